@@ -1,0 +1,36 @@
+import { z } from "zod";
+import type { ErrorCode } from "./errors.ts";
+
+/**
+ * SPEC 5 and 8, lowest to highest. `tier` is the name an archive envelope gives the caller's plan (SPEC 2.7);
+ * `dailyQuota` counts requests per UTC day; `refusal` answers a lower plan.
+ */
+export const plans = {
+	free: { rank: 0, tier: "free", dailyQuota: 1_000, refusal: undefined },
+	developer: {
+		rank: 1,
+		tier: "developer",
+		dailyQuota: 50_000,
+		refusal: "DEVELOPER_REQUIRED",
+	},
+	aegis: {
+		rank: 2,
+		tier: "enterprise",
+		dailyQuota: 100_000,
+		refusal: "AEGIS_REQUIRED",
+	},
+} as const satisfies Record<
+	string,
+	{
+		rank: number;
+		tier: string;
+		dailyQuota: number;
+		refusal: ErrorCode | undefined;
+	}
+>;
+
+export type Plan = keyof typeof plans;
+
+/** Plans a key can be issued for; Free needs none. */
+export const KeyPlan = z.enum(["developer", "aegis"]);
+export type KeyPlan = z.infer<typeof KeyPlan>;

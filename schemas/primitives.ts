@@ -1,0 +1,23 @@
+import { z } from "zod";
+
+/** Times as they are published: UTC, exactly three decimals, `2026-02-02T08:21:59.229Z`. */
+export const Timestamp = z.iso.datetime({ precision: 3 });
+
+/** SHA-256 in 64 lower-case hex digits. */
+export const Digest = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** An integer of JSON that JavaScript can hold exactly. */
+export const Count = z.int().min(0);
+
+/** Slugs of protocols; `batch` is an address of its own (SPEC 4.3). */
+export const ProtocolSlug = z
+	.string()
+	.regex(/^[a-z0-9][a-z0-9._-]{0,99}$/)
+	.refine((slug) => slug !== "batch", "batch is reserved");
+
+/** SPEC 4.5: both integers of JSON; a bound is inclusive. */
+export function integerBetween(min: number, max: number) {
+	return z.int().min(min).max(max);
+}
+
+export const HttpUrl = z.string().regex(/^https?:\/\//);

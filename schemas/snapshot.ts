@@ -1,0 +1,69 @@
+import { z } from "zod";
+import { Count, Digest, ProtocolSlug, Timestamp } from "./primitives.ts";
+
+/** Version of the published format, documented in snapshots/SPEC.md. */
+export const formatVersion = 0;
+
+const FormatVersion = z.literal(formatVersion);
+const CommitNumber = z.int().min(1);
+
+/** A stored object, named by the SHA-256 of its bytes. */
+export const ObjectRef = z.strictObject({ hash: Digest, bytes: Count });
+export type ObjectRef = z.infer<typeof ObjectRef>;
+
+/** Snapshot counts, as manifests, commits and reports give them. */
+export const SnapshotCounts = z.strictObject({
+	markets: Count,
+	protocols: Count,
+	segments: Count,
+	pages: Count,
+});
+export type SnapshotCounts = z.infer<typeof SnapshotCounts>;
+
+export const SegmentRef = ObjectRef.extend({
+	markets: z.int().min(1),
+	pages: z.int().min(1),
+});
+export type SegmentRef = z.infer<typeof SegmentRef>;
+
+/** `manifests/<hash>.json`: all that a snapshot consists of; segments from the oldest up. */
+export const Manifest = z.strictObject({
+	formatVersion: FormatVersion,
+	feedVersion: z.string(),
+	snapshotId: Digest,
+	counts: SnapshotCounts,
+	newestResolvedAt: Timestamp,
+	newestUpdatedAt: Timestamp,
+	segments: z.array(SegmentRef),
+	scores: z.strictObject({
+		list: ObjectRef,
+		records: z.record(ProtocolSlug, ObjectRef),
+	}),
+});
+export type Manifest = z.infer<typeof Manifest>;
+
+/** `commits/<number>.json`: one published state; `previous` is the digest of the commit before, null in the first. */
+export const Commit = z.strictObject({
+	formatVersion: FormatVersion,
+	commit: CommitNumber,
+	snapshotId: Digest,
+	manifest: ObjectRef,
+	counts: SnapshotCounts,
+	publishedAt: Timestamp,
+	previous: Digest.nullable(),
+	digest: Digest,
+});
+export type Commit = z.infer<typeof Commit>;
+
+/** `head.json`: a hint to the newest commit; readers probe the next number too. */
+export const Head = z.strictObject({ commit: CommitNumber, digest: Digest });
+export type Head = z.infer<typeof Head>;
+
+/** `checked.json`: the newest publish run that succeeded, also one with nothing new. */
+export const Checked = z.strictObject({
+	checkedAt: Timestamp,
+	commit: CommitNumber,
+	outcome: z.enum(["published", "unchanged"]),
+	digest: Digest,
+});
+export type Checked = z.infer<typeof Checked>;
