@@ -8,36 +8,36 @@ export const feedVersion = "bri-pm-v1";
 
 /** GET /api/v1/scores: bri descending, then slug. */
 export const ScoreList = z.strictObject({
-	count: Count,
-	updatedAt: Timestamp,
-	scores: z.array(ScoreListEntry),
+  count: Count,
+  updatedAt: Timestamp,
+  scores: z.array(ScoreListEntry),
 });
 export type ScoreList = z.infer<typeof ScoreList>;
 
 /** SPEC 2.7, in its order. `nextCursor` is null exactly when no matching market follows. */
 export const MarketPage = z.strictObject({
-	version: z.literal(feedVersion),
-	tier: z.string(),
-	count: Count.max(paging.maxPageSize),
-	total: Count,
-	page: z.int().min(1),
-	pageSize: z.int().min(1).max(paging.maxPageSize),
-	nextCursor: z.string().nullable(),
-	timestamp: Timestamp,
-	markets: z.array(HistoricalMarket),
+  version: z.literal(feedVersion),
+  tier: z.string(),
+  count: Count.max(paging.maxPageSize),
+  total: Count,
+  page: z.int().min(1),
+  pageSize: z.int().min(1).max(paging.maxPageSize),
+  nextCursor: z.string().nullable(),
+  timestamp: Timestamp,
+  markets: z.array(HistoricalMarket),
 });
 export type MarketPage = z.infer<typeof MarketPage>;
 
 /** GET /api/v1/status. `stale` means that no publish run succeeded for longer than STALE_AFTER_SECONDS. */
 export const Status = z.strictObject({
-	snapshotId: Digest,
-	commit: z.int().min(1),
-	publishedAt: Timestamp,
-	checkedAt: Timestamp,
-	ageSeconds: Count,
-	stale: z.boolean(),
-	counts: z.strictObject({ markets: Count, protocols: Count }),
-	newestResolvedAt: Timestamp,
-	newestUpdatedAt: Timestamp,
+  snapshotId: Digest,
+  commit: z.int().min(1),
+  publishedAt: Timestamp,
+  checkedAt: Timestamp,
+  ageSeconds: Count,
+  stale: z.boolean(),
+  counts: z.strictObject({ markets: Count, protocols: Count }),
+  newestResolvedAt: Timestamp,
+  newestUpdatedAt: Timestamp,
 });
 export type Status = z.infer<typeof Status>;

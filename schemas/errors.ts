@@ -2,32 +2,32 @@ import { z } from "zod";
 
 /** Every error the service answers with: SPEC 7 fixes AEGIS_REQUIRED, the service's contract the others. */
 export const errors = {
-	INVALID_PARAMETER: { status: 400, title: "Invalid parameter" },
-	INVALID_BODY: { status: 400, title: "Invalid request body" },
-	BATCH_TOO_LARGE: { status: 400, title: "Too many slugs in one batch" },
-	CURSOR_MISMATCH: {
-		status: 400,
-		title: "The filters differ from the cursor's",
-	},
-	INVALID_CURSOR: { status: 400, title: "Invalid cursor" },
-	CONFLICTING_CREDENTIALS: { status: 400, title: "Two different API keys" },
-	INVALID_API_KEY: { status: 401, title: "Invalid API key" },
-	API_KEY_REQUIRED: { status: 401, title: "An API key is required" },
-	DEVELOPER_REQUIRED: { status: 403, title: "The Developer plan is required" },
-	AEGIS_REQUIRED: { status: 403, title: "The Aegis plan is required" },
-	NOT_FOUND: { status: 404, title: "No such address" },
-	PROTOCOL_NOT_FOUND: { status: 404, title: "No such protocol" },
-	METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },
-	CURSOR_EXPIRED: { status: 410, title: "The cursor's snapshot is gone" },
-	BODY_TOO_LARGE: { status: 413, title: "Request body too large" },
-	UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
-	QUOTA_EXCEEDED: { status: 429, title: "Daily quota used up" },
-	INTERNAL: { status: 500, title: "Internal error" },
-	COMING_SOON: { status: 501, title: "Announced, not yet available" },
-	UPSTREAM_ERROR: { status: 502, title: "The origin failed" },
-	SNAPSHOT_UNAVAILABLE: { status: 503, title: "No snapshot to serve" },
-	QUOTA_UNAVAILABLE: { status: 503, title: "The quota store is unavailable" },
-	UPSTREAM_TIMEOUT: { status: 504, title: "The origin did not answer in time" },
+  INVALID_PARAMETER: { status: 400, title: "Invalid parameter" },
+  INVALID_BODY: { status: 400, title: "Invalid request body" },
+  BATCH_TOO_LARGE: { status: 400, title: "Too many slugs in one batch" },
+  CURSOR_MISMATCH: {
+    status: 400,
+    title: "The filters differ from the cursor's",
+  },
+  INVALID_CURSOR: { status: 400, title: "Invalid cursor" },
+  CONFLICTING_CREDENTIALS: { status: 400, title: "Two different API keys" },
+  INVALID_API_KEY: { status: 401, title: "Invalid API key" },
+  API_KEY_REQUIRED: { status: 401, title: "An API key is required" },
+  DEVELOPER_REQUIRED: { status: 403, title: "The Developer plan is required" },
+  AEGIS_REQUIRED: { status: 403, title: "The Aegis plan is required" },
+  NOT_FOUND: { status: 404, title: "No such address" },
+  PROTOCOL_NOT_FOUND: { status: 404, title: "No such protocol" },
+  METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },
+  CURSOR_EXPIRED: { status: 410, title: "The cursor's snapshot is gone" },
+  BODY_TOO_LARGE: { status: 413, title: "Request body too large" },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
+  QUOTA_EXCEEDED: { status: 429, title: "Daily quota used up" },
+  INTERNAL: { status: 500, title: "Internal error" },
+  COMING_SOON: { status: 501, title: "Announced, not yet available" },
+  UPSTREAM_ERROR: { status: 502, title: "The origin failed" },
+  SNAPSHOT_UNAVAILABLE: { status: 503, title: "No snapshot to serve" },
+  QUOTA_UNAVAILABLE: { status: 503, title: "The quota store is unavailable" },
+  UPSTREAM_TIMEOUT: { status: 504, title: "The origin did not answer in time" },
 } as const;
 
 export type ErrorCode = keyof typeof errors;
@@ -35,14 +35,14 @@ const codes = Object.keys(errors) as [ErrorCode, ...ErrorCode[]];
 
 /** The one error shape (RFC 9457), `application/problem+json`, on every path. */
 export const Problem = z.strictObject({
-	type: z.string(),
-	title: z.string(),
-	status: z.int(),
-	code: z.enum(codes),
-	detail: z.string(),
-	requestId: z.string(),
-	parameter: z.string().optional(),
-	resumeCursor: z.string().nullable().optional(),
+  type: z.string(),
+  title: z.string(),
+  status: z.int(),
+  code: z.enum(codes),
+  detail: z.string(),
+  requestId: z.string(),
+  parameter: z.string().optional(),
+  resumeCursor: z.string().nullable().optional(),
 });
 export type Problem = z.infer<typeof Problem>;
 
@@ -51,18 +51,13 @@ export type ProblemExtras = Pick<Problem, "parameter" | "resumeCursor">;
 
 /** Thrown anywhere below the gate; the gate's error writer turns it into a Problem. `message` is the public detail. */
 export class ServiceError extends Error {
-	override readonly name = "ServiceError";
-	readonly code: ErrorCode;
-	readonly extras: ProblemExtras;
+  override readonly name = "ServiceError";
+  readonly code: ErrorCode;
+  readonly extras: ProblemExtras;
 
-	constructor(
-		code: ErrorCode,
-		detail: string,
-		extras: ProblemExtras = {},
-		options?: ErrorOptions,
-	) {
-		super(detail, options);
-		this.code = code;
-		this.extras = extras;
-	}
+  constructor(code: ErrorCode, detail: string, extras: ProblemExtras = {}, options?: ErrorOptions) {
+    super(detail, options);
+    this.code = code;
+    this.extras = extras;
+  }
 }

@@ -1,9 +1,4 @@
-import {
-	bounds,
-	type HistoricalMarket,
-	type MarketDimensionKey,
-	marketDimensionKeys,
-} from "./records.ts";
+import { bounds, type HistoricalMarket, type MarketDimensionKey, marketDimensionKeys } from "./records.ts";
 import { forgeScaleNumber, forgeTiers } from "./tiers.ts";
 
 /**
@@ -14,110 +9,105 @@ import { forgeScaleNumber, forgeTiers } from "./tiers.ts";
  *   `min_<field>` and `max_<field>`, or one exact value by its name out of `values`.
  */
 export type FilterField =
-	| {
-			field: string;
-			kind: "label";
-			fold: boolean;
-			of: (market: HistoricalMarket) => string;
-			meaning: string;
-	  }
-	| {
-			field: string;
-			kind: "integer";
-			min: number;
-			max: number;
-			/** Present when a query asks for one named value; position 0 stands for `min`. */
-			values?: readonly string[];
-			of: (market: HistoricalMarket) => number;
-			meaning: string;
-	  };
+  | {
+      field: string;
+      kind: "label";
+      fold: boolean;
+      of: (market: HistoricalMarket) => string;
+      meaning: string;
+    }
+  | {
+      field: string;
+      kind: "integer";
+      min: number;
+      max: number;
+      /** Present when a query asks for one named value; position 0 stands for `min`. */
+      values?: readonly string[];
+      of: (market: HistoricalMarket) => number;
+      meaning: string;
+    };
 
 const dimensionField = (key: MarketDimensionKey) =>
-	({
-		field: key,
-		kind: "integer",
-		...bounds.score,
-		of: (market: HistoricalMarket) => {
-			const dimension = market.dimensions.find(
-				(candidate) => candidate.key === key,
-			);
-			if (!dimension)
-				throw new Error(`market ${market.id} has no dimension ${key}`);
-			return dimension.score;
-		},
-		meaning: `Bound on the score of the dimension ${key}.`,
-	}) as const satisfies FilterField;
+  ({
+    field: key,
+    kind: "integer",
+    ...bounds.score,
+    of: (market: HistoricalMarket) => {
+      const dimension = market.dimensions.find((candidate) => candidate.key === key);
+      if (!dimension) throw new Error(`market ${market.id} has no dimension ${key}`);
+      return dimension.score;
+    },
+    meaning: `Bound on the score of the dimension ${key}.`,
+  }) as const satisfies FilterField;
 
 export const filterFields = [
-	{
-		field: "category",
-		kind: "label",
-		fold: true,
-		of: (market) => market.category,
-		meaning: "Market category, the whole string in any letter case.",
-	},
-	{
-		field: "tier",
-		kind: "integer",
-		min: 1,
-		max: forgeTiers.length,
-		values: forgeTiers,
-		of: (market) => forgeScaleNumber(market.tier),
-		meaning: "Tier of the Forge Scale.",
-	},
-	{
-		field: "outcome",
-		kind: "label",
-		fold: false,
-		of: (market) => market.resolvedOutcome,
-		meaning: "Resolved outcome label, exactly as published.",
-	},
-	{
-		field: "disputed",
-		kind: "integer",
-		min: 0,
-		max: 1,
-		values: ["false", "true"],
-		of: (market) => Number(market.disputed),
-		meaning: "Whether the resolution was disputed.",
-	},
-	{
-		field: "composite",
-		kind: "integer",
-		...bounds.composite,
-		of: (market) => market.composite,
-		meaning: "Bound on the composite score.",
-	},
-	...marketDimensionKeys.map(dimensionField),
+  {
+    field: "category",
+    kind: "label",
+    fold: true,
+    of: (market) => market.category,
+    meaning: "Market category, the whole string in any letter case.",
+  },
+  {
+    field: "tier",
+    kind: "integer",
+    min: 1,
+    max: forgeTiers.length,
+    values: forgeTiers,
+    of: (market) => forgeScaleNumber(market.tier),
+    meaning: "Tier of the Forge Scale.",
+  },
+  {
+    field: "outcome",
+    kind: "label",
+    fold: false,
+    of: (market) => market.resolvedOutcome,
+    meaning: "Resolved outcome label, exactly as published.",
+  },
+  {
+    field: "disputed",
+    kind: "integer",
+    min: 0,
+    max: 1,
+    values: ["false", "true"],
+    of: (market) => Number(market.disputed),
+    meaning: "Whether the resolution was disputed.",
+  },
+  {
+    field: "composite",
+    kind: "integer",
+    ...bounds.composite,
+    of: (market) => market.composite,
+    meaning: "Bound on the composite score.",
+  },
+  ...marketDimensionKeys.map(dimensionField),
 ] as const satisfies readonly FilterField[];
 
 export type FieldName = (typeof filterFields)[number]["field"];
 
 /** The values of one market that filters look at, one per row of the filter table. */
 export type FilterValues = Record<"category" | "outcome", string> &
-	Record<Exclude<FieldName, "category" | "outcome">, number>;
+  Record<Exclude<FieldName, "category" | "outcome">, number>;
 
 /** Filter values read off a published record. */
 export function filterValuesOf(market: HistoricalMarket): FilterValues {
-	return Object.fromEntries(
-		filterFields.map((row) => [row.field, row.of(market)]),
-	) as FilterValues;
+  return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
 /** SPEC 4.5 and 8; the defaults are the service's own. */
 export const paging = {
-	defaultPageSize: 100,
-	maxPageSize: 500,
-	maxPage: 2_147_483_647,
+  defaultPageSize: 100,
+  maxPageSize: 500,
+  maxPage: 2_147_483_647,
 } as const;
 
 /** One condition of a query. Bounds are inclusive; times are epoch milliseconds, ±Infinity where open. */
 export type Condition =
-	| { kind: "label"; field: "category" | "outcome"; value: string }
-	| {
-			kind: "integer";
-			field: Exclude<FieldName, "category" | "outcome">;
-			min: number;
-			max: number;
-	  }
-	| { kind: "time"; from: number; to: number };
+  | { kind: "label"; field: "category" | "outcome"; value: string }
+  | {
+      kind: "integer";
+      field: Exclude<FieldName, "category" | "outcome">;
+      min: number;
+      max: number;
+    }
+  | { kind: "time"; from: number; to: number };

@@ -8,21 +8,21 @@ export const KeyId = z.string().regex(/^[0-9a-f]{16}$/);
 
 /** `keys/<id>.json`: all that the store keeps of a key. `secretHash` is the SHA-256 of the whole key text. */
 export const KeyRecord = z.strictObject({
-	id: KeyId,
-	owner: z.string().min(1).max(200),
-	plan: KeyPlan,
-	secretHash: Digest,
-	quota: z.int().min(1).optional(),
-	issuedAt: Timestamp,
-	expiresAt: Timestamp.optional(),
-	digest: Digest,
+  id: KeyId,
+  owner: z.string().min(1).max(200),
+  plan: KeyPlan,
+  secretHash: Digest,
+  quota: z.int().min(1).optional(),
+  issuedAt: Timestamp,
+  expiresAt: Timestamp.optional(),
+  digest: Digest,
 });
 export type KeyRecord = z.infer<typeof KeyRecord>;
 
 /** `keys/<id>.revoked.json`: put once; the key ends at `revokedAt`, which may lie ahead. */
 export const KeyRevocation = z.strictObject({
-	id: KeyId,
-	revokedAt: Timestamp,
-	digest: Digest,
+  id: KeyId,
+  revokedAt: Timestamp,
+  digest: Digest,
 });
 export type KeyRevocation = z.infer<typeof KeyRevocation>;

@@ -6,27 +6,27 @@ import type { ErrorCode } from "./errors.ts";
  * `dailyQuota` counts requests per UTC day; `refusal` answers a lower plan.
  */
 export const plans = {
-	free: { rank: 0, tier: "free", dailyQuota: 1_000, refusal: undefined },
-	developer: {
-		rank: 1,
-		tier: "developer",
-		dailyQuota: 50_000,
-		refusal: "DEVELOPER_REQUIRED",
-	},
-	aegis: {
-		rank: 2,
-		tier: "enterprise",
-		dailyQuota: 100_000,
-		refusal: "AEGIS_REQUIRED",
-	},
+  free: { rank: 0, tier: "free", dailyQuota: 1_000, refusal: undefined },
+  developer: {
+    rank: 1,
+    tier: "developer",
+    dailyQuota: 50_000,
+    refusal: "DEVELOPER_REQUIRED",
+  },
+  aegis: {
+    rank: 2,
+    tier: "enterprise",
+    dailyQuota: 100_000,
+    refusal: "AEGIS_REQUIRED",
+  },
 } as const satisfies Record<
-	string,
-	{
-		rank: number;
-		tier: string;
-		dailyQuota: number;
-		refusal: ErrorCode | undefined;
-	}
+  string,
+  {
+    rank: number;
+    tier: string;
+    dailyQuota: number;
+    refusal: ErrorCode | undefined;
+  }
 >;
 
 export type Plan = keyof typeof plans;

@@ -11,13 +11,13 @@ export const Count = z.int().min(0);
 
 /** Slugs of protocols; `batch` is an address of its own (SPEC 4.3). */
 export const ProtocolSlug = z
-	.string()
-	.regex(/^[a-z0-9][a-z0-9._-]{0,99}$/)
-	.refine((slug) => slug !== "batch", "batch is reserved");
+  .string()
+  .regex(/^[a-z0-9][a-z0-9._-]{0,99}$/)
+  .refine((slug) => slug !== "batch", "batch is reserved");
 
 /** SPEC 4.5: both integers of JSON; a bound is inclusive. */
 export function integerBetween(min: number, max: number) {
-	return z.int().min(min).max(max);
+  return z.int().min(min).max(max);
 }
 
 export const HttpUrl = z.string().regex(/^https?:\/\//);

@@ -1,152 +1,144 @@
 import { z } from "zod";
-import {
-	Count,
-	HttpUrl,
-	integerBetween,
-	ProtocolSlug,
-	Timestamp,
-} from "./primitives.ts";
+import { Count, HttpUrl, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { ForgeTier, forgeScaleNumber } from "./tiers.ts";
 
 /** SPEC 2.2, in its order. */
 export const protocolDimensionKeys = [
-	"access_control",
-	"economic_soundness",
-	"oracle_integrity",
-	"compositional_risk",
-	"governance",
-	"maturity",
-	"adversarial_resilience",
-	"supply_chain",
-	"liquidity",
-	"cross_chain",
-	"opsec",
-	"cascade_exposure",
+  "access_control",
+  "economic_soundness",
+  "oracle_integrity",
+  "compositional_risk",
+  "governance",
+  "maturity",
+  "adversarial_resilience",
+  "supply_chain",
+  "liquidity",
+  "cross_chain",
+  "opsec",
+  "cascade_exposure",
 ] as const;
 export type ProtocolDimensionKey = (typeof protocolDimensionKeys)[number];
 
 /** SPEC 2.5, in its order. */
 export const marketDimensionKeys = [
-	"informed",
-	"integrity",
-	"oracle",
-	"catalyst",
-	"design",
-	"counterparty",
+  "informed",
+  "integrity",
+  "oracle",
+  "catalyst",
+  "design",
+  "counterparty",
 ] as const;
 export type MarketDimensionKey = (typeof marketDimensionKeys)[number];
 
 /** Bounds that SPEC and the source contract share; filters, validation and records all read these. */
 export const bounds = {
-	bri: { min: 0, max: 1000 },
-	confidence: { min: 0, max: 100 },
-	delta: { min: -1000, max: 1000 },
-	composite: { min: 300, max: 1000 },
-	score: { min: 0, max: 100 },
-	weight: { min: 0, max: 1 },
+  bri: { min: 0, max: 1000 },
+  confidence: { min: 0, max: 100 },
+  delta: { min: -1000, max: 1000 },
+  composite: { min: 300, max: 1000 },
+  score: { min: 0, max: 100 },
+  weight: { min: 0, max: 1 },
 } as const;
 
 const Score = integerBetween(bounds.score.min, bounds.score.max);
 const Text = z.string().min(1);
 
 const scoreHead = {
-	slug: ProtocolSlug,
-	bri: integerBetween(bounds.bri.min, bounds.bri.max),
-	forgeScale: ForgeTier,
-	forgeScaleNum: integerBetween(1, 7),
-	confidence: integerBetween(bounds.confidence.min, bounds.confidence.max),
-	delta: integerBetween(bounds.delta.min, bounds.delta.max),
-	updatedAt: Timestamp,
+  slug: ProtocolSlug,
+  bri: integerBetween(bounds.bri.min, bounds.bri.max),
+  forgeScale: ForgeTier,
+  forgeScaleNum: integerBetween(1, 7),
+  confidence: integerBetween(bounds.confidence.min, bounds.confidence.max),
+  delta: integerBetween(bounds.delta.min, bounds.delta.max),
+  updatedAt: Timestamp,
 };
 
-const tierMatchesNumber = (record: {
-	forgeScale: ForgeTier;
-	forgeScaleNum: number;
-}) => forgeScaleNumber(record.forgeScale) === record.forgeScaleNum;
+const tierMatchesNumber = (record: { forgeScale: ForgeTier; forgeScaleNum: number }) =>
+  forgeScaleNumber(record.forgeScale) === record.forgeScaleNum;
 
 /** One row of GET /api/v1/scores. */
 export const ScoreListEntry = z
-	.strictObject(scoreHead)
-	.refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
+  .strictObject(scoreHead)
+  .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ScoreListEntry = z.infer<typeof ScoreListEntry>;
 
 /** SPEC 2.1. */
 export const ProtocolScore = z
-	.strictObject({
-		...scoreHead,
-		evidenceHash: z.string(),
-		dimensions: z.strictObject(
-			Object.fromEntries(
-				protocolDimensionKeys.map((key) => [key, Score]),
-			) as Record<ProtocolDimensionKey, typeof Score>,
-		),
-		cascade: z.strictObject({ blastRadius: Count, upstreamDeps: Count }),
-		findings: z.strictObject({ critical: Count, high: Count, medium: Count }),
-		metadata: z.strictObject({
-			category: z.string(),
-			chain: z.string(),
-			tvl: z.string(),
-			contracts: Count,
-			zFactor: z.number(),
-		}),
-	})
-	.refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
+  .strictObject({
+    ...scoreHead,
+    evidenceHash: z.string(),
+    dimensions: z.strictObject(
+      Object.fromEntries(protocolDimensionKeys.map((key) => [key, Score])) as Record<
+        ProtocolDimensionKey,
+        typeof Score
+      >,
+    ),
+    cascade: z.strictObject({ blastRadius: Count, upstreamDeps: Count }),
+    findings: z.strictObject({ critical: Count, high: Count, medium: Count }),
+    metadata: z.strictObject({
+      category: z.string(),
+      chain: z.string(),
+      tvl: z.string(),
+      contracts: Count,
+      zFactor: z.number(),
+    }),
+  })
+  .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ProtocolScore = z.infer<typeof ProtocolScore>;
 
 /** SPEC 2.6. */
 export const EvidenceItem = z.strictObject({
-	type: z.string(),
-	label: z.string(),
-	pattern: z.string(),
-	reference: z.strictObject({
-		label: z.string(),
-		url: HttpUrl,
-		kind: z.string(),
-	}),
+  type: z.string(),
+  label: z.string(),
+  pattern: z.string(),
+  reference: z.strictObject({
+    label: z.string(),
+    url: HttpUrl,
+    kind: z.string(),
+  }),
 });
 
 /** SPEC 2.5; `references`, `raises` and `lowers` pass through as the source has them. */
 export const MarketDimension = z.strictObject({
-	key: z.enum(marketDimensionKeys),
-	name: z.string(),
-	score: Score,
-	weight: z.number().min(bounds.weight.min).max(bounds.weight.max),
-	description: z.string(),
-	evidence: z.array(EvidenceItem),
-	references: z.array(z.json()),
-	computation: z.strictObject({
-		baseline: z.number(),
-		raises: z.array(z.json()),
-		lowers: z.array(z.json()),
-	}),
+  key: z.enum(marketDimensionKeys),
+  name: z.string(),
+  score: Score,
+  weight: z.number().min(bounds.weight.min).max(bounds.weight.max),
+  description: z.string(),
+  evidence: z.array(EvidenceItem),
+  references: z.array(z.json()),
+  computation: z.strictObject({
+    baseline: z.number(),
+    raises: z.array(z.json()),
+    lowers: z.array(z.json()),
+  }),
 });
 export type MarketDimension = z.infer<typeof MarketDimension>;
 
 /** SPEC 2.4. */
 export const HistoricalMarket = z.strictObject({
-	id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
-	slug: Text,
-	question: Text,
-	category: Text,
-	composite: integerBetween(bounds.composite.min, bounds.composite.max),
-	tier: ForgeTier,
-	status: z.literal("resolved"),
-	resolvedOutcome: Text,
-	resolvedAt: Timestamp,
-	resolutionSource: HttpUrl,
-	disputed: z.boolean(),
-	topRiskDriver: z.string(),
-	flaggedCount: Count,
-	formulaVersion: z.string(),
-	weightVersion: z.string(),
-	dimensions: z
-		.array(MarketDimension)
-		.length(marketDimensionKeys.length)
-		.refine(
-			(dimensions) =>
-				new Set(dimensions.map((dimension) => dimension.key)).size ===
-				marketDimensionKeys.length,
-			"every dimension key exactly once",
-		),
+  id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
+  slug: Text,
+  question: Text,
+  category: Text,
+  composite: integerBetween(bounds.composite.min, bounds.composite.max),
+  tier: ForgeTier,
+  status: z.literal("resolved"),
+  resolvedOutcome: Text,
+  resolvedAt: Timestamp,
+  resolutionSource: HttpUrl,
+  disputed: z.boolean(),
+  topRiskDriver: z.string(),
+  flaggedCount: Count,
+  formulaVersion: z.string(),
+  weightVersion: z.string(),
+  dimensions: z
+    .array(MarketDimension)
+    .length(marketDimensionKeys.length)
+    .refine(
+      (dimensions) =>
+        new Set(dimensions.map((dimension) => dimension.key)).size === marketDimensionKeys.length,
+      "every dimension key exactly once",
+    ),
 });
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;

@@ -13,45 +13,45 @@ export type ObjectRef = z.infer<typeof ObjectRef>;
 
 /** Snapshot counts, as manifests, commits and reports give them. */
 export const SnapshotCounts = z.strictObject({
-	markets: Count,
-	protocols: Count,
-	segments: Count,
-	pages: Count,
+  markets: Count,
+  protocols: Count,
+  segments: Count,
+  pages: Count,
 });
 export type SnapshotCounts = z.infer<typeof SnapshotCounts>;
 
 export const SegmentRef = ObjectRef.extend({
-	markets: z.int().min(1),
-	pages: z.int().min(1),
+  markets: z.int().min(1),
+  pages: z.int().min(1),
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
 /** `manifests/<hash>.json`: all that a snapshot consists of; segments from the oldest up. */
 export const Manifest = z.strictObject({
-	formatVersion: FormatVersion,
-	feedVersion: z.string(),
-	snapshotId: Digest,
-	counts: SnapshotCounts,
-	newestResolvedAt: Timestamp,
-	newestUpdatedAt: Timestamp,
-	segments: z.array(SegmentRef),
-	scores: z.strictObject({
-		list: ObjectRef,
-		records: z.record(ProtocolSlug, ObjectRef),
-	}),
+  formatVersion: FormatVersion,
+  feedVersion: z.string(),
+  snapshotId: Digest,
+  counts: SnapshotCounts,
+  newestResolvedAt: Timestamp,
+  newestUpdatedAt: Timestamp,
+  segments: z.array(SegmentRef),
+  scores: z.strictObject({
+    list: ObjectRef,
+    records: z.record(ProtocolSlug, ObjectRef),
+  }),
 });
 export type Manifest = z.infer<typeof Manifest>;
 
 /** `commits/<number>.json`: one published state; `previous` is the digest of the commit before, null in the first. */
 export const Commit = z.strictObject({
-	formatVersion: FormatVersion,
-	commit: CommitNumber,
-	snapshotId: Digest,
-	manifest: ObjectRef,
-	counts: SnapshotCounts,
-	publishedAt: Timestamp,
-	previous: Digest.nullable(),
-	digest: Digest,
+  formatVersion: FormatVersion,
+  commit: CommitNumber,
+  snapshotId: Digest,
+  manifest: ObjectRef,
+  counts: SnapshotCounts,
+  publishedAt: Timestamp,
+  previous: Digest.nullable(),
+  digest: Digest,
 });
 export type Commit = z.infer<typeof Commit>;
 
@@ -61,9 +61,9 @@ export type Head = z.infer<typeof Head>;
 
 /** `checked.json`: the newest publish run that succeeded, also one with nothing new. */
 export const Checked = z.strictObject({
-	checkedAt: Timestamp,
-	commit: CommitNumber,
-	outcome: z.enum(["published", "unchanged"]),
-	digest: Digest,
+  checkedAt: Timestamp,
+  commit: CommitNumber,
+  outcome: z.enum(["published", "unchanged"]),
+  digest: Digest,
 });
 export type Checked = z.infer<typeof Checked>;

@@ -1,20 +1,12 @@
 import { z } from "zod";
 
 /** SPEC 2.3, lowest to highest; the position, counted from 1, is forgeScaleNum (SPEC 2.1 pairs MITHRIL with 6). */
-export const forgeTiers = [
-	"RAW",
-	"CAST",
-	"FORGED",
-	"TEMPERED",
-	"DAMASCUS",
-	"MITHRIL",
-	"ADAMANTINE",
-] as const;
+export const forgeTiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"] as const;
 
 export const ForgeTier = z.enum(forgeTiers);
 export type ForgeTier = z.infer<typeof ForgeTier>;
 
 /** 1 for RAW to 7 for ADAMANTINE. */
 export function forgeScaleNumber(tier: ForgeTier): number {
-	return forgeTiers.indexOf(tier) + 1;
+  return forgeTiers.indexOf(tier) + 1;
 }

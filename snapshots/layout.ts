@@ -1,30 +1,29 @@
 /** Where everything of a store lives; the one place where object keys are spelled (snapshots/SPEC.md, "Layout"). */
 export const layout = {
-	head: "head.json",
-	checked: "checked.json",
-	commits: "commits/",
-	commit: (number: number) =>
-		`commits/${String(number).padStart(10, "0")}.json`,
-	manifests: "manifests/",
-	manifest: (hash: string) => `manifests/${hash}.json`,
-	publicObjects: "public/objects/",
-	publicObject: (hash: string) => `public/objects/${hash}.json`,
-	stableScores: "public/api/v1/",
-	stableScoreList: "public/api/v1/scores.json",
-	stableScore: (slug: string) => `public/api/v1/scores/${slug}.json`,
-	segments: "private/segments/",
-	segment: (hash: string) => `private/segments/${hash}`,
-	pages: "private/pages/",
-	page: (hash: string) => `private/pages/${hash}.json.gz`,
-	keys: "keys/",
-	key: (id: string) => `keys/${id}.json`,
-	keyRevocation: (id: string) => `keys/${id}.revoked.json`,
+  head: "head.json",
+  checked: "checked.json",
+  commits: "commits/",
+  commit: (number: number) => `commits/${String(number).padStart(10, "0")}.json`,
+  manifests: "manifests/",
+  manifest: (hash: string) => `manifests/${hash}.json`,
+  publicObjects: "public/objects/",
+  publicObject: (hash: string) => `public/objects/${hash}.json`,
+  stableScores: "public/api/v1/",
+  stableScoreList: "public/api/v1/scores.json",
+  stableScore: (slug: string) => `public/api/v1/scores/${slug}.json`,
+  segments: "private/segments/",
+  segment: (hash: string) => `private/segments/${hash}`,
+  pages: "private/pages/",
+  page: (hash: string) => `private/pages/${hash}.json.gz`,
+  keys: "keys/",
+  key: (id: string) => `keys/${id}.json`,
+  keyRevocation: (id: string) => `keys/${id}.revoked.json`,
 } as const;
 
 /** Headers an object is stored with, for backends that keep any and for whoever serves the tree. */
 export interface ObjectHeaders {
-	contentType: string;
-	cacheControl: string;
+  contentType: string;
+  cacheControl: string;
 }
 
 const immutable = "public, max-age=31536000, immutable";
@@ -32,15 +31,15 @@ const shortLived = "public, max-age=60, stale-while-revalidate=600";
 
 /** Headers that follow from an object's key. Pages are files of type gzip, not JSON sent in a gzip coding. */
 export function headersOf(key: string): ObjectHeaders {
-	return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
+  return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
 }
 
 function contentTypeOf(key: string): string {
-	if (key.endsWith(".json")) return "application/json";
-	return key.endsWith(".gz") ? "application/gzip" : "application/octet-stream";
+  if (key.endsWith(".json")) return "application/json";
+  return key.endsWith(".gz") ? "application/gzip" : "application/octet-stream";
 }
 
 function cacheControlOf(key: string): string {
-	if (key.startsWith(layout.publicObjects)) return immutable;
-	return key.startsWith(layout.stableScores) ? shortLived : "private, no-store";
+  if (key.startsWith(layout.publicObjects)) return immutable;
+  return key.startsWith(layout.stableScores) ? shortLived : "private, no-store";
 }

@@ -3,62 +3,54 @@ import type { ScoreListEntry } from "../../schemas/records.ts";
 
 /** One market as the build needs it. `json` is the published record, one line, fields in SPEC 2.4's order. */
 export interface MarketRow {
-	id: string;
-	/** Epoch milliseconds, truncated. */
-	resolvedAt: number;
-	json: string;
-	values: FilterValues;
+  id: string;
+  /** Epoch milliseconds, truncated. */
+  resolvedAt: number;
+  json: string;
+  values: FilterValues;
 }
 
 /** One protocol's current score. `json` is the published record, fields in SPEC 2.1's order. */
 export interface ScoreRow {
-	entry: ScoreListEntry;
-	json: string;
+  entry: ScoreListEntry;
+  json: string;
 }
 
 /** Validated sources, open for reading. */
 export interface Sources {
-	marketCount: number;
-	/** Sentences for the operator, such as ignored columns. */
-	warnings: string[];
-	/** Every market once, in no order, a batch at a time. Throws SourceRefusal when a file changed meanwhile. */
-	markets(): AsyncIterable<MarketRow[]>;
-	/** The newest score of every protocol, by slug. */
-	scores(): Promise<ScoreRow[]>;
-	close(): Promise<void>;
+  marketCount: number;
+  /** Sentences for the operator, such as ignored columns. */
+  warnings: string[];
+  /** Every market once, in no order, a batch at a time. Throws SourceRefusal when a file changed meanwhile. */
+  markets(): AsyncIterable<MarketRow[]>;
+  /** The newest score of every protocol, by slug. */
+  scores(): Promise<ScoreRow[]>;
+  close(): Promise<void>;
 }
 
 /** One broken rule at one place of the sources. */
 export interface Refusal {
-	file: string;
-	/** `row 17` (from 0 within the file), an id, or undefined when it concerns the whole file. */
-	row?: string;
-	column?: string;
-	value?: string;
-	rule: string;
+  file: string;
+  /** `row 17` (from 0 within the file), an id, or undefined when it concerns the whole file. */
+  row?: string;
+  column?: string;
+  value?: string;
+  rule: string;
 }
 
 /** The sources break the contract. Nothing was published; `refusals` names up to 20 places per rule. */
 export class SourceRefusal extends Error {
-	override readonly name = "SourceRefusal";
-	readonly refusals: readonly Refusal[];
+  override readonly name = "SourceRefusal";
+  readonly refusals: readonly Refusal[];
 
-	constructor(refusals: readonly Refusal[]) {
-		super(refusals.map(describeRefusal).join("\n"));
-		this.refusals = refusals;
-	}
+  constructor(refusals: readonly Refusal[]) {
+    super(refusals.map(describeRefusal).join("\n"));
+    this.refusals = refusals;
+  }
 }
 
 /** `markets.parquet, row 17 (id), column composite: 1001, must be from 300 to 1000`. */
-export function describeRefusal({
-	file,
-	row,
-	column,
-	value,
-	rule,
-}: Refusal): string {
-	const place = [file, row, column && `column ${column}`]
-		.filter(Boolean)
-		.join(", ");
-	return `${place}: ${value === undefined ? "" : `${value}, `}${rule}`;
+export function describeRefusal({ file, row, column, value, rule }: Refusal): string {
+  const place = [file, row, column && `column ${column}`].filter(Boolean).join(", ");
+  return `${place}: ${value === undefined ? "" : `${value}, `}${rule}`;
 }

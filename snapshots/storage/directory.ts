@@ -1,164 +1,144 @@
 import { randomBytes } from "node:crypto";
 import { link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import {
-	maxObjectBytes,
-	type ObjectInfo,
-	type Storage,
-	StorageError,
-} from "./storage.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 // Temporary files live beside their targets, so that rename and link stay within one file system.
 const temporary = /^\.tmp-[0-9a-f]{16}$/;
 
 function hasCode(error: unknown, ...codes: string[]): boolean {
-	return (
-		error instanceof Error &&
-		"code" in error &&
-		codes.includes(String(error.code))
-	);
+  return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
 
 /** A store in a local directory; it is created by the first put. */
 export function directoryStorage(root: string): Storage {
-	const pathOf = (key: string) => {
-		if (
-			!/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(key) ||
-			/(^|\/)\.{1,2}(\/|$)/.test(key)
-		) {
-			throw new StorageError(
-				`${root}: not an object key: ${JSON.stringify(key)}`,
-			);
-		}
-		return join(root, key);
-	};
+  const pathOf = (key: string) => {
+    if (!/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(key) || /(^|\/)\.{1,2}(\/|$)/.test(key)) {
+      throw new StorageError(`${root}: not an object key: ${JSON.stringify(key)}`);
+    }
+    return join(root, key);
+  };
 
-	const failed = (operation: string, key: string, error: unknown) =>
-		new StorageError(
-			`${root}: cannot ${operation} ${key}: ${error instanceof Error ? error.message : error}`,
-			{
-				cause: error,
-			},
-		);
+  const failed = (operation: string, key: string, error: unknown) =>
+    new StorageError(
+      `${root}: cannot ${operation} ${key}: ${error instanceof Error ? error.message : error}`,
+      {
+        cause: error,
+      },
+    );
 
-	/** Writes the bytes under a temporary name and hands that name on; nothing of it stays behind. */
-	async function staged<T>(
-		target: string,
-		body: Uint8Array,
-		finish: (name: string) => Promise<T>,
-	): Promise<T> {
-		await mkdir(dirname(target), { recursive: true });
-		const name = join(
-			dirname(target),
-			`.tmp-${randomBytes(8).toString("hex")}`,
-		);
-		try {
-			const file = await open(name, "wx");
-			try {
-				await file.writeFile(body);
-				// Without it a power cut can leave a renamed file empty, under a name that promises its content.
-				await file.sync();
-			} finally {
-				await file.close();
-			}
-			return await finish(name);
-		} finally {
-			await rm(name, { force: true });
-		}
-	}
+  /** Writes the bytes under a temporary name and hands that name on; nothing of it stays behind. */
+  async function staged<T>(
+    target: string,
+    body: Uint8Array,
+    finish: (name: string) => Promise<T>,
+  ): Promise<T> {
+    await mkdir(dirname(target), { recursive: true });
+    const name = join(dirname(target), `.tmp-${randomBytes(8).toString("hex")}`);
+    try {
+      const file = await open(name, "wx");
+      try {
+        await file.writeFile(body);
+        // Without it a power cut can leave a renamed file empty, under a name that promises its content.
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      return await finish(name);
+    } finally {
+      await rm(name, { force: true });
+    }
+  }
 
-	return {
-		location: root,
+  return {
+    location: root,
 
-		async get(key, { maxBytes = maxObjectBytes, signal } = {}) {
-			const path = pathOf(key);
-			try {
-				const file = await open(path, "r");
-				try {
-					const { size } = await file.stat();
-					if (size > maxBytes)
-						throw new Error(
-							`it has ${size} bytes, more than the ${maxBytes} expected at most`,
-						);
-					return await file.readFile({ signal });
-				} finally {
-					await file.close();
-				}
-			} catch (error) {
-				if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-				throw failed("read", key, error);
-			}
-		},
+    async get(key, { maxBytes = maxObjectBytes, signal } = {}) {
+      const path = pathOf(key);
+      try {
+        const file = await open(path, "r");
+        try {
+          const { size } = await file.stat();
+          if (size > maxBytes)
+            throw new Error(`it has ${size} bytes, more than the ${maxBytes} expected at most`);
+          return await file.readFile({ signal });
+        } finally {
+          await file.close();
+        }
+      } catch (error) {
+        if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+        throw failed("read", key, error);
+      }
+    },
 
-		async put(key, body) {
-			const path = pathOf(key);
-			try {
-				await staged(path, body, (name) => rename(name, path));
-			} catch (error) {
-				throw failed("write", key, error);
-			}
-		},
+    async put(key, body) {
+      const path = pathOf(key);
+      try {
+        await staged(path, body, (name) => rename(name, path));
+      } catch (error) {
+        throw failed("write", key, error);
+      }
+    },
 
-		async putIfAbsent(key, body) {
-			const path = pathOf(key);
-			try {
-				// link(2) fails when the name exists, whoever else is at it: the file system's compare-and-swap.
-				await staged(path, body, (name) => link(name, path));
-				return true;
-			} catch (error) {
-				if (hasCode(error, "EEXIST")) return false;
-				throw failed("create", key, error);
-			}
-		},
+    async putIfAbsent(key, body) {
+      const path = pathOf(key);
+      try {
+        // link(2) fails when the name exists, whoever else is at it: the file system's compare-and-swap.
+        await staged(path, body, (name) => link(name, path));
+        return true;
+      } catch (error) {
+        if (hasCode(error, "EEXIST")) return false;
+        throw failed("create", key, error);
+      }
+    },
 
-		async *list(prefix) {
-			const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
-			try {
-				for await (const info of walk(root, folder))
-					if (info.key.startsWith(prefix)) yield info;
-			} catch (error) {
-				throw failed("list", prefix, error);
-			}
-		},
+    async *list(prefix) {
+      const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
+      try {
+        for await (const info of walk(root, folder)) if (info.key.startsWith(prefix)) yield info;
+      } catch (error) {
+        throw failed("list", prefix, error);
+      }
+    },
 
-		async delete(key) {
-			const path = pathOf(key);
-			try {
-				await rm(path, { force: true });
-			} catch (error) {
-				throw failed("delete", key, error);
-			}
-		},
-	};
+    async delete(key) {
+      const path = pathOf(key);
+      try {
+        await rm(path, { force: true });
+      } catch (error) {
+        throw failed("delete", key, error);
+      }
+    },
+  };
 }
 
 async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
-	let entries: Awaited<ReturnType<typeof readEntries>>;
-	try {
-		entries = await readEntries(join(root, folder));
-	} catch (error) {
-		if (hasCode(error, "ENOENT", "ENOTDIR")) return;
-		throw error;
-	}
-	for (const entry of entries) {
-		const key = `${folder}${entry.name}`;
-		if (entry.isDirectory()) yield* walk(root, `${key}/`);
-		else if (!temporary.test(entry.name)) {
-			const info = await statUnlessGone(join(root, key));
-			if (info) yield { key, bytes: info.size, modified: info.mtime };
-		}
-	}
+  let entries: Awaited<ReturnType<typeof readEntries>>;
+  try {
+    entries = await readEntries(join(root, folder));
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return;
+    throw error;
+  }
+  for (const entry of entries) {
+    const key = `${folder}${entry.name}`;
+    if (entry.isDirectory()) yield* walk(root, `${key}/`);
+    else if (!temporary.test(entry.name)) {
+      const info = await statUnlessGone(join(root, key));
+      if (info) yield { key, bytes: info.size, modified: info.mtime };
+    }
+  }
 }
 
 function readEntries(path: string) {
-	return readdir(path, { withFileTypes: true });
+  return readdir(path, { withFileTypes: true });
 }
 
 async function statUnlessGone(path: string) {
-	try {
-		return await stat(path);
-	} catch (error) {
-		if (hasCode(error, "ENOENT")) return undefined;
-		throw error;
-	}
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
 }

@@ -1,8 +1,8 @@
 /** What a listing tells of one object. */
 export interface ObjectInfo {
-	key: string;
-	bytes: number;
-	modified: Date;
+  key: string;
+  bytes: number;
+  modified: Date;
 }
 
 /** The largest object any reader takes into memory unless it says otherwise. */
@@ -13,24 +13,21 @@ export const maxObjectBytes = 256 * 1024 * 1024;
  * A backend sets the headers that layout.ts names for a key, and puts whole objects or nothing.
  */
 export interface Storage {
-	/** The store as the user named it, for messages. */
-	readonly location: string;
-	/** The object's bytes, or undefined when there is none. Throws StorageError, also beyond `maxBytes`. */
-	get(
-		key: string,
-		options?: { maxBytes?: number; signal?: AbortSignal },
-	): Promise<Buffer | undefined>;
-	/** Creates or replaces an object. */
-	put(key: string, body: Uint8Array): Promise<void>;
-	/** Creates an object; false, and nothing changed, when the key already exists. */
-	putIfAbsent(key: string, body: Uint8Array): Promise<boolean>;
-	/** Every object under a prefix, in no order. Throws rather than return part of the list. */
-	list(prefix: string): AsyncIterable<ObjectInfo>;
-	/** Deletes an object; fine when there is none. */
-	delete(key: string): Promise<void>;
+  /** The store as the user named it, for messages. */
+  readonly location: string;
+  /** The object's bytes, or undefined when there is none. Throws StorageError, also beyond `maxBytes`. */
+  get(key: string, options?: { maxBytes?: number; signal?: AbortSignal }): Promise<Buffer | undefined>;
+  /** Creates or replaces an object. */
+  put(key: string, body: Uint8Array): Promise<void>;
+  /** Creates an object; false, and nothing changed, when the key already exists. */
+  putIfAbsent(key: string, body: Uint8Array): Promise<boolean>;
+  /** Every object under a prefix, in no order. Throws rather than return part of the list. */
+  list(prefix: string): AsyncIterable<ObjectInfo>;
+  /** Deletes an object; fine when there is none. */
+  delete(key: string): Promise<void>;
 }
 
 /** The store cannot be reached, or refuses. The message names the store, the operation and the key. */
 export class StorageError extends Error {
-	override readonly name = "StorageError";
+  override readonly name = "StorageError";
 }
