@@ -1,0 +1,34 @@
+// CRC-32 of a concatenation from the CRCs of its parts (RFC 1952 polynomial, bit-reversed, as zlib computes it).
+const polynomial = 0xedb88320;
+
+/** a * b modulo the CRC polynomial; bit 31 is x^0. */
+function multiply(a: number, b: number): number {
+  let product = 0;
+  let shifted = b;
+  for (let bit = 0x80000000; bit !== 0; bit >>>= 1) {
+    if (a & bit) product ^= shifted;
+    shifted = shifted & 1 ? (shifted >>> 1) ^ polynomial : shifted >>> 1;
+  }
+  return product >>> 0;
+}
+
+/** x^(2^n) for n = 0..31. */
+const powersOfTwo = (() => {
+  const powers = [0x40000000];
+  while (powers.length < 32) powers.push(multiply(powers.at(-1)!, powers.at(-1)!));
+  return powers;
+})();
+
+/** x^(8 * length) modulo the polynomial: what appending `length` bytes multiplies a CRC by. */
+function shiftOf(length: number): number {
+  let power = 0x80000000;
+  for (let rest = length, n = 3; rest > 0; rest = Math.floor(rest / 2), n = (n + 1) % 32) {
+    if (rest % 2 === 1) power = multiply(powersOfTwo[n]!, power);
+  }
+  return power;
+}
+
+/** CRC-32 of A followed by B, from the CRC-32 of each and B's length in bytes. */
+export function combineCrc(crcA: number, crcB: number, lengthB: number): number {
+  return (multiply(shiftOf(lengthB), crcA) ^ crcB) >>> 0;
+}

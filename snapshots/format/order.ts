@@ -1,0 +1,46 @@
+import { crc32 } from "node:zlib";
+
+/** Where a market stands in the archive: by resolvedAt (epoch milliseconds), then id. */
+export interface MarketKey {
+  resolvedAt: number;
+  id: string;
+}
+
+/** Negative when `a` is the older one. Ordinals count in this order; the archive is shown in its reverse. */
+export function compareKeys(a: MarketKey, b: MarketKey): number {
+  if (a.resolvedAt !== b.resolvedAt) return a.resolvedAt - b.resolvedAt;
+  return a.id < b.id ? -1 : Number(a.id > b.id);
+}
+
+/** Bounds of pages and segments, in markets (snapshots/SPEC.md, "Cuts"). */
+export const cuts = {
+  pageMin: 32,
+  pageMax: 512,
+  pageModulus: 96,
+  segmentModulus: 160,
+  segmentMax: 65_536,
+} as const;
+
+/**
+ * Says after which markets a page or segment ends. The decision follows from ids alone, so a market that comes,
+ * goes or changes moves only the cuts near it.
+ */
+export class Cutter {
+  #page = 0;
+  #segment = 0;
+
+  /** Takes the next market, from the oldest up. */
+  next(id: string): "none" | "page" | "segment" {
+    const hash = crc32(id);
+    this.#page += 1;
+    this.#segment += 1;
+    const wanted = this.#page >= cuts.pageMin && hash % cuts.pageModulus === 0;
+    if (!wanted && this.#page < cuts.pageMax) return "none";
+    this.#page = 0;
+    const rare = wanted && Math.floor(hash / cuts.pageModulus) % cuts.segmentModulus === 0;
+    // The next page may be of the largest size; a segment's ordinals must fit 16 bits all the same.
+    if (!rare && this.#segment + cuts.pageMax <= cuts.segmentMax) return "page";
+    this.#segment = 0;
+    return "segment";
+  }
+}

@@ -1,0 +1,126 @@
+import { constants, crc32, inflateRawSync } from "node:zlib";
+import { CorruptObjectError, sha256 } from "../seal.ts";
+import {
+  compressPiece,
+  type DeflatePiece,
+  gzipHeader,
+  joinGzip,
+  storedHeaderBytes,
+  storedPiece,
+} from "./gzip.ts";
+
+/** Markets per run; the last run of a page may have fewer (snapshots/SPEC.md, "Pages"). */
+export const runMarkets = 32;
+/** zlib level of runs. */
+const runLevel = 6;
+
+/** Between two markets, in pages and in responses alike. */
+export const separator = Buffer.from(",\n");
+const opening = Buffer.from("[\n");
+const closing = Buffer.from("\n]");
+
+/** Where a run's compressed bytes lie in its page. */
+export interface Run {
+  compressedBytes: number;
+  rawBytes: number;
+  crc: number;
+}
+
+/** A page ready to be stored. */
+export interface Page {
+  markets: number;
+  /** SHA-256 of the stored bytes. */
+  hash: string;
+  /** Stored size in bytes. */
+  bytes: number;
+  /** SHA-256 of the JSON text. */
+  rawDigest: string;
+  runs: Run[];
+}
+
+/** The JSON text of a page: an array of markets, newest first, one per line. */
+export function pageText(lines: readonly Buffer[]): Buffer {
+  const parts: Buffer[] = [opening];
+  lines.forEach((line, position) => {
+    parts.push(...(position === 0 ? [line] : [separator, line]));
+  });
+  return Buffer.concat([...parts, closing]);
+}
+
+/** Compresses a page, given its text; returns its table entry and the bytes to store. */
+export async function compressPage(
+  text: Buffer,
+  lines: readonly Buffer[],
+): Promise<{ page: Page; stored: Buffer }> {
+  const raws = runTexts(text, lines);
+  const pieces = await Promise.all(raws.map((raw) => compressPiece(raw, runLevel)));
+  const joint = storedPiece(separator);
+  const between = pieces.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece]));
+  const stored = joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)]);
+  const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
+  const page = {
+    markets: lines.length,
+    hash: sha256(stored),
+    bytes: stored.length,
+    rawDigest: sha256(text),
+    runs,
+  };
+  return { page, stored };
+}
+
+/** The texts of the runs: parts of the page's text, without the separators between runs. */
+function runTexts(text: Buffer, lines: readonly Buffer[]): Buffer[] {
+  const raws: Buffer[] = [];
+  let start = opening.length;
+  for (let first = 0; first < lines.length; first += runMarkets) {
+    const run = lines.slice(first, first + runMarkets);
+    const bytes = run.reduce((sum, line) => sum + line.length, (run.length - 1) * separator.length);
+    raws.push(text.subarray(start, start + bytes));
+    start += bytes + separator.length;
+  }
+  return raws;
+}
+
+const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;
+const betweenRuns = storedHeaderBytes + separator.length;
+
+/** A run's part of the stored page, ready to be spliced into another stream. */
+export function runPiece(stored: Buffer, runs: readonly Run[], index: number): DeflatePiece {
+  const { compressedBytes, rawBytes, crc } = runs[index]!;
+  let offset = firstRunOffset + index * betweenRuns;
+  for (let before = 0; before < index; before += 1) offset += runs[before]!.compressedBytes;
+  return { bytes: stored.subarray(offset, offset + compressedBytes), rawBytes, crc };
+}
+
+/** The markets of a run, one JSON text each, newest first. Throws CorruptObjectError naming the page by `key`. */
+export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
+  const piece = runPiece(stored, runs, index);
+  let raw: Buffer;
+  try {
+    const limits = { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: Math.max(1, piece.rawBytes) };
+    raw = inflateRawSync(piece.bytes, limits);
+  } catch (error) {
+    throw new CorruptObjectError(key, `run ${index} cannot be inflated`, { cause: error });
+  }
+  if (raw.length !== piece.rawBytes || crc32(raw) !== piece.crc) {
+    throw new CorruptObjectError(key, `run ${index} is not what the page table says`);
+  }
+  return splitLines(raw);
+}
+
+/** Splits at `,\n`; a line break never stands inside a market's JSON text. */
+function splitLines(raw: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  let start = 0;
+  for (let end = raw.indexOf(10); end >= 0; end = raw.indexOf(10, start)) {
+    lines.push(raw.subarray(start, end - 1));
+    start = end + 1;
+  }
+  lines.push(raw.subarray(start));
+  return lines;
+}
+
+/** The id of a market's JSON text: SPEC 2.4 puts it first. */
+export function idOfLine(line: Buffer): string {
+  return line.toString("latin1", '{"id":"'.length, '{"id":"'.length + 36);
+}

@@ -1,0 +1,68 @@
+/** 32 ordinals a word; bit `n % 32` of word `n / 32` stands for ordinal n. */
+export type Bitmap = Uint32Array;
+
+export function wordsFor(bits: number): number {
+  return (bits + 31) >>> 5;
+}
+
+/** How many bits of a word are set. */
+export function popCount(word: number): number {
+  let rest = word - ((word >>> 1) & 0x55555555);
+  rest = (rest & 0x33333333) + ((rest >>> 2) & 0x33333333);
+  return (Math.imul((rest + (rest >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24) >>> 0;
+}
+
+/** How many bits of a bitmap are set. */
+export function countBits(bitmap: Bitmap): number {
+  let count = 0;
+  for (let word = 0; word < bitmap.length; word += 1) count += popCount(bitmap[word]!);
+  return count;
+}
+
+/** How many set bits stand at `from` or above. */
+export function countFrom(bitmap: Bitmap, from: number): number {
+  const first = from >>> 5;
+  if (first >= bitmap.length) return 0;
+  let count = popCount(bitmap[first]! & (0xffffffff << (from & 31)));
+  for (let word = first + 1; word < bitmap.length; word += 1) count += popCount(bitmap[word]!);
+  return count;
+}
+
+export function hasBit(bitmap: Bitmap, bit: number): boolean {
+  return ((bitmap[bit >>> 5]! >>> (bit & 31)) & 1) === 1;
+}
+
+export function setBit(bitmap: Bitmap, bit: number): void {
+  bitmap[bit >>> 5]! |= 1 << (bit & 31);
+}
+
+/** A bitmap with exactly the bits `from` (inclusive) to `to` (exclusive) set, of `size` bits. */
+export function rangeBitmap(size: number, from: number, to: number): Bitmap {
+  const bitmap = new Uint32Array(wordsFor(size));
+  if (from >= to) return bitmap;
+  const [first, last] = [from >>> 5, (to - 1) >>> 5];
+  bitmap.fill(0xffffffff, first, last + 1);
+  bitmap[first]! &= 0xffffffff << (from & 31);
+  bitmap[last]! &= 0xffffffff >>> (31 - ((to - 1) & 31));
+  return bitmap;
+}
+
+/** Up to `count` set bits from the highest down, after skipping the `skip` highest ones. */
+export function selectDescending(bitmap: Bitmap, skip: number, count: number): number[] {
+  const found: number[] = [];
+  let passed = 0;
+  for (let word = bitmap.length - 1; word >= 0 && found.length < count; word -= 1) {
+    const bits = popCount(bitmap[word]!);
+    if (passed + bits <= skip) {
+      passed += bits;
+      continue;
+    }
+    for (let rest = bitmap[word]!; rest !== 0 && found.length < count; ) {
+      const bit = 31 - Math.clz32(rest);
+      rest &= ~(1 << bit);
+      if (passed >= skip) found.push(word * 32 + bit);
+      passed += 1;
+    }
+  }
+  return found;
+}

@@ -1,0 +1,84 @@
+import { type Bitmap, popCount, setBit, wordsFor } from "./bits.ts";
+import { buildIntegerColumn, type IntegerColumn, keepRange } from "./integer-column.ts";
+
+/** A label held by at least 1/32 of a segment's markets is coded in bit slices; the others have posting lists. */
+const frequentShare = 32;
+
+/** A text column of one segment as it is stored. Labels are in UTF-16 code unit order. */
+export interface LabelColumn {
+  /** Code 0 stands for any rare label, code n for frequent[n - 1]. */
+  codes: IntegerColumn;
+  frequent: string[];
+  rare: string[];
+  /** Ordinals of the rare labels' markets, ascending within a label, label after label. */
+  postings: Uint16Array;
+  /** One bit per posting: set where the next label's postings begin (the first included). */
+  starts: Bitmap;
+}
+
+/** A text column in memory: its labels are ids of a LabelTable. */
+export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
+  frequentIds: Uint32Array;
+  rareIds: Uint32Array;
+}
+
+export function buildLabelColumn(values: readonly string[]): LabelColumn {
+  const ordinals = new Map<string, number[]>();
+  values.forEach((value, ordinal) => {
+    const known = ordinals.get(value);
+    if (known) known.push(ordinal);
+    else ordinals.set(value, [ordinal]);
+  });
+  const labels = [...ordinals.keys()].sort();
+  const isFrequent = (label: string) => ordinals.get(label)!.length * frequentShare >= values.length;
+  const frequent = labels.filter(isFrequent);
+  const rare = labels.filter((label) => !isFrequent(label));
+  const codeOf = new Map(frequent.map((label, position) => [label, position + 1]));
+  const codes = values.map((value) => codeOf.get(value) ?? 0);
+  const postings = Uint16Array.from(rare.flatMap((label) => ordinals.get(label)!));
+  const starts = new Uint32Array(wordsFor(postings.length));
+  let position = 0;
+  for (const label of rare) {
+    setBit(starts, position);
+    position += ordinals.get(label)!.length;
+  }
+  return { codes: buildIntegerColumn(codes, 0, frequent.length), frequent, rare, postings, starts };
+}
+
+/** Clears in `result` every ordinal whose label is none of `ids`. */
+export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
+  const kept = new Uint32Array(result.length);
+  for (const id of ids) {
+    const code = column.frequentIds.indexOf(id) + 1;
+    if (code > 0) {
+      const equal = result.slice();
+      keepRange(column.codes, code, code, equal);
+      for (let word = 0; word < kept.length; word += 1) kept[word]! |= equal[word]!;
+    } else {
+      const rank = column.rareIds.indexOf(id);
+      if (rank >= 0) for (const ordinal of postingsOf(column, rank)) setBit(kept, ordinal);
+    }
+  }
+  for (let word = 0; word < kept.length; word += 1) result[word]! &= kept[word]!;
+}
+
+function postingsOf({ postings, starts }: LoadedLabelColumn, rank: number): Uint16Array {
+  const start = nthBit(starts, rank);
+  return postings.subarray(start, nthBit(starts, rank + 1) ?? postings.length);
+}
+
+/** Position of the n-th set bit (from 0) from the lowest up; undefined when there are fewer. */
+function nthBit(bitmap: Bitmap, n: number): number | undefined {
+  let left = n;
+  for (let word = 0; word < bitmap.length; word += 1) {
+    const bits = popCount(bitmap[word]!);
+    if (left >= bits) {
+      left -= bits;
+      continue;
+    }
+    let rest = bitmap[word]!;
+    for (; left > 0; left -= 1) rest &= rest - 1;
+    return word * 32 + 31 - Math.clz32(rest & -rest);
+  }
+  return undefined;
+}

@@ -1,0 +1,98 @@
+import { crc32 } from "node:zlib";
+
+const nothing = 0xffffffff;
+
+/**
+ * Every distinct label of one field over all loaded segments, once, as bytes: a label in a JavaScript Map would cost
+ * some hundred bytes, times 50,000. Ids are dense and meaningful within this table alone.
+ */
+export class LabelTable {
+  #text = Buffer.alloc(1024);
+  /** Label n ends at #ends[n] in #text. */
+  #ends = new Uint32Array(64);
+  #size = 0;
+  /** Open addressing: id of a label, or `nothing`; a power of two long, at most half full. */
+  #slots = new Uint32Array(128).fill(nothing);
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Bytes this table keeps in memory. */
+  get residentBytes(): number {
+    return this.#text.length + this.#ends.byteLength + this.#slots.byteLength;
+  }
+
+  /** The label's id; undefined when no loaded segment has the label. */
+  find(label: string): number | undefined {
+    const id = this.#slots[this.#slotOf(Buffer.from(label))]!;
+    return id === nothing ? undefined : id;
+  }
+
+  /** The label's id, a new one if need be. */
+  intern(label: string): number {
+    const bytes = Buffer.from(label);
+    const slot = this.#slotOf(bytes);
+    const known = this.#slots[slot]!;
+    if (known !== nothing) return known;
+    const id = this.#size;
+    this.#append(bytes);
+    this.#slots[slot] = id;
+    if (this.#size * 2 > this.#slots.length) this.#rehash(this.#slots.length * 2);
+    return id;
+  }
+
+  label(id: number): string {
+    return this.#bytes(id).toString("utf8");
+  }
+
+  /**
+   * Forgets the labels that none of `live` names, when they are most of the table, and renumbers `live` in place.
+   * Without it a process that has seen many snapshots would keep the labels of all of them.
+   */
+  retain(live: readonly Uint32Array[]): void {
+    const renumbered = new Uint32Array(this.#size).fill(nothing);
+    for (const ids of live) for (const id of ids) renumbered[id] = 0;
+    const kept = renumbered.reduce((count, mark) => count + Number(mark === 0), 0);
+    if (kept * 2 >= this.#size) return;
+    const fresh = new LabelTable();
+    for (let id = 0; id < this.#size; id += 1)
+      if (renumbered[id] === 0) renumbered[id] = fresh.intern(this.label(id));
+    for (const ids of live) for (let n = 0; n < ids.length; n += 1) ids[n] = renumbered[ids[n]!]!;
+    this.#text = fresh.#text;
+    this.#ends = fresh.#ends;
+    this.#slots = fresh.#slots;
+    this.#size = fresh.#size;
+  }
+
+  #bytes(id: number): Buffer {
+    return this.#text.subarray(id === 0 ? 0 : this.#ends[id - 1]!, this.#ends[id]!);
+  }
+
+  #slotOf(bytes: Buffer): number {
+    const mask = this.#slots.length - 1;
+    for (let slot = crc32(bytes) & mask; ; slot = (slot + 1) & mask) {
+      const id = this.#slots[slot]!;
+      if (id === nothing || this.#bytes(id).equals(bytes)) return slot;
+    }
+  }
+
+  #append(bytes: Buffer): void {
+    const start = this.#size === 0 ? 0 : this.#ends[this.#size - 1]!;
+    const end = start + bytes.length;
+    if (end > this.#text.length) this.#text = Buffer.concat([this.#text], Math.ceil(end * 1.25));
+    if (this.#size === this.#ends.length) {
+      const larger = new Uint32Array(Math.ceil(this.#size * 1.25));
+      larger.set(this.#ends);
+      this.#ends = larger;
+    }
+    bytes.copy(this.#text, start);
+    this.#ends[this.#size] = end;
+    this.#size += 1;
+  }
+
+  #rehash(length: number): void {
+    this.#slots = new Uint32Array(length).fill(nothing);
+    for (let id = 0; id < this.#size; id += 1) this.#slots[this.#slotOf(this.#bytes(id))] = id;
+  }
+}

@@ -1,0 +1,243 @@
+import { z } from "zod";
+import { type FieldName, type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { formatVersion } from "../../schemas/snapshot.ts";
+import type { MarketKey } from "../format/order.ts";
+import { type Page, type Run, runMarkets } from "../format/page.ts";
+import { CorruptObjectError } from "../seal.ts";
+import { buildIntegerColumn, type IntegerColumn } from "./integer-column.ts";
+import { buildLabelColumn, type LoadedLabelColumn } from "./label-column.ts";
+import type { LabelTable } from "./label-table.ts";
+import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
+
+/** What the index keeps of one market. */
+export type IndexRow = MarketKey & { values: FilterValues };
+
+/** One label table per text field, shared by all segments of a process. */
+export type LabelTables = Record<"category" | "outcome", LabelTable>;
+
+/** A segment in memory. Ordinals are local: 0 is its oldest market. */
+export interface Segment {
+  markets: number;
+  /** Ordinal of each page's oldest market, and at last the number of markets. */
+  pageStarts: Uint32Array;
+  times: TimeColumn;
+  integers: Map<string, IntegerColumn>;
+  labels: Map<string, LoadedLabelColumn>;
+  /** Bytes of index kept in memory. */
+  residentBytes: number;
+  page(index: number): { hash: string; bytes: number; runs: Run[] };
+}
+
+const magic = Buffer.from("PRSSEG\r\n");
+const alignment = 8;
+const Section = z.tuple([z.int().min(0), z.int().min(0)]);
+const SegmentHeader = z.strictObject({
+  formatVersion: z.literal(formatVersion),
+  markets: z.int().min(1).max(65_536),
+  pages: z.int().min(1),
+  /** Bytes of the body that queries need; what follows is read once, at loading. */
+  residentBytes: z.int().min(0),
+  epochs: z.array(z.tuple([z.int().min(0), z.int().min(0)])),
+  frequent: z.record(z.string(), z.array(z.string())),
+  sections: z.record(z.string(), Section),
+});
+
+const fields: readonly FilterField[] = filterFields;
+
+/** The bytes of a segment (snapshots/SPEC.md, "Segments"); rows and pages from the oldest up. */
+export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[]): Buffer {
+  const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
+  const resident = new SectionWriter(0);
+  resident.add("pageHashes", Buffer.from(pages.map((page) => page.hash).join(""), "hex"));
+  resident.add(
+    "pageBytes",
+    Uint32Array.from(pages, (page) => page.bytes),
+  );
+  resident.add(
+    "pageMarkets",
+    Uint32Array.from(pages, (page) => page.markets),
+  );
+  const runs = pages.flatMap((page) => page.runs);
+  resident.add("runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc])));
+  resident.add("times", times.low);
+  const frequent: Record<string, string[]> = {};
+  const rare: [string, string[]][] = [];
+  for (const row of fields) {
+    if (row.kind === "integer") {
+      const values = rows.map(({ values }) => Number(values[row.field as FieldName]));
+      resident.add(row.field, buildIntegerColumn(values, row.min, row.max).slices);
+      continue;
+    }
+    const column = buildLabelColumn(rows.map(({ values }) => String(values[row.field as FieldName])));
+    resident.add(`${row.field}.codes`, column.codes.slices);
+    resident.add(`${row.field}.postings`, column.postings);
+    resident.add(`${row.field}.starts`, column.starts);
+    frequent[row.field] = column.frequent;
+    rare.push([row.field, column.rare]);
+  }
+  const rest = new SectionWriter(resident.bytes);
+  rest.add("pageDigests", Buffer.from(pages.map((page) => page.rawDigest).join(""), "hex"));
+  for (const [field, labels] of rare) rest.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
+
+  const header = Buffer.from(
+    JSON.stringify({
+      formatVersion,
+      markets: rows.length,
+      pages: pages.length,
+      residentBytes: resident.bytes,
+      epochs: times.epochs,
+      frequent,
+      sections: { ...resident.sections, ...rest.sections },
+    } satisfies z.infer<typeof SegmentHeader>),
+  );
+  const lengths = Buffer.alloc(8);
+  lengths.writeUInt32LE(header.length, 0);
+  const head = Buffer.concat([magic, lengths, header]);
+  return Buffer.concat([head, padding(head.length), ...resident.parts, ...rest.parts]);
+}
+
+function padding(length: number): Buffer {
+  return Buffer.alloc((alignment - (length % alignment)) % alignment);
+}
+
+class SectionWriter {
+  readonly sections: Record<string, [offset: number, bytes: number]> = {};
+  readonly parts: Buffer[] = [];
+  bytes: number;
+
+  constructor(offset: number) {
+    this.bytes = offset;
+  }
+
+  add(name: string, data: Uint8Array | Uint16Array | Uint32Array): void {
+    const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    const filler = padding(bytes.length);
+    this.sections[name] = [this.bytes, bytes.length];
+    this.parts.push(bytes, filler);
+    this.bytes += bytes.length + filler.length;
+  }
+}
+
+/** A segment file taken apart: its header, and its body's sections as views. */
+function openSegment(key: string, stored: Buffer) {
+  const headerStart = magic.length + 8;
+  if (stored.length < headerStart || !stored.subarray(0, magic.length).equals(magic)) {
+    throw new CorruptObjectError(key, "it does not begin as a segment does");
+  }
+  const headerEnd = headerStart + stored.readUInt32LE(magic.length);
+  const header = parseHeader(key, stored.subarray(headerStart, headerEnd));
+  const body = stored.subarray(headerEnd + padding(headerEnd).length);
+  return { header, body };
+}
+
+function parseHeader(key: string, bytes: Buffer) {
+  try {
+    return SegmentHeader.parse(JSON.parse(bytes.toString("utf8")));
+  } catch (error) {
+    throw new CorruptObjectError(key, `its header is not one of format version ${formatVersion}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Page table of a segment as a publisher needs it to reuse pages: by raw digest. */
+export function readPages(key: string, stored: Buffer): Page[] {
+  const { header, body } = openSegment(key, stored);
+  const copy = new Uint8Array(body).buffer;
+  const section = (name: string) => sectionOf(key, header.sections, name, copy.byteLength);
+  const digests = Buffer.from(copy, ...section("pageDigests"));
+  const table = readPageTable(copy, section, header.pages);
+  return Array.from({ length: header.pages }, (_, index) => {
+    const markets = table.pageMarkets[index]!;
+    return { ...table.page(index), markets, rawDigest: digests.toString("hex", index * 32, index * 32 + 32) };
+  });
+}
+
+/** Loads a segment whose bytes were checked against its name. Throws CorruptObjectError. */
+export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
+  const { header, body } = openSegment(key, stored);
+  // A copy of its own: aligned for the typed arrays, and without the part that only loading needs.
+  const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
+  const section = (name: string) => sectionOf(key, header.sections, name, resident.byteLength);
+  const words = (name: string) => uint32s(resident, section(name));
+  const table = readPageTable(resident, section, header.pages);
+  const integers = new Map<string, IntegerColumn>();
+  const labels = new Map<string, LoadedLabelColumn>();
+  let tableBytes = 0;
+  for (const row of fields) {
+    if (row.kind === "integer") {
+      integers.set(row.field, { min: row.min, max: row.max, slices: words(row.field) });
+      continue;
+    }
+    const intern = (text: string) => tables[row.field as keyof LabelTables].intern(text);
+    const [offset, bytes] = sectionOf(key, header.sections, `${row.field}.rare`, body.length);
+    const rare = z.array(z.string()).parse(JSON.parse(body.toString("utf8", offset, offset + bytes)));
+    const frequent = header.frequent[row.field] ?? [];
+    const [postingsStart, postingsBytes] = section(`${row.field}.postings`);
+    const column = {
+      codes: { min: 0, max: frequent.length, slices: words(`${row.field}.codes`) },
+      postings: new Uint16Array(resident, postingsStart, postingsBytes / 2),
+      starts: words(`${row.field}.starts`),
+      frequentIds: Uint32Array.from(frequent, intern),
+      rareIds: Uint32Array.from(rare, intern),
+    };
+    labels.set(row.field, column);
+    tableBytes += column.frequentIds.byteLength + column.rareIds.byteLength;
+  }
+  return {
+    markets: header.markets,
+    pageStarts: startsOf(table.pageMarkets),
+    times: { low: words("times"), epochs: header.epochs },
+    integers,
+    labels,
+    residentBytes: resident.byteLength + tableBytes,
+    page: table.page,
+  };
+}
+
+type SectionLookup = (name: string) => [offset: number, bytes: number];
+
+function sectionOf(
+  key: string,
+  sections: Record<string, [number, number]>,
+  name: string,
+  limit: number,
+): [offset: number, bytes: number] {
+  const found = sections[name];
+  if (!found || found[0] + found[1] > limit)
+    throw new CorruptObjectError(key, `its section ${name} is missing or cut`);
+  return found;
+}
+
+function uint32s(buffer: ArrayBuffer, [offset, bytes]: [number, number]): Uint32Array {
+  return new Uint32Array(buffer, offset, bytes / 4);
+}
+
+/** Ordinal of each page's oldest market, and at last the number of markets. */
+function startsOf(pageMarkets: Uint32Array): Uint32Array {
+  const starts = new Uint32Array(pageMarkets.length + 1);
+  pageMarkets.forEach((markets, index) => {
+    starts[index + 1] = starts[index]! + markets;
+  });
+  return starts;
+}
+
+function readPageTable(buffer: ArrayBuffer, section: SectionLookup, pages: number) {
+  const hashes = Buffer.from(buffer, ...section("pageHashes"));
+  const bytes = uint32s(buffer, section("pageBytes"));
+  const pageMarkets = uint32s(buffer, section("pageMarkets"));
+  const runTable = uint32s(buffer, section("runs"));
+  const firstRun = new Uint32Array(pages + 1);
+  for (let index = 0; index < pages; index += 1) {
+    firstRun[index + 1] = firstRun[index]! + Math.ceil(pageMarkets[index]! / runMarkets);
+  }
+  const page = (index: number) => ({
+    hash: hashes.toString("hex", index * 32, index * 32 + 32),
+    bytes: bytes[index]!,
+    runs: Array.from({ length: firstRun[index + 1]! - firstRun[index]! }, (_, run): Run => {
+      const entry = (firstRun[index]! + run) * 3;
+      return { compressedBytes: runTable[entry]!, rawBytes: runTable[entry + 1]!, crc: runTable[entry + 2]! };
+    }),
+  });
+  return { pageMarkets, page };
+}

@@ -1,0 +1,33 @@
+/** Ascending epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
+export interface TimeColumn {
+  low: Uint32Array;
+  /** [first ordinal, high bits], ascending; the first is at ordinal 0. */
+  epochs: [number, number][];
+}
+
+const lowRange = 2 ** 32;
+
+export function buildTimeColumn(times: readonly number[]): TimeColumn {
+  const epochs: [number, number][] = [];
+  times.forEach((time, ordinal) => {
+    const high = Math.floor(time / lowRange);
+    if (epochs.at(-1)?.[1] !== high) epochs.push([ordinal, high]);
+  });
+  return { low: Uint32Array.from(times, (time) => time % lowRange), epochs };
+}
+
+export function timeAt({ low, epochs }: TimeColumn, ordinal: number): number {
+  const epoch = epochs.findLast(([first]) => first <= ordinal);
+  return (epoch?.[1] ?? 0) * lowRange + low[ordinal]!;
+}
+
+/** The first ordinal whose time is at or after `time`; the column's length when there is none. */
+export function lowerBound(column: TimeColumn, time: number): number {
+  let [from, to] = [0, column.low.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (timeAt(column, middle) < time) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
