@@ -2,6 +2,7 @@ import { z } from "zod";
 
 /** Every error the service answers with: SPEC 7 fixes AEGIS_REQUIRED, the service's contract the others. */
 export const errors = {
+  BAD_REQUEST: { status: 400, title: "Not a well-formed HTTP request" },
   INVALID_PARAMETER: { status: 400, title: "Invalid parameter" },
   INVALID_BODY: { status: 400, title: "Invalid request body" },
   BATCH_TOO_LARGE: { status: 400, title: "Too many slugs in one batch" },
@@ -18,10 +19,12 @@ export const errors = {
   NOT_FOUND: { status: 404, title: "No such address" },
   PROTOCOL_NOT_FOUND: { status: 404, title: "No such protocol" },
   METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },
+  REQUEST_TIMEOUT: { status: 408, title: "The request took too long to arrive" },
   CURSOR_EXPIRED: { status: 410, title: "The cursor's snapshot is gone" },
   BODY_TOO_LARGE: { status: 413, title: "Request body too large" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
   QUOTA_EXCEEDED: { status: 429, title: "Daily quota used up" },
+  HEADERS_TOO_LARGE: { status: 431, title: "Request head too large" },
   INTERNAL: { status: 500, title: "Internal error" },
   COMING_SOON: { status: 501, title: "Announced, not yet available" },
   UPSTREAM_ERROR: { status: 502, title: "The origin failed" },

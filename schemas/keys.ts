@@ -19,7 +19,7 @@ export const KeyRecord = z.strictObject({
 });
 export type KeyRecord = z.infer<typeof KeyRecord>;
 
-/** `keys/<id>.revoked.json`: put once; the key ends at `revokedAt`, which may lie ahead. */
+/** `keys/<id>.revoked.json`: the key ends at `revokedAt`, which may lie ahead; a later revocation can only make it earlier. */
 export const KeyRevocation = z.strictObject({
   id: KeyId,
   revokedAt: Timestamp,
