@@ -1,0 +1,84 @@
+import { resolve } from "node:path";
+import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import { SourceRefusal } from "../snapshots/sources/sources.ts";
+import { StorageError } from "../snapshots/storage/storage.ts";
+
+/** How every command ends; documented in the README. */
+export const exitCodes = { done: 0, unexpected: 1, usage: 2, refused: 3, lost: 4, unreachable: 5 } as const;
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** The command line is wrong; the command ends with exit code 2 and prints its usage. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** Reads the arguments strictly. Throws UsageError naming the first one that is unknown or lacks its value. */
+export function readArguments<const Options extends ParseArgsOptionsConfig>(
+  options: Options,
+  positionals = false,
+) {
+  try {
+    return parseArgs({ options, allowPositionals: positionals, strict: true });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** The integer an option was given, or `otherwise`. Throws UsageError outside `min..max`. */
+export function integerOption(
+  name: string,
+  text: string | undefined,
+  { min, max = Number.MAX_SAFE_INTEGER, otherwise }: { min: number; max?: number; otherwise: number },
+): number {
+  if (text === undefined) return otherwise;
+  // Digits first: Number() would also take "1e3", " 5" and "0x10".
+  const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  throw new UsageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
+}
+
+/** The value of an option that cannot be left out. */
+export function requiredOption(name: string, value: string | undefined): string {
+  if (value) return value;
+  throw new UsageError(`--${name} is missing`);
+}
+
+/** The folder the user stood in: npm runs scripts in the package's folder and says so in INIT_CWD. */
+export function userDirectory(): string {
+  return process.env.INIT_CWD ?? process.cwd();
+}
+
+/** A path as the user meant it. */
+export function userPath(path: string): string {
+  return resolve(userDirectory(), path);
+}
+
+/** A line for the person at the terminal: stderr, so that stdout holds results only. */
+export function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+/** The result on stdout: with `json` one JSON object, else the lines. */
+export function report(json: boolean, result: object, lines: readonly string[]): void {
+  process.stdout.write(json ? `${JSON.stringify(result)}\n` : lines.map((line) => `${line}\n`).join(""));
+}
+
+/** Runs a command and sets the process's exit code; errors that have a meaning are told without a stack. */
+export async function runCommand(usage: string, command: () => Promise<ExitCode | undefined>): Promise<void> {
+  try {
+    process.exitCode = (await command()) ?? exitCodes.done;
+  } catch (error) {
+    process.exitCode = exitCodeOf(error);
+    if (process.exitCode === exitCodes.unexpected)
+      say(error instanceof Error ? `${error.stack}` : String(error));
+    else say(error instanceof Error ? error.message : String(error));
+    if (error instanceof UsageError) say(`\n${usage}`);
+  }
+}
+
+function exitCodeOf(error: unknown): ExitCode {
+  if (error instanceof UsageError) return exitCodes.usage;
+  if (error instanceof SourceRefusal) return exitCodes.refused;
+  if (error instanceof StorageError) return exitCodes.unreachable;
+  return exitCodes.unexpected;
+}

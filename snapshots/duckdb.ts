@@ -1,0 +1,68 @@
+import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
+
+/** How much of the machine a DuckDB session may take, and what it may touch. */
+export interface SessionOptions {
+  /** Buffer memory in DuckDB's notation, such as `300MB`; the process itself takes some 300 MB on top. */
+  memoryLimit: string;
+  /** Where DuckDB spills; created by DuckDB when needed. */
+  temporaryDirectory: string;
+  /** Default: all cores. */
+  threads?: number | undefined;
+  /** When given, the only directories that SQL can read or write. */
+  allowedDirectories?: readonly string[];
+}
+
+/** An in-memory DuckDB with fixed settings: UTC, bounded memory, no extension ever fetched. */
+export async function openSession(options: SessionOptions): Promise<DuckDBInstance> {
+  const instance = await DuckDBInstance.create(":memory:");
+  const connection = await instance.connect();
+  try {
+    for (const setting of settings(options)) await connection.run(`SET GLOBAL ${setting}`);
+  } finally {
+    connection.closeSync();
+  }
+  return instance;
+}
+
+function settings({ memoryLimit, temporaryDirectory, threads, allowedDirectories }: SessionOptions) {
+  return [
+    "TimeZone = 'UTC'",
+    "autoinstall_known_extensions = false",
+    "autoload_known_extensions = false",
+    // A cache of file contents would count against the memory limit and could outlive a change of the file.
+    "enable_external_file_cache = false",
+    `memory_limit = ${quoted(memoryLimit)}`,
+    `temp_directory = ${quoted(temporaryDirectory)}`,
+    ...(threads === undefined ? [] : [`threads = ${threads}`]),
+    ...(allowedDirectories
+      ? [
+          `allowed_directories = [${allowedDirectories.map(quoted).join(", ")}]`,
+          "enable_external_access = false",
+        ]
+      : []),
+    "lock_configuration = true",
+  ];
+}
+
+/** Runs `work` on a connection of its own. */
+export async function withConnection<T>(
+  instance: DuckDBInstance,
+  work: (connection: DuckDBConnection) => Promise<T>,
+): Promise<T> {
+  const connection = await instance.connect();
+  try {
+    return await work(connection);
+  } finally {
+    connection.closeSync();
+  }
+}
+
+/** A string literal of SQL. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** An identifier of SQL. */
+export function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

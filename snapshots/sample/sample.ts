@@ -1,0 +1,76 @@
+import { mkdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { openSession, quoted, withConnection } from "../duckdb.ts";
+import { marketsQuery } from "./markets.ts";
+import { protocolScoresQuery } from "./protocols.ts";
+import { randomMacros } from "./sql.ts";
+
+/** What to make; equal options give equal rows, whatever the machine's time zone, clock or number of cores. */
+export interface SampleOptions {
+  /** Becomes the sources' directory; an earlier sample in it is replaced. */
+  directory: string;
+  markets: number;
+  protocols: number;
+  /** Scoring runs per protocol, one a day. */
+  days: number;
+  /** How many different outcome labels markets may have. */
+  outcomes: number;
+  seed: number;
+  /** Default: all cores. */
+  threads?: number;
+}
+
+export const sampleDefaults = { markets: 20_000, protocols: 100, days: 30, outcomes: 800, seed: 1 } as const;
+
+/** What was written. */
+export interface SampleReport {
+  directory: string;
+  markets: number;
+  protocols: number;
+  /** Rows of protocol_scores: protocols x days. */
+  scores: number;
+  files: number;
+  bytes: number;
+}
+
+// Bounds DuckDB's memory: it keeps something of every row group until a file is finished.
+const marketsPerFile = 50_000;
+
+/** Writes Parquet sources: `markets/part-00000.parquet` and on, and `protocol_scores.parquet`. */
+export async function writeSample(options: SampleOptions): Promise<SampleReport> {
+  const { directory, markets, protocols, days, outcomes, seed, threads } = options;
+  const marketsDirectory = join(directory, "markets");
+  await rm(marketsDirectory, { recursive: true, force: true });
+  await mkdir(marketsDirectory, { recursive: true });
+  const instance = await openSession({
+    memoryLimit: "400MB",
+    temporaryDirectory: join(directory, ".duckdb"),
+    threads,
+    allowedDirectories: [directory],
+  });
+  try {
+    const files = await withConnection(instance, async (connection) => {
+      const written: string[] = [];
+      const copy = async (query: string, path: string) => {
+        await connection.run(
+          `COPY (${query}) TO ${quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10240)`,
+        );
+        written.push(path);
+      };
+      for (const macro of randomMacros(seed)) await connection.run(macro);
+      for (let first = 0; first < markets; first += marketsPerFile) {
+        const name = `part-${String(first / marketsPerFile).padStart(5, "0")}.parquet`;
+        const last = Math.min(first + marketsPerFile, markets);
+        await copy(marketsQuery(first, last, outcomes), join(marketsDirectory, name));
+      }
+      await copy(protocolScoresQuery(protocols, days), join(directory, "protocol_scores.parquet"));
+      return written;
+    });
+    const sizes = await Promise.all(files.map(async (file) => (await stat(file)).size));
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    return { directory, markets, protocols, scores: protocols * days, files: files.length, bytes };
+  } finally {
+    instance.closeSync();
+    await rm(join(directory, ".duckdb"), { recursive: true, force: true });
+  }
+}
