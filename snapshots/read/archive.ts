@@ -1,0 +1,126 @@
+import { type Condition, filterFields } from "../../schemas/filters.ts";
+import { rangeBitmap } from "../index/bits.ts";
+import { keepRange } from "../index/integer-column.ts";
+import { keepLabels } from "../index/label-column.ts";
+import type { LabelTable } from "../index/label-table.ts";
+import type { LabelTables, Segment, StoredPage } from "../index/segment.ts";
+import { lowerBound, timeAt } from "../index/time-column.ts";
+import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
+
+/** Where a market lies: the page's position in the archive, and the line in the page's newest-first order. */
+export interface Place {
+  segment: number;
+  page: number;
+  line: number;
+}
+
+/** The indexes of one snapshot, all in memory: which markets match, and where they lie. */
+export class Archive {
+  readonly markets: number;
+  readonly segments: readonly Segment[];
+  readonly #starts: Float64Array;
+  readonly #tables: LabelTables;
+
+  /** Segments from the oldest up; the tables are those they were loaded with. */
+  constructor(segments: readonly Segment[], tables: LabelTables) {
+    this.segments = segments;
+    this.#tables = tables;
+    this.#starts = new Float64Array(segments.length + 1);
+    segments.forEach((segment, index) => {
+      this.#starts[index + 1] = this.#starts[index]! + segment.markets;
+    });
+    this.markets = this.#starts[segments.length]!;
+  }
+
+  /** The markets that meet every condition. */
+  match(conditions: readonly Condition[]): Matches {
+    const resolved = conditions.map((condition) =>
+      condition.kind === "label" ? { ...condition, ids: this.#labelIds(condition) } : condition,
+    );
+    return new Matches(
+      this.segments.map((segment) => matchSegment(segment, resolved)),
+      this.#starts,
+    );
+  }
+
+  /** Epoch milliseconds at which the market of this ordinal was resolved. */
+  resolvedAt(ordinal: number): number {
+    const index = this.#segmentOf(ordinal);
+    return timeAt(this.segments[index]!.times, ordinal - this.#starts[index]!);
+  }
+
+  /** The ordinals whose markets were resolved at exactly this time: from (inclusive) to (exclusive). */
+  resolvedAtExactly(time: number): { from: number; to: number } {
+    const bound = (limit: number) =>
+      this.segments.reduce((sum, segment) => sum + lowerBound(segment.times, limit), 0);
+    return { from: bound(time), to: bound(time + 1) };
+  }
+
+  locate(ordinal: number): Place {
+    const segment = this.#segmentOf(ordinal);
+    const { pageStarts } = this.segments[segment]!;
+    const local = ordinal - this.#starts[segment]!;
+    const page = lastAtOrBelow(pageStarts, local);
+    return { segment, page, line: pageStarts[page + 1]! - 1 - local };
+  }
+
+  page({ segment, page }: Place): StoredPage {
+    return this.segments[segment]!.page(page);
+  }
+
+  #segmentOf(ordinal: number): number {
+    if (!(ordinal >= 0 && ordinal < this.markets)) throw new RangeError(`no market has ordinal ${ordinal}`);
+    return lastAtOrBelow(this.#starts, ordinal);
+  }
+
+  #labelIds({ field, value }: { field: keyof LabelTables; value: string }): number[] {
+    const table = this.#tables[field];
+    if (filterFields.some((row) => row.field === field && row.kind === "label" && row.fold)) {
+      return foldedMatches(table, value);
+    }
+    const id = table.find(value);
+    return id === undefined ? [] : [id];
+  }
+}
+
+/** Labels equal to `value` under Unicode simple case folding, which is what the RegExp flags `iu` compare by. */
+function foldedMatches(table: LabelTable, value: string): number[] {
+  const pattern = new RegExp(`^${RegExp.escape(value)}$`, "iu");
+  const ids: number[] = [];
+  for (let id = 0; id < table.size; id += 1) if (pattern.test(table.label(id))) ids.push(id);
+  return ids;
+}
+
+/** Index of the last element at or below `value` in ascending starts, of which the last is an end mark. */
+function lastAtOrBelow(starts: ArrayLike<number>, value: number): number {
+  let [from, to] = [0, starts.length - 2];
+  while (from < to) {
+    const middle = (from + to + 1) >>> 1;
+    if (starts[middle]! <= value) from = middle;
+    else to = middle - 1;
+  }
+  return from;
+}
+
+type ResolvedCondition =
+  | Exclude<Condition, { kind: "label" }>
+  | { kind: "label"; field: string; ids: number[] };
+
+function matchSegment(segment: Segment, conditions: readonly ResolvedCondition[]): SegmentMatches {
+  let [from, to] = [0, segment.markets];
+  for (const condition of conditions) {
+    if (condition.kind !== "time") continue;
+    from = Math.max(from, lowerBound(segment.times, condition.from));
+    // Times are whole milliseconds, so the first after `to` is the first at `to` + 1.
+    to = Math.min(to, lowerBound(segment.times, condition.to + 1));
+  }
+  const others = conditions.filter((condition) => condition.kind !== "time");
+  const start = candidates(segment.markets, from, to);
+  if (others.length === 0 || start.count === 0) return start;
+  const bits = start.bits ?? rangeBitmap(segment.markets, 0, segment.markets);
+  for (const condition of others) {
+    if (condition.kind === "label") keepLabels(segment.labels.get(condition.field)!, condition.ids, bits);
+    else keepRange(segment.integers.get(condition.field)!, condition.min, condition.max, bits);
+  }
+  return counted(segment.markets, bits);
+}

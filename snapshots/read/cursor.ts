@@ -1,0 +1,62 @@
+import { z } from "zod";
+import { ServiceError } from "../../schemas/errors.ts";
+import { paging } from "../../schemas/filters.ts";
+import { type ArchiveFilter, parseCanonicalFilter } from "../../schemas/query.ts";
+import type { MarketKey } from "../format/order.ts";
+
+/** A place in one snapshot's archive, between two responses of a walk. It grants nothing. */
+export interface Cursor {
+  commit: number;
+  snapshotId: string;
+  /** Ordinal of the last market shown; the archive's number of markets when none was shown yet. */
+  ordinal: number;
+  /** Key of that market; time 0 and id "" when none was shown yet. */
+  after: MarketKey;
+  pageSize: number;
+  filter: ArchiveFilter;
+}
+
+const ordinal = z.int().min(0);
+const Fields = z.tuple([
+  z.int().min(1),
+  z.string().regex(/^[0-9a-f]{64}$/),
+  ordinal,
+  ordinal,
+  z.string().regex(/^([0-9a-f-]{36})?$/),
+  z.int().min(1).max(paging.maxPageSize),
+  z.string(),
+]);
+
+export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, filter }: Cursor): string {
+  const fields: z.infer<typeof Fields> = [
+    commit,
+    snapshotId,
+    ordinal,
+    after.resolvedAt,
+    after.id,
+    pageSize,
+    filter.canonical,
+  ];
+  return Buffer.from(JSON.stringify(fields)).toString("base64url");
+}
+
+/** Reads a cursor in its one canonical spelling. Throws ServiceError INVALID_CURSOR. */
+export function decodeCursor(text: string): Cursor {
+  try {
+    const json: unknown = JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
+    const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);
+    const filter = parseCanonicalFilter(canonical);
+    const cursor = { commit, snapshotId, ordinal, after: { resolvedAt, id }, pageSize, filter };
+    // Node's decoder skips what is not base64url, and JSON allows spaces: only what re-encodes to itself is ours.
+    if (encodeCursor(cursor) === text) return cursor;
+  } catch {
+    // Whatever is wrong with it, the caller can only do one thing about it.
+  }
+  throw invalidCursor();
+}
+
+export function invalidCursor(): ServiceError {
+  const detail =
+    "The cursor is not one this service gave out; pass nextCursor as it is, or start without a cursor.";
+  return new ServiceError("INVALID_CURSOR", detail, { parameter: "cursor" });
+}

@@ -1,0 +1,75 @@
+import { type Bitmap, countBits, countFrom, hasBit, rangeBitmap, selectDescending } from "../index/bits.ts";
+
+/** The matching ordinals of one segment; undefined bits stand for all of them. */
+export interface SegmentMatches {
+  markets: number;
+  count: number;
+  bits: Bitmap | undefined;
+}
+
+/** The markets of an archive that a filter selects, as ordinals over the whole archive. */
+export class Matches {
+  readonly total: number;
+  readonly #segments: readonly SegmentMatches[];
+  /** Ordinal of each segment's oldest market, and at last the number of markets. */
+  readonly #starts: ArrayLike<number>;
+
+  constructor(segments: readonly SegmentMatches[], starts: ArrayLike<number>) {
+    this.#segments = segments;
+    this.#starts = starts;
+    this.total = segments.reduce((sum, segment) => sum + segment.count, 0);
+  }
+
+  has(ordinal: number): boolean {
+    for (let index = 0; index < this.#segments.length; index += 1) {
+      const local = ordinal - this.#starts[index]!;
+      const { markets, count, bits } = this.#segments[index]!;
+      if (local >= 0 && local < markets) return count > 0 && (!bits || hasBit(bits, local));
+    }
+    return false;
+  }
+
+  /** How many matches have this ordinal or a higher one, that is: stand there or before in the archive's order. */
+  countFrom(ordinal: number): number {
+    let sum = 0;
+    this.#segments.forEach(({ markets, count, bits }, index) => {
+      const local = ordinal - this.#starts[index]!;
+      if (local <= 0) sum += count;
+      else if (local < markets && count > 0) sum += bits ? countFrom(bits, local) : markets - local;
+    });
+    return sum;
+  }
+
+  /** Up to `count` matches in the archive's order, after the first `skip`: ordinals, descending. */
+  slice(skip: number, count: number): number[] {
+    const ordinals: number[] = [];
+    let before = 0;
+    for (let index = this.#segments.length - 1; index >= 0 && ordinals.length < count; index -= 1) {
+      const segment = this.#segments[index]!;
+      if (before + segment.count > skip) {
+        const local = sliceSegment(segment, Math.max(0, skip - before), count - ordinals.length);
+        for (const ordinal of local) ordinals.push(this.#starts[index]! + ordinal);
+      }
+      before += segment.count;
+    }
+    return ordinals;
+  }
+}
+
+function sliceSegment({ markets, count, bits }: SegmentMatches, skip: number, wanted: number): number[] {
+  if (bits) return selectDescending(bits, skip, wanted);
+  return Array.from({ length: Math.min(wanted, count - skip) }, (_, n) => markets - 1 - skip - n);
+}
+
+/** A segment of which the ordinals `from` (inclusive) to `to` (exclusive) are candidates. */
+export function candidates(markets: number, from: number, to: number): SegmentMatches {
+  if (from <= 0 && to >= markets) return { markets, count: markets, bits: undefined };
+  return from >= to
+    ? { markets, count: 0, bits: undefined }
+    : { markets, count: to - from, bits: rangeBitmap(markets, from, to) };
+}
+
+/** The same bitmap with its bits counted. */
+export function counted(markets: number, bits: Bitmap): SegmentMatches {
+  return { markets, count: countBits(bits), bits };
+}
