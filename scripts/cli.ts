@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import { CorruptObjectError } from "../snapshots/seal.ts";
 import { SourceRefusal } from "../snapshots/sources/sources.ts";
 import { StorageError } from "../snapshots/storage/storage.ts";
 
@@ -69,7 +70,7 @@ export async function runCommand(usage: string, command: () => Promise<ExitCode 
     process.exitCode = (await command()) ?? exitCodes.done;
   } catch (error) {
     process.exitCode = exitCodeOf(error);
-    if (process.exitCode === exitCodes.unexpected)
+    if (process.exitCode === exitCodes.unexpected && !(error instanceof CorruptObjectError))
       say(error instanceof Error ? `${error.stack}` : String(error));
     else say(error instanceof Error ? error.message : String(error));
     if (error instanceof UsageError) say(`\n${usage}`);

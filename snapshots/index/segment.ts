@@ -25,8 +25,11 @@ export interface Segment {
   labels: Map<string, LoadedLabelColumn>;
   /** Bytes of index kept in memory. */
   residentBytes: number;
-  page(index: number): { hash: string; bytes: number; runs: Run[] };
+  page(index: number): StoredPage;
 }
+
+/** A page as the page table gives it to readers. */
+export type StoredPage = Omit<Page, "rawDigest">;
 
 const magic = Buffer.from("PRSSEG\r\n");
 const alignment = 8;
@@ -148,8 +151,7 @@ export function readPages(key: string, stored: Buffer): Page[] {
   const digests = Buffer.from(copy, ...section("pageDigests"));
   const table = readPageTable(copy, section, header.pages);
   return Array.from({ length: header.pages }, (_, index) => {
-    const markets = table.pageMarkets[index]!;
-    return { ...table.page(index), markets, rawDigest: digests.toString("hex", index * 32, index * 32 + 32) };
+    return { ...table.page(index), rawDigest: digests.toString("hex", index * 32, index * 32 + 32) };
   });
 }
 
@@ -231,7 +233,8 @@ function readPageTable(buffer: ArrayBuffer, section: SectionLookup, pages: numbe
   for (let index = 0; index < pages; index += 1) {
     firstRun[index + 1] = firstRun[index]! + Math.ceil(pageMarkets[index]! / runMarkets);
   }
-  const page = (index: number) => ({
+  const page = (index: number): StoredPage => ({
+    markets: pageMarkets[index]!,
     hash: hashes.toString("hex", index * 32, index * 32 + 32),
     bytes: bytes[index]!,
     runs: Array.from({ length: firstRun[index + 1]! - firstRun[index]! }, (_, run): Run => {

@@ -1,0 +1,21 @@
+/** Told as a long step goes on. */
+export type Progress = (step: string, done: number, of: number) => void;
+
+/** Where progress is shown; process.stderr is one. */
+interface Terminal {
+  isTTY?: boolean;
+  write(text: string): unknown;
+}
+
+/** One line that is redrawn on a terminal; elsewhere a plain line at every tenth of a step. */
+export function progressOn(terminal: Terminal): Progress {
+  let shown = "";
+  return (step, done, of) => {
+    const percent = of === 0 ? 100 : Math.floor((done / of) * 100);
+    const line = `${step}: ${done} of ${of} (${terminal.isTTY ? percent : percent - (percent % 10)} %)`;
+    const mark = `${step} ${terminal.isTTY ? percent : Math.floor(percent / 10)}`;
+    if (mark === shown) return;
+    shown = mark;
+    terminal.write(terminal.isTTY ? `\r\u001b[K${line}${done >= of ? "\n" : ""}` : `${line}\n`);
+  };
+}

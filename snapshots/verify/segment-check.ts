@@ -1,0 +1,100 @@
+import { gunzipSync } from "node:zlib";
+import { filterValuesOf } from "../../schemas/filters.ts";
+import { HistoricalMarket } from "../../schemas/records.ts";
+import type { SegmentRef } from "../../schemas/snapshot.ts";
+import { Cutter, compareKeys, type MarketKey } from "../format/order.ts";
+import { type Page, pageText, readRun } from "../format/page.ts";
+import { encodeSegment, type IndexRow, readPages } from "../index/segment.ts";
+import { layout } from "../layout.ts";
+import { readObject } from "../objects.ts";
+import { CorruptObjectError, sha256 } from "../seal.ts";
+import type { Storage } from "../storage/storage.ts";
+
+/** What a segment that was found good contributes to its snapshot. */
+export interface CheckedSegment {
+  pages: Page[];
+  oldest: MarketKey;
+  newest: MarketKey;
+}
+
+/**
+ * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares. An index that is
+ * consistent with its name but not with its pages is found out too. Throws CorruptObjectError, MissingObjectError or
+ * StorageError.
+ */
+export async function checkSegment(
+  storage: Storage,
+  ref: SegmentRef,
+  counted: (key: string, bytes: number) => void,
+): Promise<CheckedSegment> {
+  const key = layout.segment(ref.hash);
+  const stored = await readObject(storage, key, ref);
+  counted(key, stored.length);
+  const pages = readPages(key, stored);
+  const rows: IndexRow[] = [];
+  for (const page of pages) {
+    const pageKey = layout.page(page.hash);
+    const bytes = await readObject(storage, pageKey, page);
+    counted(pageKey, bytes.length);
+    rows.push(...checkPage(pageKey, key, bytes, page));
+  }
+  checkOrder(key, rows);
+  checkCuts(key, pages, rows);
+  if (rows.length !== ref.markets || pages.length !== ref.pages) {
+    throw new CorruptObjectError(key, "it does not hold as many markets and pages as its manifest says");
+  }
+  if (!encodeSegment(pages, rows).equals(stored)) {
+    throw new CorruptObjectError(key, "its index is not the one its pages give");
+  }
+  return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
+}
+
+/** The markets of a page, from the oldest up. */
+function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Page): IndexRow[] {
+  const wrongTable = (what: string) =>
+    new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
+  const lines = page.runs.flatMap((_, run) => readRun(pageKey, stored, page.runs, run));
+  const text = gunzipSync(stored);
+  if (lines.length !== page.markets) throw wrongTable("the number of markets");
+  if (!text.equals(pageText(lines))) throw wrongTable("the runs");
+  if (sha256(text) !== page.rawDigest) throw wrongTable("the digest");
+  return lines.map((line) => parseMarket(pageKey, line)).reverse();
+}
+
+function parseMarket(key: string, line: Buffer): IndexRow {
+  try {
+    const market = HistoricalMarket.parse(JSON.parse(line.toString("utf8")));
+    return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
+  } catch (error) {
+    throw new CorruptObjectError(key, `a market is not as SPEC 2.4 has it: ${line.toString("utf8", 0, 60)}`, {
+      cause: error,
+    });
+  }
+}
+
+function checkOrder(key: string, rows: readonly IndexRow[]): void {
+  rows.forEach((row, ordinal) => {
+    const before = rows[ordinal - 1];
+    if (before && compareKeys(before, row) >= 0) {
+      throw new CorruptObjectError(key, `market ${row.id} is not in the archive's order`);
+    }
+  });
+}
+
+/** Pages must be cut where the format says; the segment's end, which depends on what follows, may be the archive's. */
+function checkCuts(key: string, pages: readonly Page[], rows: readonly IndexRow[]): void {
+  const cutter = new Cutter();
+  const ends = new Set<number>();
+  let markets = 0;
+  for (const page of pages) {
+    markets += page.markets;
+    ends.add(markets);
+  }
+  rows.forEach(({ id }, ordinal) => {
+    const isLast = ordinal === rows.length - 1;
+    const cut = cutter.next(id);
+    if (!isLast && (cut === "segment" || (cut === "page") !== ends.has(ordinal + 1))) {
+      throw new CorruptObjectError(key, `it is cut wrongly at market ${id}`);
+    }
+  });
+}

@@ -1,0 +1,260 @@
+import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
+import { ProtocolScore } from "../../schemas/records.ts";
+import {
+  Checked,
+  type Commit,
+  Head,
+  type Manifest,
+  type ObjectRef,
+  type SegmentRef,
+} from "../../schemas/snapshot.ts";
+import { listCommits, readCommit } from "../commits.ts";
+import { compareKeys } from "../format/order.ts";
+import { snapshotIdOf } from "../identity.ts";
+import { layout } from "../layout.ts";
+import { MissingObjectError, readManifest, readObject } from "../objects.ts";
+import { renderScores } from "../publish/score-objects.ts";
+import { CorruptObjectError, parseObject, sha256, unseal } from "../seal.ts";
+import type { Storage } from "../storage/storage.ts";
+import { type CheckedSegment, checkSegment } from "./segment-check.ts";
+
+/** One object that is missing or does not hold what it should. */
+export interface Fault {
+  key: string;
+  reason: string;
+}
+
+/** What `verify` found. */
+export interface VerifyReport {
+  commits: number;
+  markets: number;
+  objects: number;
+  bytes: number;
+  /** Objects no commit reaches; their content was checked against their names all the same. */
+  unreferenced: number;
+  faults: Fault[];
+}
+
+/**
+ * Checks every byte of a store: the commit log, every snapshot it reaches, the public names, the key records, and what
+ * lies about unreferenced. Faults are collected, not thrown; StorageError is thrown.
+ */
+export async function verify(
+  storage: Storage,
+  progress: (step: string, done: number, of: number) => void,
+): Promise<VerifyReport> {
+  const check = new StoreCheck(storage, progress);
+  return check.run();
+}
+
+class StoreCheck {
+  readonly #storage: Storage;
+  readonly #progress: (step: string, done: number, of: number) => void;
+  readonly #seen = new Set<string>();
+  readonly #faults: Fault[] = [];
+  readonly #segments = new Map<string, CheckedSegment | undefined>();
+  readonly #manifests = new Map<string, Manifest | undefined>();
+  #bytes = 0;
+
+  constructor(storage: Storage, progress: (step: string, done: number, of: number) => void) {
+    this.#storage = storage;
+    this.#progress = progress;
+  }
+
+  async run(): Promise<VerifyReport> {
+    const numbers = await listCommits(this.#storage);
+    let before: Commit | undefined;
+    let newest: Manifest | undefined;
+    for (const number of numbers) {
+      const commit = await this.#commit(number, before);
+      newest = commit && (await this.#snapshot(commit));
+      before = commit;
+    }
+    if (numbers.length > 0 && newest) await this.#publicNames(newest);
+    await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head));
+    await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked));
+    const unreferenced = await this.#everythingElse();
+    return {
+      commits: numbers.length,
+      markets: newest?.counts.markets ?? 0,
+      objects: this.#seen.size,
+      bytes: this.#bytes,
+      unreferenced,
+      faults: this.#faults,
+    };
+  }
+
+  /** Runs a check; what is wrong with an object becomes a fault, and the result undefined. */
+  async #attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
+      this.#faults.push({ key: error.key, reason: error.message.slice(error.key.length + 2) });
+      this.#seen.add(error.key);
+      return undefined;
+    }
+  }
+
+  #count = (key: string, bytes: number) => {
+    if (this.#seen.has(key)) return;
+    this.#seen.add(key);
+    this.#bytes += bytes;
+  };
+
+  #commit(number: number, before: Commit | undefined): Promise<Commit | undefined> {
+    const key = layout.commit(number);
+    return this.#attempt(async () => {
+      const commit = await readCommit(this.#storage, number);
+      if (!commit) throw new MissingObjectError(key);
+      this.#count(key, JSON.stringify(commit).length);
+      if (before && before.commit === number - 1 && commit.previous !== before.digest) {
+        throw new CorruptObjectError(key, `it does not name commit ${before.commit} as the one before`);
+      }
+      return commit;
+    });
+  }
+
+  async #snapshot(commit: Commit): Promise<Manifest | undefined> {
+    const { hash } = commit.manifest;
+    if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit.manifest));
+    const manifest = this.#manifests.get(hash);
+    const same = JSON.stringify(manifest?.counts) === JSON.stringify(commit.counts);
+    if (manifest && (manifest.snapshotId !== commit.snapshotId || !same)) {
+      this.#faults.push({ key: layout.commit(commit.commit), reason: "it does not agree with its manifest" });
+    }
+    return manifest;
+  }
+
+  async #manifest(ref: ObjectRef): Promise<Manifest | undefined> {
+    const key = layout.manifest(ref.hash);
+    const manifest = await this.#attempt(() => readManifest(this.#storage, ref));
+    if (!manifest) return undefined;
+    this.#count(key, ref.bytes);
+    const segments: (CheckedSegment | undefined)[] = [];
+    for (const segment of manifest.segments) {
+      segments.push(await this.#segment(segment));
+      this.#progress("checking segments", segments.length, manifest.segments.length);
+    }
+    await this.#scores(manifest);
+    const whole = segments.filter((segment) => segment !== undefined);
+    if (whole.length === segments.length)
+      await this.#attempt(async () => checkManifest(key, manifest, whole));
+    return manifest;
+  }
+
+  async #segment(ref: SegmentRef): Promise<CheckedSegment | undefined> {
+    if (!this.#segments.has(ref.hash)) {
+      const checked = await this.#attempt(() => checkSegment(this.#storage, ref, this.#count));
+      this.#segments.set(ref.hash, checked);
+    }
+    return this.#segments.get(ref.hash);
+  }
+
+  /** Records parse, and the list is the one they give. */
+  async #scores({ scores }: Manifest): Promise<void> {
+    const records: ProtocolScore[] = [];
+    for (const [slug, ref] of Object.entries(scores.records)) {
+      const record = await this.#publicObject(ref, (key, bytes) => parseObject(key, bytes, ProtocolScore));
+      if (record && record.slug !== slug) {
+        this.#faults.push({
+          key: layout.publicObject(ref.hash),
+          reason: `it is the record of ${record.slug}, not ${slug}`,
+        });
+      } else if (record) records.push(record);
+    }
+    await this.#publicObject(scores.list, (key, bytes) => {
+      if (records.length < Object.keys(scores.records).length) return;
+      const rows = records.map((record) => ({ entry: entryOf(record), json: "" }));
+      if (!renderScores(rows).list.equals(bytes))
+        throw new CorruptObjectError(key, "it is not the list its records give");
+    });
+  }
+
+  #publicObject<T>(ref: ObjectRef, read: (key: string, bytes: Buffer) => T): Promise<T | undefined> {
+    const key = layout.publicObject(ref.hash);
+    return this.#attempt(async () => {
+      const bytes = await readObject(this.#storage, key, ref);
+      this.#count(key, bytes.length);
+      return read(key, bytes);
+    });
+  }
+
+  /** The stable names of the public tree hold what the newest manifest says. */
+  async #publicNames({ scores }: Manifest): Promise<void> {
+    const names = Object.entries(scores.records).map(
+      ([slug, ref]) => [layout.stableScore(slug), ref] as const,
+    );
+    for (const [key, ref] of [[layout.stableScoreList, scores.list] as const, ...names]) {
+      await this.#attempt(async () => {
+        this.#count(key, (await readObject(this.#storage, key, ref)).length);
+      });
+    }
+  }
+
+  #sealed(key: string, read: (bytes: Buffer) => unknown): Promise<void> {
+    return this.#attempt(async () => {
+      const bytes = await this.#storage.get(key);
+      if (!bytes) throw new MissingObjectError(key);
+      read(bytes);
+      this.#count(key, bytes.length);
+    }) as Promise<void>;
+  }
+
+  /** Key records, and objects that no commit reaches. */
+  async #everythingElse(): Promise<number> {
+    let unreferenced = 0;
+    for await (const { key } of this.#storage.list("")) {
+      if (this.#seen.has(key)) continue;
+      if (key.startsWith(layout.keys)) {
+        const isRevocation = key.endsWith(".revoked.json");
+        await this.#sealed(key, (bytes) =>
+          isRevocation ? unseal(key, bytes, KeyRevocation) : unseal(key, bytes, KeyRecord),
+        );
+        continue;
+      }
+      unreferenced += 1;
+      await this.#attempt(() => this.#strayObject(key));
+    }
+    return unreferenced;
+  }
+
+  async #strayObject(key: string): Promise<void> {
+    const hash = /\/([0-9a-f]{64})(\.json(\.gz)?)?$/.exec(key)?.[1];
+    if (!hash) throw new CorruptObjectError(key, "no such object belongs into a store");
+    const bytes = await this.#storage.get(key);
+    if (bytes && sha256(bytes) !== hash)
+      throw new CorruptObjectError(key, "its content does not match its name");
+    this.#count(key, bytes?.length ?? 0);
+  }
+}
+
+function entryOf({ slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt }: ProtocolScore) {
+  return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
+}
+
+function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {
+  segments.forEach((segment, index) => {
+    const before = segments[index - 1];
+    if (before && compareKeys(before.newest, segment.oldest) >= 0) {
+      throw new CorruptObjectError(key, `its segments ${index - 1} and ${index} overlap`);
+    }
+  });
+  const pages = segments.flatMap((segment) => segment.pages);
+  const counts = {
+    markets: pages.reduce((sum, page) => sum + page.markets, 0),
+    protocols: Object.keys(manifest.scores.records).length,
+    segments: segments.length,
+    pages: pages.length,
+  };
+  if (JSON.stringify(counts) !== JSON.stringify(manifest.counts))
+    throw new CorruptObjectError(key, "its counts are wrong");
+  const newest = segments.at(-1)?.newest.resolvedAt ?? 0;
+  if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
+    throw new CorruptObjectError(key, "its newestResolvedAt is not that of its newest market");
+  }
+  const pageDigests = pages.map((page) => page.rawDigest);
+  if (snapshotIdOf({ pageDigests, scores: manifest.scores }) !== manifest.snapshotId) {
+    throw new CorruptObjectError(key, "its snapshot id is not that of its content");
+  }
+}
