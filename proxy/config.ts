@@ -1,0 +1,114 @@
+import { z } from "zod";
+import { parseTrust, type Trust } from "./client-address.ts";
+import type { FailurePolicy } from "./quota.ts";
+
+/** The proxy's configuration, known to be sound. */
+export interface Config {
+  host: string;
+  /** 0 takes a free port. */
+  port: number;
+  /** A directory. */
+  snapshotStore: string;
+  /** Base of the public tree; undefined: the process serves it itself. */
+  publicOrigin: URL | undefined;
+  /** Path of the quota file. */
+  quotaStore: string;
+  quotaOnFailure: FailurePolicy;
+  /** Undefined: nobody is trusted, and that was not said on purpose. */
+  trustProxy: Trust | undefined;
+  pollSeconds: number;
+  staleAfterSeconds: number;
+  cacheBytes: number;
+  logLevel: string;
+  shutdownSeconds: number;
+}
+
+/** The environment is not usable; one line per variable, each naming it. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+function integer(min: number, max: number) {
+  const message = `must be an integer from ${min} to ${max}`;
+  // Digits first: Number() would also take "", "1e3" and " 5".
+  return z
+    .string()
+    .regex(/^(0|[1-9]\d{0,15})$/, message)
+    .transform(Number)
+    .pipe(z.number().min(min, message).max(max, message));
+}
+
+function oneOf<const T extends readonly string[]>(values: T) {
+  return z.enum(values, `must be one of ${values.join(", ")}`);
+}
+
+const publicOrigin = z.string().transform((text, context) => {
+  const url = URL.parse(text);
+  const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.password;
+  if (usable && !url.search && !url.hash) return url;
+  context.addIssue("must be an http or https address without credentials, query or fragment");
+  return z.NEVER;
+});
+
+const trustProxy = z.string().transform((text, context) => {
+  try {
+    return parseTrust(text);
+  } catch (error) {
+    context.addIssue(`must be ${error instanceof Error ? error.message : "a number of hops or networks"}`);
+    return z.NEVER;
+  }
+});
+
+const withoutScheme = (what: string) =>
+  z
+    .string()
+    .refine(
+      (text) => !/^[a-z][a-z0-9+.-]*:\/\//i.test(text),
+      `must be ${what}; others are not supported yet`,
+    );
+
+const Environment = z.object({
+  HOST: z.string().default("127.0.0.1"),
+  PORT: integer(0, 65_535).default(8080),
+  METRICS_PORT: z.undefined("is not supported yet; leave it out").optional(),
+  SNAPSHOT_STORE: z
+    .string("is missing; it names the store to serve, a directory")
+    .pipe(withoutScheme("a directory")),
+  PUBLIC_ORIGIN: publicOrigin.optional(),
+  QUOTA_STORE: withoutScheme("a file path").default(".local/quota.sqlite"),
+  QUOTA_ON_FAILURE: oneOf(["local", "open", "closed"]).default("local"),
+  TRUST_PROXY: trustProxy.optional(),
+  POLL_SECONDS: integer(1, 3600).default(5),
+  STALE_AFTER_SECONDS: integer(1, 31_536_000).default(93_600),
+  CACHE_BYTES: integer(1_048_576, Number.MAX_SAFE_INTEGER).default(268_435_456),
+  LOG_LEVEL: oneOf(logLevels).default("info"),
+  SHUTDOWN_SECONDS: integer(0, 3600).default(10),
+  WEB_CONCURRENCY: z.literal("1", "must be 1; more processes are not supported yet").default("1"),
+});
+
+/** Reads the configuration; a variable that is empty counts as left out. Throws ConfigError. Values are never echoed. */
+export function readConfig(env: Record<string, string | undefined>): Config {
+  const given = Object.entries(env).filter(([, value]) => value !== undefined && value !== "");
+  const result = Environment.safeParse(Object.fromEntries(given));
+  if (!result.success) {
+    const lines = result.error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}.`);
+    throw new ConfigError(lines.join("\n"));
+  }
+  const values = result.data;
+  return {
+    host: values.HOST,
+    port: values.PORT,
+    snapshotStore: values.SNAPSHOT_STORE,
+    publicOrigin: values.PUBLIC_ORIGIN,
+    quotaStore: values.QUOTA_STORE,
+    quotaOnFailure: values.QUOTA_ON_FAILURE,
+    trustProxy: values.TRUST_PROXY,
+    pollSeconds: values.POLL_SECONDS,
+    staleAfterSeconds: values.STALE_AFTER_SECONDS,
+    cacheBytes: values.CACHE_BYTES,
+    logLevel: values.LOG_LEVEL,
+    shutdownSeconds: values.SHUTDOWN_SECONDS,
+  };
+}

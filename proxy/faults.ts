@@ -1,0 +1,50 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { errors, ServiceError } from "../schemas/errors.ts";
+import { problemReply } from "./problem.ts";
+
+/**
+ * Answers what never becomes a request, bytes that node's parser refuses and CONNECT, in the service's error shape.
+ * `commonHeaders` gives the headers of every response.
+ */
+export function answerFaults(server: Server, commonHeaders: () => Record<string, string>): void {
+  const underway = new WeakMap<Duplex, number>();
+  const count = (socket: Duplex, change: 1 | -1) =>
+    underway.set(socket, (underway.get(socket) ?? 0) + change);
+
+  server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
+    count(socket, 1);
+    response.on("close", () => count(socket, -1));
+  });
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
+    // In the middle of, or before, another request's answer this one would be taken for that.
+    const busy = (underway.get(socket) ?? 0) > 0;
+    if (busy || !socket.writable || error.code === "ECONNRESET") socket.destroy();
+    else end(socket, faultOf(error.code), commonHeaders());
+  });
+  server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
+    socket.on("error", () => socket.destroy());
+    end(socket, new ServiceError("NOT_FOUND", "This service is no forward proxy."), commonHeaders());
+  });
+}
+
+function faultOf(parserCode: string | undefined): ServiceError {
+  if (parserCode === "HPE_HEADER_OVERFLOW") {
+    return new ServiceError("HEADERS_TOO_LARGE", "The request's target and headers are too long.");
+  }
+  if (parserCode === "ERR_HTTP_REQUEST_TIMEOUT") {
+    return new ServiceError("REQUEST_TIMEOUT", "The request did not arrive in time.");
+  }
+  return new ServiceError("BAD_REQUEST", "The bytes received are not a well-formed HTTP/1.1 request.");
+}
+
+function end(socket: Duplex, error: ServiceError, commonHeaders: Record<string, string>): void {
+  const id = randomUUID();
+  const { status, headers, body } = problemReply(error, id);
+  const fields = Object.entries({ ...commonHeaders, "X-Request-Id": id, ...headers, Connection: "close" });
+  const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  socket.end(
+    Buffer.concat([Buffer.from(`HTTP/1.1 ${status} ${errors[error.code].title}\r\n${lines}\r\n`), body]),
+  );
+}

@@ -1,0 +1,160 @@
+import type { Request, Response } from "express";
+import type { AvailableId } from "../schemas/endpoints.ts";
+import { ServiceError } from "../schemas/errors.ts";
+import type { Plan } from "../schemas/plans.ts";
+import { readParameters } from "../schemas/query.ts";
+import { identify, requirePlan } from "./access.ts";
+import type { Trust } from "./client-address.ts";
+import { headerValues } from "./credentials.ts";
+import type { Handler } from "./handlers.ts";
+import { preflightHeaders } from "./headers.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { problemReply, serviceErrorOf } from "./problem.ts";
+import { type Quota, quotaExceeded, type Receipt, rateLimitHeaders, secondsUntil } from "./quota.ts";
+import { prepare, send } from "./reply.ts";
+import { allowedMethods, type Route, routeFor, type Target } from "./target.ts";
+
+/** What is known of a request while it is answered; what the log tells of it. */
+export interface Exchange {
+  id: string;
+  /** Undefined when the raw target is no address of the service. */
+  target: Target | undefined;
+  /** Whether the raw target lies under /api/v1. */
+  api: boolean;
+  plan?: Plan;
+  code?: string;
+  receipt?: Receipt;
+}
+
+/** What the gate decides by. */
+export interface GateParts {
+  handlers: Record<AvailableId, Handler>;
+  keys: KeyRing;
+  quota: Quota;
+  trust: Trust;
+  now: () => number;
+  /** The longest an answer may take to be ready. */
+  deadlineSeconds: number;
+}
+
+/** Answers requests: the checks in their documented order, the handler, and the one way out for errors. */
+export function createGate(parts: GateParts) {
+  return async (request: Request, response: Response, exchange: Exchange): Promise<void> => {
+    try {
+      await answer(parts, request, response, exchange);
+    } catch (thrown) {
+      await refuse(parts, response, exchange, request.method === "HEAD", thrown);
+    }
+  };
+}
+
+async function answer(
+  parts: GateParts,
+  request: Request,
+  response: Response,
+  exchange: Exchange,
+): Promise<void> {
+  const { target } = exchange;
+  requireHost(request);
+  if (!target)
+    throw new ServiceError("NOT_FOUND", "There is no such address; paths are matched byte for byte.");
+  if (request.method === "OPTIONS") return preflight(response, target, exchange.api);
+  const { id, endpoint } = requireMethod(response, target, request.method);
+
+  const caller =
+    endpoint.credentials === "checked" ? identify(senderOf(request), parts.keys, parts.trust) : anonymous;
+  exchange.plan = caller.plan;
+  if (endpoint.availability === "announced") {
+    throw new ServiceError("COMING_SOON", "This address is announced and not available yet.");
+  }
+  requirePlan(caller, endpoint.plan);
+  if (endpoint.metered) await takeUnit(parts, exchange, caller);
+  if (exchange.api) readParameters(target.search, endpoint.query);
+
+  const { slug, search } = target;
+  const call = { slug, search, plan: caller.plan, keyed: caller.keyed };
+  const work = async () => prepare(request, await parts.handlers[id as AvailableId](call));
+  const prepared = await withDeadline(work(), parts.deadlineSeconds);
+  if (prepared.status === 304) await exchange.receipt?.giveBack();
+  setRateLimitHeaders(parts, response, exchange);
+  send(request, response, prepared);
+}
+
+// RFC 9112, 3.2: several Host fields could mean different things to different readers.
+function requireHost({ httpVersion, rawHeaders }: Request): void {
+  const hosts = headerValues(rawHeaders, "host").length;
+  if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
+  throw new ServiceError("BAD_REQUEST", "A request must have exactly one Host header.");
+}
+
+const anonymous = { plan: "free", account: "", limit: 0, keyed: false } as const;
+
+function preflight(response: Response, target: Target, api: boolean): void {
+  const methods = allowedMethods(target);
+  response.writeHead(204, { Allow: methods, ...(api && preflightHeaders(methods)) });
+  response.end();
+}
+
+function requireMethod(response: Response, target: Target, method: string): Route {
+  const route = routeFor(target, method);
+  if (route) return route;
+  const methods = allowedMethods(target);
+  response.setHeader("Allow", methods);
+  throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${methods}.`);
+}
+
+function senderOf({ rawHeaders, socket }: Request) {
+  return { rawHeaders, peer: socket.remoteAddress };
+}
+
+async function takeUnit(
+  parts: GateParts,
+  exchange: Exchange,
+  caller: Parameters<Quota["take"]>[0],
+): Promise<void> {
+  const receipt = await parts.quota.take(caller, 1);
+  exchange.receipt = receipt;
+  if (!receipt.allowed) throw quotaExceeded(receipt);
+}
+
+function setRateLimitHeaders({ now }: GateParts, response: Response, { receipt }: Exchange): void {
+  if (!receipt) return;
+  for (const [name, value] of Object.entries(rateLimitHeaders(receipt, now())))
+    response.setHeader(name, value);
+}
+
+async function refuse(
+  parts: GateParts,
+  response: Response,
+  exchange: Exchange,
+  headOnly: boolean,
+  thrown: unknown,
+): Promise<void> {
+  const error = serviceErrorOf(thrown);
+  exchange.code = error.code;
+  // Half an answer cannot be taken back; cutting it off at least cannot look complete.
+  if (response.headersSent) return void response.destroy();
+  const { receipt } = exchange;
+  const { status, headers, body } = problemReply(error, exchange.id);
+  if (status >= 500) {
+    response.err = error;
+    if (receipt?.allowed) await receipt.giveBack();
+  }
+  setRateLimitHeaders(parts, response, exchange);
+  if (error.code === "QUOTA_EXCEEDED" && receipt) {
+    response.setHeader("Retry-After", secondsUntil(receipt.resetAt, parts.now()));
+  }
+  response.writeHead(status, headers);
+  response.end(headOnly ? undefined : body);
+}
+
+async function withDeadline<T>(work: Promise<T>, seconds: number): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const detail = "The answer was not ready in time; try again.";
+  const timer = setTimeout(() => late.reject(new ServiceError("UPSTREAM_TIMEOUT", detail)), seconds * 1000);
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,105 @@
+import { randomBytes } from "node:crypto";
+import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../schemas/keys.ts";
+import type { KeyPlan } from "../schemas/plans.ts";
+import { layout } from "../snapshots/layout.ts";
+import { CorruptObjectError, seal, sha256, unseal } from "../snapshots/seal.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { generateKey } from "./key-codec.ts";
+
+/** What a new key is to be. */
+export interface KeyRequest {
+  plan: KeyPlan;
+  owner: string;
+  /** Requests per UTC day, where it is not the plan's number. */
+  quota?: number | undefined;
+  expiresAt?: Date | undefined;
+}
+
+/** Issues a key. The key itself is in the answer and nowhere else: the store keeps its SHA-256. Throws StorageError. */
+export async function issueKey(
+  storage: Storage,
+  { plan, owner, quota, expiresAt }: KeyRequest,
+  now: Date,
+  key = generateKey(),
+): Promise<{ key: string; record: KeyRecord }> {
+  const id = randomBytes(8).toString("hex");
+  const sealed = seal({
+    id,
+    owner,
+    plan,
+    secretHash: sha256(key),
+    ...(quota !== undefined && { quota }),
+    issuedAt: now.toISOString(),
+    ...(expiresAt && { expiresAt: expiresAt.toISOString() }),
+  });
+  // Read as every reader will, before it is stored: a refused owner or quota never reaches the store.
+  const record = unseal(layout.key(id), sealed, KeyRecordSchema);
+  if (!(await storage.putIfAbsent(layout.key(id), sealed)))
+    throw new Error(`key id ${id} is taken; try again`);
+  return { key, record };
+}
+
+/** Every key record of a store and what could not be read; revocations by key id. Throws StorageError. */
+export async function readKeys(storage: Storage): Promise<{
+  records: KeyRecord[];
+  revocations: Map<string, KeyRevocation>;
+  damaged: CorruptObjectError[];
+}> {
+  const records: KeyRecord[] = [];
+  const revocations = new Map<string, KeyRevocation>();
+  const damaged: CorruptObjectError[] = [];
+  for await (const { key } of storage.list(layout.keys)) {
+    try {
+      const entry = await readKeyObject(storage, key);
+      if (entry?.record) records.push(entry.record);
+      if (entry?.revocation) revocations.set(entry.revocation.id, entry.revocation);
+    } catch (error) {
+      if (!(error instanceof CorruptObjectError)) throw error;
+      damaged.push(error);
+    }
+  }
+  records.sort((a, b) => (a.issuedAt < b.issuedAt ? -1 : 1));
+  return { records, revocations, damaged };
+}
+
+/** One object under keys/, a record or a revocation by its name; undefined when it is gone. Throws CorruptObjectError. */
+export async function readKeyObject(
+  storage: Storage,
+  objectKey: string,
+): Promise<{ record?: KeyRecord; revocation?: KeyRevocation } | undefined> {
+  const bytes = await storage.get(objectKey, { maxBytes: 64 * 1024 });
+  if (!bytes) return undefined;
+  const entry = isRevocation(objectKey)
+    ? { revocation: unseal(objectKey, bytes, KeyRevocation) }
+    : { record: unseal(objectKey, bytes, KeyRecordSchema) };
+  const id = entry.record?.id ?? entry.revocation?.id;
+  if (id !== keyIdOf(objectKey)) throw new CorruptObjectError(objectKey, "it holds another key's record");
+  return entry;
+}
+
+/** Whether an object under keys/ is a revocation. */
+export function isRevocation(objectKey: string): boolean {
+  return objectKey === layout.keyRevocation(keyIdOf(objectKey));
+}
+
+/** The key id in the name of an object under keys/. */
+export function keyIdOf(objectKey: string): string {
+  return objectKey.slice(layout.keys.length).split(".")[0]!;
+}
+
+/**
+ * Ends a key at a time, now or ahead. Undefined when there is no such key. An earlier end that was set before stays.
+ * Throws StorageError.
+ */
+export async function revokeKey(storage: Storage, id: string, at: Date): Promise<KeyRevocation | undefined> {
+  if (!(await storage.get(layout.key(id)))) return undefined;
+  const name = layout.keyRevocation(id);
+  const mine = seal({ id, revokedAt: at.toISOString() });
+  await storage.putIfAbsent(name, mine);
+  for (;;) {
+    // Read back: another revocation may have come between, and the earliest end must be the one that stays.
+    const stored = (await readKeyObject(storage, name))?.revocation;
+    if (stored && stored.revokedAt <= at.toISOString()) return stored;
+    await storage.put(name, mine);
+  }
+}

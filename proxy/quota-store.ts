@@ -1,0 +1,17 @@
+/** One counter's state after a request was counted, or was not. */
+export interface Taken {
+  allowed: boolean;
+  /** Units used of the day, the ones just taken included. */
+  used: number;
+}
+
+/** Counters of used units, one per account and day. Every method throws when the store cannot be reached. */
+export interface QuotaStore {
+  /** Adds units unless that would pass `limit`; one atomic step, whoever else counts at the same time. */
+  take(account: string, day: string, units: number, limit: number): Promise<Taken>;
+  /** Takes back units that were added before. */
+  giveBack(account: string, day: string, units: number): Promise<void>;
+  /** Units used so far. */
+  used(account: string, day: string): Promise<number>;
+  close(): void;
+}

@@ -1,0 +1,89 @@
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import type { Request, Response } from "express";
+
+export const codings = ["gzip", "identity"] as const;
+/** The content codings a response comes in. */
+export type Coding = (typeof codings)[number];
+
+const compress = promisify(gzip);
+
+/** What an endpoint answers, before it is known in which coding, or whether at all, the body is wanted. */
+export interface Reply {
+  /** Entity tag of the body in a coding; left out, the answer is never 304. */
+  etag?: (coding: Coding) => string;
+  cacheControl: string;
+  /** The snapshot answered from, where it is not the current one. */
+  snapshotId?: string;
+  body: (coding: Coding) => Promise<Buffer>;
+}
+
+/** A small JSON answer of the moment. */
+export function momentary(value: unknown): Reply {
+  const json = Buffer.from(JSON.stringify(value));
+  return {
+    cacheControl: "no-store",
+    body: async (coding) => (coding === "gzip" ? await compress(json) : json),
+  };
+}
+
+/** A reply made ready for one request: nothing can fail any more. */
+export interface Prepared {
+  status: 200 | 304;
+  headers: Record<string, string | number>;
+  body: Buffer | undefined;
+}
+
+/** Settles status, coding and body of a reply for a request. Throws what the body throws. */
+export async function prepare(request: Request, reply: Reply): Promise<Prepared> {
+  const headers = {
+    "Cache-Control": reply.cacheControl,
+    ...(reply.snapshotId !== undefined && { "X-Snapshot-Id": reply.snapshotId }),
+  };
+  const held = reply.etag && heldTag(request, acceptedCodings(request).map(reply.etag));
+  if (held !== undefined) return { status: 304, headers: { ...headers, ETag: held }, body: undefined };
+
+  const coding = preferredCoding(request);
+  const body = await reply.body(coding);
+  return {
+    status: 200,
+    headers: {
+      "Content-Type": "application/json",
+      ...headers,
+      ...(reply.etag && { ETag: reply.etag(coding) }),
+      ...(coding === "gzip" && { "Content-Encoding": coding }),
+      "Content-Length": body.length,
+    },
+    body,
+  };
+}
+
+/** Sends a prepared reply; a HEAD request gets its headers alone. */
+export function send(request: Request, response: Response, { status, headers, body }: Prepared): void {
+  response.writeHead(status, headers);
+  response.end(request.method === "HEAD" ? undefined : body);
+}
+
+/** Every coding a client accepts: all, when it says nothing. */
+function acceptedCodings(request: Request): readonly Coding[] {
+  if (request.headers["accept-encoding"] === undefined) return codings;
+  return codings.filter((coding) => request.acceptsEncodings(coding));
+}
+
+/** gzip for a client that names it, identity for every other, also for one that accepts neither. */
+function preferredCoding(request: Request): Coding {
+  const asked = request.headers["accept-encoding"] !== undefined;
+  return asked && acceptedCodings(request).includes("gzip") ? "gzip" : "identity";
+}
+
+/**
+ * The tag out of `tags` that If-None-Match names, by weak comparison (RFC 9110, 13.1.2). Any coding the client accepts
+ * will do: of the representations it accepts we choose the one it holds.
+ */
+function heldTag(request: Request, tags: string[]): string | undefined {
+  const field = request.headers["if-none-match"];
+  if (field === undefined) return undefined;
+  if (field.trim() === "*") return tags[0];
+  const named = new Set(field.match(/"[^"]*"/g));
+  return tags.find((tag) => named.has(tag.replace(/^W\//, "")));
+}

@@ -1,0 +1,140 @@
+import { once } from "node:events";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { resolve } from "node:path";
+import type { Logger } from "pino";
+import { Catalog } from "../snapshots/catalog.ts";
+import { openStorage } from "../snapshots/storage/open.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { type Config, ConfigError } from "./config.ts";
+import { keyRing } from "./key-ring.ts";
+import { startLocalOrigin } from "./local-origin.ts";
+import { createOrigin } from "./origin.ts";
+import { poll, runChores } from "./poll.ts";
+import { createProxy } from "./proxy.ts";
+import { publicObjects } from "./public-objects.ts";
+import { createQuota } from "./quota.ts";
+import { sqliteQuota } from "./quota-sqlite.ts";
+import type { QuotaStore } from "./quota-store.ts";
+
+/** A proxy at work. */
+export interface Service {
+  url: string;
+  /** Lets requests under way finish for at most SHUTDOWN_SECONDS, then lets go of everything. */
+  stop(): Promise<void>;
+}
+
+// The longest an answer may take to be ready, and a fetch from the origin within it; seconds.
+const answerSeconds = 30;
+const originSeconds = 10;
+// Scores are few and small beside the pages of the archive.
+const publicShare = 1 / 8;
+
+/**
+ * Starts the proxy on its configuration: opens store and quota, takes up snapshot and keys, listens, and polls both.
+ * It starts without a snapshot too. Relative paths resolve against `directory`.
+ * Throws ConfigError naming the variable when the address or the quota file cannot be used.
+ */
+export async function startService(
+  config: Config,
+  { directory, log, now = Date.now }: { directory: string; log: Logger; now?: () => number },
+): Promise<Service> {
+  const storage = openStorage(config.snapshotStore, directory);
+  const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
+  const keys = keyRing(storage, {
+    now,
+    damaged: (error) => log.error({ err: error }, "a key record is damaged"),
+  });
+  const store = openQuota(resolve(directory, config.quotaStore));
+  const quota = createQuota(store, {
+    onFailure: config.quotaOnFailure,
+    now,
+    failed: (error) => log.error({ err: error }, "the quota store failed"),
+  });
+  const { origin, close: closeOrigin } = await openOrigin(config, storage);
+  const objects = publicObjects(origin, Math.floor(config.cacheBytes * publicShare));
+
+  const chores = [
+    { name: "snapshot", run: () => catalog.refresh() },
+    { name: "keys", run: () => keys.reload() },
+  ];
+  const failed = (chore: string, error: unknown) =>
+    log.error({ err: error, chore }, "polling the store failed");
+  await runChores(chores, failed);
+  const server = createProxy({
+    ...config,
+    catalog,
+    keys,
+    quota,
+    objects,
+    deadlineSeconds: answerSeconds,
+    now,
+    log,
+  });
+  const release = () => {
+    closeOrigin();
+    quota.close();
+  };
+  const url = await listen(server, config).catch((error) => {
+    release();
+    throw error;
+  });
+  const stopPolling = poll(chores, config.pollSeconds, failed);
+
+  return {
+    url,
+    async stop() {
+      stopPolling();
+      await drain(server, config.shutdownSeconds);
+      release();
+    },
+  };
+}
+
+function openQuota(file: string): QuotaStore {
+  try {
+    return sqliteQuota(file);
+  } catch (error) {
+    throw new ConfigError(`QUOTA_STORE cannot be used: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+async function openOrigin(config: Config, storage: Storage) {
+  const local = config.publicOrigin ? undefined : await startLocalOrigin(storage);
+  const origin = createOrigin(config.publicOrigin ?? local!.url, { deadlineSeconds: originSeconds });
+  return {
+    origin,
+    close() {
+      origin.close();
+      local?.close();
+    },
+  };
+}
+
+/** Throws ConfigError naming PORT or HOST when the address is taken or not ours. */
+async function listen(server: Server, { host, port }: Config): Promise<string> {
+  try {
+    server.listen(port, host);
+    await once(server, "listening");
+  } catch (error) {
+    throw new ConfigError(addressFault(error, host, port));
+  }
+  const { port: actual } = server.address() as AddressInfo;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${actual}`;
+}
+
+function addressFault(error: unknown, host: string, port: number): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "EADDRINUSE") return `PORT ${port} is taken by another process; set PORT to a free one.`;
+  if (code === "EACCES") return `PORT ${port} may not be used by this user; set PORT to one above 1023.`;
+  return `HOST ${host} cannot be listened on: ${error instanceof Error ? error.message : error}`;
+}
+
+/** Takes no new connection, lets answers under way finish, and cuts off what is left after `seconds`. */
+async function drain(server: Server, seconds: number): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  const timer = setTimeout(() => server.closeAllConnections(), seconds * 1000);
+  await closed;
+  clearTimeout(timer);
+}
