@@ -10,6 +10,13 @@ export interface MarketRow {
   values: FilterValues;
 }
 
+/** A place to cut the archive at. */
+export interface CutPoint {
+  /** Epoch milliseconds. */
+  resolvedAt: number;
+  id: string;
+}
+
 /** One protocol's current score. `json` is the published record, fields in SPEC 2.1's order. */
 export interface ScoreRow {
   entry: ScoreListEntry;
@@ -21,9 +28,17 @@ export interface Sources {
   marketCount: number;
   /** Sentences for the operator, such as ignored columns. */
   warnings: string[];
-  /** Every market once, in no order, a batch at a time. Throws SourceRefusal when a file changed meanwhile. */
+  /**
+   * Every market once, in no order, a batch at a time. Throws SourceRefusal when a row breaks a rule or a file changed
+   * meanwhile: nothing of it may be published before the iteration has ended.
+   */
   markets(): AsyncIterable<MarketRow[]>;
-  /** The newest score of every protocol, by slug. */
+  /**
+   * About `parts` equal parts of the archive: `parts` - 1 cut points, or fewer in a small archive, ascending by
+   * resolvedAt, then id. Each is the key of a market, the first of its part.
+   */
+  cutPoints(parts: number): Promise<CutPoint[]>;
+  /** The newest score of every protocol, by slug. Throws SourceRefusal for any row of the history. */
   scores(): Promise<ScoreRow[]>;
   close(): Promise<void>;
 }

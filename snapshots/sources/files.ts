@@ -1,0 +1,79 @@
+import { readdir, stat } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import { type Refusal, SourceRefusal } from "./sources.ts";
+
+/** A file of the sources with what tells whether it has changed since. */
+export interface SourceFile {
+  /** Absolute. */
+  path: string;
+  /** Relative to the sources' directory, with `/`; for messages. */
+  name: string;
+  /** Size, times and inode: renaming another file over it, writing into it and touching it all show. */
+  fingerprint: string;
+}
+
+/**
+ * The files of one source: `<name>.parquet`, or every `*.parquet` below `<name>/`, by name.
+ * Throws SourceRefusal when there is neither, or both.
+ */
+export async function listSourceFiles(directory: string, name: string): Promise<SourceFile[]> {
+  const single = await fingerprint(join(directory, `${name}.parquet`));
+  const below = await filesBelow(join(directory, name));
+  const refuse = (rule: string) => new SourceRefusal([{ file: `${name}.parquet`, rule }]);
+  if (single !== undefined && below.length > 0) {
+    throw refuse(`stands beside ${name}/, which holds Parquet files too; keep one of them`);
+  }
+  const paths = single === undefined ? below : [join(directory, `${name}.parquet`)];
+  if (paths.length === 0)
+    throw refuse(`is missing, and there is no Parquet file below ${name}/ in ${directory}`);
+  return Promise.all(
+    paths.map(async (path) => ({
+      path,
+      name: relative(directory, path).split(sep).join("/"),
+      fingerprint: (await fingerprint(path)) ?? "gone",
+    })),
+  );
+}
+
+async function filesBelow(directory: string): Promise<string[]> {
+  try {
+    const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => !entry.isDirectory() && entry.name.endsWith(".parquet"))
+      .map((entry) => join(entry.parentPath, entry.name))
+      .sort();
+  } catch (error) {
+    if (isAbsent(error)) return [];
+    throw error;
+  }
+}
+
+/** Throws SourceRefusal when the files of a source are no longer those listed, or one has changed. */
+export async function refuseChanges(
+  directory: string,
+  name: string,
+  before: readonly SourceFile[],
+): Promise<void> {
+  const now = new Map((await listSourceFiles(directory, name)).map((file) => [file.name, file.fingerprint]));
+  const refusals: Refusal[] = [];
+  for (const { name: file, fingerprint } of before) {
+    if (now.get(file) !== fingerprint) refusals.push({ file, rule: "changed while it was read" });
+    now.delete(file);
+  }
+  for (const file of now.keys()) refusals.push({ file, rule: "appeared while the others were read" });
+  if (refusals.length > 0) throw new SourceRefusal(refusals);
+}
+
+async function fingerprint(path: string): Promise<string | undefined> {
+  try {
+    const { size, mtimeNs, ctimeNs, ino, dev } = await stat(path, { bigint: true });
+    return [size, mtimeNs, ctimeNs, ino, dev].join("-");
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR");
+}

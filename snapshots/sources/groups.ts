@@ -1,0 +1,67 @@
+import type { DuckDBConnection, DuckDBType } from "@duckdb/node-api";
+import { type BoundField, bindColumns } from "./bind.ts";
+import type { SourceFile } from "./files.ts";
+import { readParquet } from "./parquet.ts";
+import { readingFault } from "./reading.ts";
+import { RefusalList } from "./refusals.ts";
+import type { SourceTable } from "./shape.ts";
+
+/**
+ * Files of one source with identical columns. DuckDB takes the columns of a list of files from the first and narrows
+ * the others to them silently, so only such files are read together.
+ */
+export interface FileGroup {
+  files: SourceFile[];
+  fields: readonly BoundField[];
+  /** Names of all columns, also those that the contract does not name. */
+  columns: ReadonlySet<string>;
+}
+
+/** A source whose files all have the columns of the contract. */
+export interface GroupedSource {
+  groups: FileGroup[];
+  /** Columns, and members of structs, that the contract does not name. */
+  extra: string[];
+}
+
+/** Compares every file's columns with the contract. Throws SourceRefusal naming file, column and type. */
+export async function groupFiles(
+  connection: DuckDBConnection,
+  table: SourceTable,
+  files: readonly SourceFile[],
+): Promise<GroupedSource> {
+  const refusals = new RefusalList();
+  const bySignature = new Map<string, FileGroup>();
+  const extra = new Set<string>();
+  for (const file of files) {
+    const columns = await describe(connection, file, refusals);
+    const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toString()]));
+    const group = bySignature.get(signature) ?? { files: [], columns: new Set(columns.keys()), fields: [] };
+    if (group.files.length === 0 && columns.size > 0) {
+      const binding = bindColumns(table.fields, columns);
+      group.fields = binding.fields;
+      for (const fault of binding.faults) refusals.add({ file: file.name, ...fault });
+      for (const name of binding.extra) extra.add(name);
+    }
+    group.files.push(file);
+    bySignature.set(signature, group);
+  }
+  refusals.throwIfAny();
+  return { groups: [...bySignature.values()], extra: [...extra].sort() };
+}
+
+/** The columns of a file; none, and a refusal, when it cannot be read. */
+async function describe(
+  connection: DuckDBConnection,
+  file: SourceFile,
+  refusals: RefusalList,
+): Promise<Map<string, DuckDBType>> {
+  try {
+    const result = await connection.run(`SELECT * FROM ${readParquet([file])} LIMIT 0`);
+    const types = result.columnTypes();
+    return new Map(result.columnNames().map((name, index) => [name, types[index]!]));
+  } catch (error) {
+    refusals.add({ file: file.name, rule: readingFault(error) });
+    return new Map();
+  }
+}

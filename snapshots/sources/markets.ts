@@ -1,0 +1,107 @@
+import type { DuckDBDataChunk } from "@duckdb/node-api";
+import type { FilterValues } from "../../schemas/filters.ts";
+import { marketDimensionKeys } from "../../schemas/records.ts";
+import { forgeTiers } from "../../schemas/tiers.ts";
+import { quoted } from "../duckdb.ts";
+import { soundRow } from "./checks.ts";
+import type { FileGroup } from "./groups.ts";
+import { readParquet, selectFromAll } from "./parquet.ts";
+import { jsonOfRow, milliseconds } from "./render.ts";
+import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./source.ts";
+import type { CutPoint, MarketRow } from "./sources.ts";
+
+/** Streams every market once. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too much. */
+export async function* readMarkets(source: OpenSource): AsyncGenerator<MarketRow[]> {
+  try {
+    for (const group of source.groups) yield* readGroup(source, group);
+    await refuseChangedFiles(source);
+  } catch (error) {
+    throw await causeOf(source, error);
+  }
+}
+
+async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<MarketRow[]> {
+  const connection = await source.instance.connect();
+  const result = await connection.stream(marketsQuery(source, group));
+  let next = result.fetchChunk();
+  try {
+    for (;;) {
+      const chunk = await next;
+      if (!chunk || chunk.rowCount === 0) return;
+      // DuckDB works on the next chunk while the caller is busy with this one.
+      next = result.fetchChunk();
+      const rows = rowsOf(chunk);
+      if (!rows) return await refuseRows(source);
+      yield rows;
+    }
+  } finally {
+    // A connection must not go while a fetch is at work on it.
+    await next.catch(() => undefined);
+    connection.closeSync();
+  }
+}
+
+/** Columns in the order that rowsOf takes them; the record is null when the row breaks a rule. */
+function marketsQuery({ table }: OpenSource, { fields, files }: FileGroup): string {
+  const integers = [
+    `list_position([${forgeTiers.map(quoted).join(", ")}], tier)`,
+    "disputed",
+    "composite",
+    ...marketDimensionKeys.map(
+      (key) => `list_transform(dimensions, lambda dimension: dimension.score)
+        [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`,
+    ),
+  ];
+  return `SELECT CASE WHEN ${soundRow(fields, table.rowRules)} THEN ${jsonOfRow(fields)} END,
+    id, ${milliseconds("resolved_at")}::DOUBLE, category, resolved_outcome,
+    ${integers.map((value) => `TRY_CAST(${value} AS INTEGER)`).join(", ")}
+    FROM ${readParquet(files)}`;
+}
+
+/** The rows of a chunk; undefined when one of them breaks a rule. */
+function rowsOf(chunk: DuckDBDataChunk): MarketRow[] | undefined {
+  const columns = Array.from({ length: chunk.columnCount }, (_, column) => chunk.getColumnVector(column));
+  const text = (column: number, row: number) => columns[column]!.getItem(row) as string;
+  const number = (column: number, row: number) => columns[column]!.getItem(row) as number;
+  const rows: MarketRow[] = [];
+  for (let row = 0; row < chunk.rowCount; row += 1) {
+    const json = columns[0]!.getItem(row) as string | null;
+    if (json === null) return undefined;
+    const values: FilterValues = {
+      category: text(3, row),
+      outcome: text(4, row),
+      tier: number(5, row),
+      disputed: number(6, row),
+      composite: number(7, row),
+      informed: number(8, row),
+      integrity: number(9, row),
+      oracle: number(10, row),
+      catalyst: number(11, row),
+      design: number(12, row),
+      counterparty: number(13, row),
+    };
+    rows.push({ id: text(1, row), resolvedAt: number(2, row), json, values });
+  }
+  return rows;
+}
+
+/** Keys looked at for cut points. */
+const sampledKeys = 50_000;
+
+/** See Sources.cutPoints. A market is sampled by its id's hash, so that the same sources give the same cut points. */
+export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
+  const keys = await readSource(source, async (connection) => {
+    const sampled = `hash(id) % ${Math.max(1, Math.floor(markets / sampledKeys))} = 0`;
+    const query = selectFromAll(
+      source.groups,
+      `${milliseconds("resolved_at")}::DOUBLE AS time, id`,
+      `${sampled} AND id IS NOT NULL AND isfinite(resolved_at)`,
+    );
+    const result = await connection.runAndReadAll(`${query} ORDER BY time, id`);
+    return result.getRows().map(([time, id]) => ({ resolvedAt: time as number, id: id as string }));
+  });
+  const wanted = Math.min(parts, keys.length);
+  return Array.from({ length: Math.max(0, wanted - 1) }, (_, part) => {
+    return keys[Math.floor(((part + 1) * keys.length) / wanted)]!;
+  });
+}

@@ -1,0 +1,37 @@
+import { ScoreListEntry } from "../../schemas/records.ts";
+import { soundRow } from "./checks.ts";
+import type { FileGroup } from "./groups.ts";
+import { readParquet, selectFromAll } from "./parquet.ts";
+import { jsonOfRow } from "./render.ts";
+import { type OpenSource, readSource, refuseRows } from "./source.ts";
+import type { ScoreRow } from "./sources.ts";
+
+/** The newest score of every protocol, by slug; every row of the history must be sound. */
+export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
+  const rows = await readSource(source, async (connection) => {
+    const rows: ScoreRow[] = [];
+    for (const { files, fields } of source.groups) {
+      const unsound = `SELECT 1 FROM ${readParquet(files)} WHERE NOT ${soundRow(fields, source.table.rowRules)}`;
+      const result = await connection.runAndReadAll(`${unsound} LIMIT 1`);
+      if (result.currentRowCount > 0) return refuseRows(source);
+    }
+    for (const group of source.groups) {
+      const result = await connection.runAndReadAll(newestQuery(source, group));
+      for (const [entry, json] of result.getRows()) {
+        rows.push({ entry: JSON.parse(String(entry)), json: String(json) });
+      }
+    }
+    return rows;
+  });
+  return rows.sort((a, b) => (a.entry.slug < b.entry.slug ? -1 : 1));
+}
+
+const listed: readonly string[] = Object.keys(ScoreListEntry.shape);
+
+/** Rows of one group that are the newest of their slug over all groups: list entry and whole record. */
+function newestQuery({ groups }: OpenSource, { files, fields }: FileGroup): string {
+  const entry = jsonOfRow(fields.filter(({ published }) => listed.includes(published)));
+  return `WITH newest AS (SELECT slug, max(updated_at) AS updated_at
+      FROM (${selectFromAll(groups, "slug, updated_at")}) GROUP BY slug)
+    SELECT ${entry}, ${jsonOfRow(fields)} FROM ${readParquet(files)} SEMI JOIN newest USING (slug, updated_at)`;
+}
