@@ -13,10 +13,12 @@ export function answerFaults(server: Server, commonHeaders: () => Record<string,
   const count = (socket: Duplex, change: 1 | -1) =>
     underway.set(socket, (underway.get(socket) ?? 0) + change);
 
-  server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
-    count(socket, 1);
-    response.on("close", () => count(socket, -1));
-  });
+  for (const event of ["request", "checkContinue", "checkExpectation"]) {
+    server.on(event, ({ socket }: IncomingMessage, response: ServerResponse) => {
+      count(socket, 1);
+      response.on("close", () => count(socket, -1));
+    });
+  }
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     // In the middle of, or before, another request's answer this one would be taken for that.
     const busy = (underway.get(socket) ?? 0) > 0;

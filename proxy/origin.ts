@@ -37,6 +37,8 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
     request.url = `/${layout.publicObject(hash)}`;
     request.headers = { "accept-encoding": "identity" };
     request.push(null);
+    // Else its end, with no body read off a wire, would count as an abort.
+    request.complete = true;
     const response = new ServerResponse(request);
     response.assignSocket(connection);
     return new Promise<Buffer>((resolve, reject) => {

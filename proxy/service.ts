@@ -24,20 +24,30 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-// The longest an answer may take to be ready, and a fetch from the origin within it; seconds.
+// The longest an answer may take to be ready.
 const answerSeconds = 30;
-const originSeconds = 10;
 // Scores are few and small beside the pages of the archive.
 const publicShare = 1 / 8;
 
+/** What a service is given beside its configuration. */
+export interface Surroundings {
+  /** Relative paths resolve against it. */
+  directory: string;
+  log: Logger;
+  /** Epoch milliseconds. */
+  now?: () => number;
+  /** The longest a fetch from the origin may take. */
+  originSeconds?: number;
+}
+
 /**
  * Starts the proxy on its configuration: opens store and quota, takes up snapshot and keys, listens, and polls both.
- * It starts without a snapshot too. Relative paths resolve against `directory`.
+ * It starts without a snapshot too.
  * Throws ConfigError naming the variable when the address or the quota file cannot be used.
  */
 export async function startService(
   config: Config,
-  { directory, log, now = Date.now }: { directory: string; log: Logger; now?: () => number },
+  { directory, log, now = Date.now, originSeconds = 10 }: Surroundings,
 ): Promise<Service> {
   const storage = openStorage(config.snapshotStore, directory);
   const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
@@ -51,7 +61,7 @@ export async function startService(
     now,
     failed: (error) => log.error({ err: error }, "the quota store failed"),
   });
-  const { origin, close: closeOrigin } = await openOrigin(config, storage);
+  const { origin, close: closeOrigin } = await openOrigin(config.publicOrigin, storage, originSeconds);
   const objects = publicObjects(origin, Math.floor(config.cacheBytes * publicShare));
 
   const chores = [
@@ -99,9 +109,9 @@ function openQuota(file: string): QuotaStore {
   }
 }
 
-async function openOrigin(config: Config, storage: Storage) {
-  const local = config.publicOrigin ? undefined : await startLocalOrigin(storage);
-  const origin = createOrigin(config.publicOrigin ?? local!.url, { deadlineSeconds: originSeconds });
+async function openOrigin(base: URL | undefined, storage: Storage, deadlineSeconds: number) {
+  const local = base ? undefined : await startLocalOrigin(storage);
+  const origin = createOrigin(base ?? local!.url, { deadlineSeconds });
   return {
     origin,
     close() {

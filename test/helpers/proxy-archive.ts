@@ -1,0 +1,101 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { filterValuesOf } from "../../schemas/filters.ts";
+import {
+  type HistoricalMarket,
+  marketDimensionKeys,
+  type ProtocolScore,
+  protocolDimensionKeys,
+} from "../../schemas/records.ts";
+import { forgeScaleNumber, forgeTiers } from "../../schemas/tiers.ts";
+import { publish } from "../../snapshots/publish/publish.ts";
+import type { Sources } from "../../snapshots/sources/sources.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+
+/** Slugs of the test snapshot; the last one is a member of every plain object. */
+export const slugs = ["aave", "curve.fi", "lido-dao", "constructor"] as const;
+
+/** Publishes a small archive of `markets` markets and the slugs above; another `bri` is another snapshot. */
+export async function publishArchive(storage: Storage, { markets = 40, bri = 700 } = {}): Promise<void> {
+  const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
+  const now = () => new Date("2026-03-01T00:00:00.000Z");
+  const options = { storage, temporaryDirectory, now, dryRun: false, progress: () => {} };
+  await publish({ ...options, sources: sourcesOf(markets, bri) });
+  await rm(temporaryDirectory, { recursive: true });
+}
+
+function sourcesOf(markets: number, bri: number): Sources {
+  const rows = Array.from({ length: markets }, (_, index) => market(index));
+  return {
+    marketCount: markets,
+    warnings: [],
+    cutPoints: async () => [],
+    async *markets() {
+      yield rows.map((row) => ({
+        id: row.id,
+        resolvedAt: Date.parse(row.resolvedAt),
+        json: JSON.stringify(row),
+        values: filterValuesOf(row),
+      }));
+    },
+    async scores() {
+      return [...slugs].sort().map((slug) => {
+        const record = score(slug, bri);
+        const { forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
+        const entry = { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
+        return { entry, json: JSON.stringify(record) };
+      });
+    },
+    async close() {},
+  };
+}
+
+function market(index: number): HistoricalMarket {
+  const number = String(index).padStart(12, "0");
+  return {
+    id: `00000000-0000-4000-8000-${number}`,
+    slug: `market-${index}`,
+    question: `Will it happen before day ${index}?`,
+    category: index % 2 ? "Crypto" : "Politics",
+    composite: 300 + ((index * 37) % 701),
+    tier: forgeTiers[index % forgeTiers.length]!,
+    status: "resolved",
+    resolvedOutcome: index % 3 ? "Yes" : "No",
+    resolvedAt: new Date(Date.parse("2025-01-01T00:00:00.000Z") + index * 3_600_000).toISOString(),
+    resolutionSource: "https://example.org/resolution",
+    disputed: index % 5 === 0,
+    topRiskDriver: "informed flow",
+    flaggedCount: index % 4,
+    formulaVersion: "bri-pm-v1",
+    weightVersion: "bri-pm-w-v1",
+    dimensions: marketDimensionKeys.map((key, place) => ({
+      key,
+      name: key,
+      score: (index * 7 + place * 11) % 101,
+      weight: 0.25,
+      description: "Described at some length, so that gzip has something to do.",
+      evidence: [],
+      references: [],
+      computation: { baseline: 50, raises: [], lowers: [] },
+    })),
+  };
+}
+
+function score(slug: string, bri: number): ProtocolScore {
+  const dimensions = Object.fromEntries(protocolDimensionKeys.map((key, place) => [key, place * 8]));
+  return {
+    slug,
+    bri,
+    forgeScale: "MITHRIL",
+    forgeScaleNum: forgeScaleNumber("MITHRIL"),
+    confidence: 90,
+    delta: -3,
+    updatedAt: "2026-02-02T08:21:59.229Z",
+    evidenceHash: `sha256:${slug}`,
+    dimensions: dimensions as ProtocolScore["dimensions"],
+    cascade: { blastRadius: 3, upstreamDeps: 2 },
+    findings: { critical: 0, high: 1, medium: 2 },
+    metadata: { category: "Lending", chain: "Ethereum", tvl: "$1.2B", contracts: 12, zFactor: 1.5 },
+  };
+}

@@ -1,0 +1,107 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import { pino } from "pino";
+import type { Config } from "../../proxy/config.ts";
+import { issueKey, type KeyRequest } from "../../proxy/key-records.ts";
+import { startService } from "../../proxy/service.ts";
+import { directoryStorage } from "../../snapshots/storage/directory.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+import { publishArchive } from "./proxy-archive.ts";
+import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client.ts";
+
+/** A proxy on a free port over its own store, with a clock that stands still. */
+export interface TestProxy {
+  storage: Storage;
+  port: number;
+  /** Lines logged so far. */
+  logged: string[];
+  clock: { now: number };
+  get(path: string, how?: Call): Promise<Answer>;
+  raw(bytes: string): Promise<string>;
+  /** Issues an Aegis key of the owner acme, or another, and waits until the proxy knows it. */
+  issue(request?: Partial<KeyRequest>): Promise<string>;
+  /** Another proxy over the same store and quota file. */
+  another(changes?: Partial<Config>): Promise<TestProxy>;
+  /** Stops the proxy; the first one's also removes the folder. */
+  stop(): Promise<void>;
+}
+
+/** What a test proxy is to be; what is left out is as small as the tests want it. */
+export interface TestProxyOptions extends Partial<Config> {
+  /** Start without a snapshot. */
+  empty?: boolean;
+  originSeconds?: number;
+}
+
+const config: Config = {
+  host: "127.0.0.1",
+  port: 0,
+  snapshotStore: "store",
+  publicOrigin: undefined,
+  quotaStore: "quota.sqlite",
+  quotaOnFailure: "local",
+  trustProxy: undefined,
+  pollSeconds: 0.05,
+  staleAfterSeconds: 93_600,
+  cacheBytes: 8 * 1024 * 1024,
+  logLevel: "trace",
+  shutdownSeconds: 2,
+};
+
+/** Starts a proxy on a small archive in a temporary folder. */
+export async function startTestProxy(options: TestProxyOptions = {}): Promise<TestProxy> {
+  const directory = await mkdtemp(join(tmpdir(), "prs-proxy-"));
+  const storage = directoryStorage(join(directory, "store"));
+  if (!options.empty) await publishArchive(storage);
+  const proxy = await start(options, directory, storage);
+  return {
+    ...proxy,
+    async stop() {
+      await proxy.stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function start(options: TestProxyOptions, directory: string, storage: Storage): Promise<TestProxy> {
+  const { empty: _, originSeconds = 2, ...changes } = options;
+  const logged: string[] = [];
+  const log = pino({ level: changes.logLevel ?? config.logLevel }, lines(logged));
+  const clock = { now: Date.parse("2026-03-01T12:00:00.000Z") };
+  const surroundings = { directory, log, now: () => clock.now, originSeconds };
+  const service = await startService({ ...config, ...changes }, surroundings);
+  const port = Number(new URL(service.url).port);
+  return {
+    storage,
+    port,
+    logged,
+    clock,
+    get: (path, how) => call(port, path, how),
+    raw: (bytes) => raw(port, bytes),
+    async issue(request = {}) {
+      const { key } = await issueKey(
+        storage,
+        { plan: "aegis", owner: "acme", ...request },
+        new Date(clock.now),
+      );
+      await until(async () => (await call(port, unmetered, { headers: bearer(key) })).status === 501);
+      return key;
+    },
+    another: (differences = {}) => start({ ...options, ...differences }, directory, storage),
+    stop: () => service.stop(),
+  };
+}
+
+// Announced: credentials are checked, but no unit is taken.
+const unmetered = "/api/v1/ws/scores";
+
+function lines(into: string[]): Writable {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      into.push(String(chunk));
+      done();
+    },
+  });
+}
