@@ -32,6 +32,8 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
    */
   function exchange({ hash, bytes }: ObjectRef, deadline: AbortSignal): Promise<Buffer> {
     const connection = new Socket();
+    // An answer cut off in its middle destroys this stand-in with an error, which nobody else would take.
+    connection.on("error", () => {});
     const request = new IncomingMessage(connection);
     request.method = "GET";
     request.url = `/${layout.publicObject(hash)}`;
@@ -48,6 +50,11 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
         changeOrigin: true,
         selfHandleResponse: true,
         on: {
+          proxyReq: (asked) =>
+            asked.once("upgrade", (_answer, socket) => {
+              socket.destroy();
+              reject(new OriginFault("the origin answered 101"));
+            }),
           proxyRes: (answer) => collect(answer, bytes).then(resolve, reject),
           error: reject,
         },
