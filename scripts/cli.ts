@@ -1,5 +1,8 @@
 import { resolve } from "node:path";
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import { ConfigError } from "../proxy/config.ts";
+import { MissingObjectError } from "../snapshots/objects.ts";
+import { CommitLostError } from "../snapshots/publish/publish.ts";
 import { CorruptObjectError } from "../snapshots/seal.ts";
 import { SourceRefusal } from "../snapshots/sources/sources.ts";
 import { StorageError } from "../snapshots/storage/storage.ts";
@@ -64,22 +67,26 @@ export function report(json: boolean, result: object, lines: readonly string[]):
   process.stdout.write(json ? `${JSON.stringify(result)}\n` : lines.map((line) => `${line}\n`).join(""));
 }
 
-/** Runs a command and sets the process's exit code; errors that have a meaning are told without a stack. */
+/** Errors that have a meaning of their own, told without a stack. */
+const meanings = [
+  [UsageError, exitCodes.usage],
+  [SourceRefusal, exitCodes.refused],
+  [CommitLostError, exitCodes.lost],
+  [StorageError, exitCodes.unreachable],
+  [CorruptObjectError, exitCodes.unexpected],
+  [MissingObjectError, exitCodes.unexpected],
+  [ConfigError, exitCodes.unexpected],
+] as const;
+
+/** Runs a command and sets the process's exit code. */
 export async function runCommand(usage: string, command: () => Promise<ExitCode | undefined>): Promise<void> {
   try {
     process.exitCode = (await command()) ?? exitCodes.done;
   } catch (error) {
-    process.exitCode = exitCodeOf(error);
-    if (process.exitCode === exitCodes.unexpected && !(error instanceof CorruptObjectError))
-      say(error instanceof Error ? `${error.stack}` : String(error));
-    else say(error instanceof Error ? error.message : String(error));
+    const meaning = meanings.find(([kind]) => error instanceof kind);
+    process.exitCode = meaning?.[1] ?? exitCodes.unexpected;
+    if (!(error instanceof Error)) say(String(error));
+    else say(meaning ? error.message : String(error.stack));
     if (error instanceof UsageError) say(`\n${usage}`);
   }
-}
-
-function exitCodeOf(error: unknown): ExitCode {
-  if (error instanceof UsageError) return exitCodes.usage;
-  if (error instanceof SourceRefusal) return exitCodes.refused;
-  if (error instanceof StorageError) return exitCodes.unreachable;
-  return exitCodes.unexpected;
 }

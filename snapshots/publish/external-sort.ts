@@ -11,7 +11,7 @@ export interface SortedMarket extends IndexRow {
 }
 
 /** Buffered bytes over all buckets before they are written out. */
-const bufferBytes = 32 * 1024 * 1024;
+const bufferBytes = 8 * 1024 * 1024;
 
 /**
  * Orders markets by key with little memory: rows are spread over bucket files between cut points, then one bucket at a

@@ -1,0 +1,90 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pino } from "pino";
+import { z } from "zod";
+import { $ } from "zx";
+import { readConfig } from "../proxy/config.ts";
+import { issueKey, readKeys } from "../proxy/key-records.ts";
+import { startService } from "../proxy/service.ts";
+import { keyPattern } from "../schemas/keys.ts";
+import { KeyPlan } from "../schemas/plans.ts";
+import { newestCommit } from "../snapshots/commits.ts";
+import { sha256 } from "../snapshots/seal.ts";
+import { directoryStorage } from "../snapshots/storage/directory.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { exitCodes, runCommand, say, UsageError } from "./cli.ts";
+
+const usage = `Usage: npm start
+
+Samples, publishes and serves on http://127.0.0.1:8080 (PORT and the proxy's other variables apply).`;
+
+const root = join(import.meta.dirname, "..");
+const local = join(root, ".local");
+const sources = join(local, "sources");
+const store = join(local, "store");
+const keyFile = join(local, "demo-keys.json");
+
+const DemoKeys = z.record(KeyPlan, z.string().regex(keyPattern));
+type DemoKeys = z.infer<typeof DemoKeys>;
+
+await runCommand(usage, async () => {
+  if (process.argv.length > 2) throw new UsageError("npm start takes no arguments");
+  await mkdir(local, { recursive: true });
+  const storage = directoryStorage(store);
+  // A sample whose making was interrupted has no commit, and is made again.
+  if (!(await newestCommit(storage))) await publishSample();
+  const keys = await demoKeys(storage);
+  return serve(keys);
+});
+
+async function publishSample(): Promise<void> {
+  say("Making a sample of 20,000 markets and publishing it; this happens once.");
+  const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root });
+  const node = [process.execPath, "--import", "tsx"];
+  await run`${node} scripts/sample.ts --out ${sources}`;
+  await run`${node} scripts/snapshot.ts publish --sources ${sources} --store ${store}`;
+}
+
+/** The demo keys of an earlier start as long as the store knows them, else new ones. */
+async function demoKeys(storage: Storage): Promise<DemoKeys> {
+  const saved = await readFile(keyFile, "utf8").then(JSON.parse, () => undefined);
+  const known = new Set((await readKeys(storage)).records.map((record) => record.secretHash));
+  const parsed = DemoKeys.safeParse(saved);
+  if (parsed.success && Object.values(parsed.data).every((key) => known.has(sha256(key)))) return parsed.data;
+  const issued = KeyPlan.options.map(async (plan) => {
+    const { key } = await issueKey(storage, { plan, owner: `demo-${plan}` }, new Date());
+    return [plan, key] as const;
+  });
+  const keys = DemoKeys.parse(Object.fromEntries(await Promise.all(issued)));
+  await writeFile(keyFile, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
+  return keys;
+}
+
+async function serve(keys: DemoKeys): Promise<undefined> {
+  const config = readConfig({ SNAPSHOT_STORE: store, LOG_LEVEL: "warn", ...process.env });
+  const service = await startService(config, { directory: root, log: pino({ level: config.logLevel }) });
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.once(signal, async () => {
+      await service.stop();
+      process.exit(exitCodes.done);
+    });
+  }
+  process.stdout.write(`${greeting(service.url, keys)}\n`);
+  return undefined;
+}
+
+function greeting(url: string, { developer, aegis }: DemoKeys): string {
+  return `
+Ready on ${url}. Stop with Ctrl-C.
+
+Demo keys, good for this sample only:
+  Developer  ${developer}
+  Aegis      ${aegis}
+
+Scores need no key; the archive needs the Aegis key:
+  curl ${url}/api/v1/scores
+  curl -H 'Authorization: Bearer ${aegis}' '${url}/api/v1/markets/historical?tier=MITHRIL&disputed=true&pageSize=2'
+  curl -H 'x-api-key: ${aegis}' '${url}/api/v1/markets/historical?outcome=Yes&min_composite=700&max_oracle=40&pageSize=2'
+  curl ${url}/api/v1/status
+`;
+}
