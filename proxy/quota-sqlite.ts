@@ -57,9 +57,6 @@ export function sqliteQuota(file: string): QuotaStore {
     async giveBack(account, day, units) {
       lower.run({ account, day, units });
     },
-    async used(account, day) {
-      return usedOf(account, day);
-    },
     close() {
       database.close();
     },

@@ -11,7 +11,5 @@ export interface QuotaStore {
   take(account: string, day: string, units: number, limit: number): Promise<Taken>;
   /** Takes back units that were added before. */
   giveBack(account: string, day: string, units: number): Promise<void>;
-  /** Units used so far. */
-  used(account: string, day: string): Promise<number>;
   close(): void;
 }
