@@ -69,6 +69,5 @@ function matches(address: Address, network: Address, bits: number): boolean {
 
 function accountOf(address: Address): string {
   if (address.kind() === "ipv4") return address.toString();
-  const network = address.toByteArray().map((byte, index) => (index < 8 ? byte : 0));
-  return `${ipaddr.fromByteArray(network)}/64`;
+  return `${address.toNormalizedString().split(":").slice(0, 4).join(":")}::/64`;
 }

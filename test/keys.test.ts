@@ -1,0 +1,249 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { generateKey, isWellFormedKey } from "../proxy/key-codec.ts";
+import { issueKey, readKeys, revokeKey } from "../proxy/key-records.ts";
+import { keyRing } from "../proxy/key-ring.ts";
+import { layout } from "../snapshots/layout.ts";
+import { seal } from "../snapshots/seal.ts";
+import { directoryStorage } from "../snapshots/storage/directory.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+
+let directory: string;
+let storage: Storage;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "prs-keys-"));
+  storage = directoryStorage(join(directory, "store"));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+const now = new Date("2026-03-01T12:00:00.000Z");
+const request = { plan: "aegis", owner: "acme" } as const;
+
+describe("generateKey()", () => {
+  test("makes keys of the documented form, each another one", () => {
+    const keys = new Set(Array.from({ length: 500 }, () => generateKey()));
+    expect(keys.size).toBe(500);
+    for (const key of keys) expect(key).toMatch(/^prs_live_[0-9A-Za-z]{38}$/);
+  });
+
+  test("takes its digits from the randomness it is given, and ends in the CRC-32 of the rest", () => {
+    const key = generateKey(() => 61);
+    expect(key.slice(0, 41)).toBe(`prs_live_${"z".repeat(32)}`);
+    expect(key).toBe("prs_live_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz2PKP0M");
+  });
+});
+
+describe("isWellFormedKey(text)", () => {
+  test("takes every generated key and none with one character changed", () => {
+    const change = fc.tuple(fc.nat({ max: 46 }), fc.constantFrom(..."0Az_-é"));
+    fc.assert(
+      fc.property(change, ([place, character]) => {
+        const key = generateKey();
+        const changed = key.slice(0, place) + character + key.slice(place + 1);
+        expect(isWellFormedKey(key)).toBe(true);
+        expect(isWellFormedKey(changed)).toBe(changed === key);
+      }),
+    );
+  });
+
+  test("takes no other text", () => {
+    fc.assert(fc.property(fc.string(), (text) => !isWellFormedKey(text)));
+  });
+});
+
+describe("the store", () => {
+  test("holds a key's digest and nothing of the key", async () => {
+    const { key, record } = await issueKey(storage, { ...request, quota: 7, expiresAt: now }, now);
+    const stored = await readFile(join(directory, "store", layout.key(record.id)), "utf8");
+    expect(stored).not.toContain(key.slice(9));
+    expect(await readKeys(storage)).toEqual({ records: [record], revocations: new Map(), damaged: [] });
+  });
+
+  test("keeps the earliest end of a key, whoever sets it when", async () => {
+    const { record } = await issueKey(storage, request, now);
+    const at = (hours: number) => new Date(now.getTime() + hours * 3_600_000);
+    const ends = [24, 1, 48, 3, 1, 2].map((hours) => revokeKey(storage, record.id, at(hours)));
+    await Promise.all(ends);
+    expect((await readKeys(storage)).revocations.get(record.id)?.revokedAt).toBe(at(1).toISOString());
+    expect((await revokeKey(storage, record.id, at(9)))?.revokedAt).toBe(at(1).toISOString());
+    expect(await revokeKey(storage, "0123456789abcdef", now)).toBeUndefined();
+  });
+});
+
+describe("keyRing(storage, options)", () => {
+  const ring = () => {
+    const clock = { now: now.getTime() };
+    const damaged: string[] = [];
+    const keys = keyRing(storage, { now: () => clock.now, damaged: (error) => damaged.push(error.key) });
+    return { clock, damaged, keys };
+  };
+
+  test("knows nothing before its first reload, and then every key", async () => {
+    const { keys } = ring();
+    const { key, record } = await issueKey(storage, request, now);
+    expect([keys.ready(), keys.judge(key).state]).toEqual([false, "unknown"]);
+    await keys.reload();
+    expect([keys.ready(), keys.judge(key)]).toEqual([true, { state: "active", record }]);
+    expect(keys.judge(generateKey()).state).toBe("unknown");
+    expect(keys.judge("__proto__").state).toBe("malformed");
+  });
+
+  test("ends keys by the clock: expiry, and a revocation ahead that is brought forward", async () => {
+    const { keys, clock } = ring();
+    const hour = 3_600_000;
+    const expiring = await issueKey(storage, { ...request, expiresAt: new Date(now.getTime() + hour) }, now);
+    const rotated = await issueKey(storage, request, now);
+    await revokeKey(storage, rotated.record.id, new Date(now.getTime() + 2 * hour));
+    await keys.reload();
+    const states = () => [expiring, rotated].map(({ key }) => keys.judge(key).state);
+    expect(states()).toEqual(["active", "active"]);
+    clock.now += hour;
+    expect(states()).toEqual(["expired", "active"]);
+    await revokeKey(storage, rotated.record.id, new Date(clock.now));
+    await keys.reload();
+    expect(states()).toEqual(["expired", "revoked"]);
+  });
+
+  test("reports a damaged record once and serves the others; a damaged revocation ends its key", async () => {
+    const { keys, damaged } = ring();
+    const [good, ended, flipped] = [
+      await issueKey(storage, request, now),
+      await issueKey(storage, request, now),
+      await issueKey(storage, request, now),
+    ];
+    const path = join(directory, "store", layout.key(flipped.record.id));
+    await writeFile(path, (await readFile(path, "utf8")).replace("acme", "evil"));
+    await storage.put(layout.keyRevocation(ended.record.id), Buffer.from("{"));
+    await keys.reload();
+    await keys.reload();
+    const states = [good, ended, flipped].map(({ key }) => keys.judge(key).state);
+    expect(states).toEqual(["active", "revoked", "unknown"]);
+    expect(damaged.sort()).toEqual(
+      [layout.key(flipped.record.id), layout.keyRevocation(ended.record.id)].sort(),
+    );
+  });
+
+  test("takes no record that lies under another key's name", async () => {
+    const { keys, damaged } = ring();
+    const { key, record } = await issueKey(storage, request, now);
+    const { digest: _, ...content } = record;
+    await storage.put(layout.key("00000000000000aa"), seal({ ...content, plan: "aegis" }));
+    await storage.delete(layout.key(record.id));
+    await keys.reload();
+    expect([keys.judge(key).state, damaged.length]).toEqual(["unknown", 1]);
+  });
+
+  test("keeps what it has when the store fails", async () => {
+    const { keys } = ring();
+    const { key } = await issueKey(storage, request, now);
+    await keys.reload();
+    const broken = keyRing({ ...storage, list: () => failing() }, { now: () => 0, damaged: () => {} });
+    await expect(broken.reload()).rejects.toThrow("down");
+    expect([broken.ready(), keys.judge(key).state]).toEqual([false, "active"]);
+  });
+});
+
+function failing(): AsyncIterable<never> {
+  return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("down")) }) };
+}
+
+describe("npm run keys", () => {
+  const run = async (...args: string[]) => {
+    const script = new URL("../scripts/keys.ts", import.meta.url).pathname;
+    const env = { ...process.env, INIT_CWD: directory };
+    const result = await promisify(execFile)(process.execPath, ["--import", "tsx", script, ...args], { env })
+      .then((output) => ({ ...output, code: 0 }))
+      .catch((error: { stdout: string; stderr: string; code: number }) => error);
+    return { stdout: result.stdout, stderr: result.stderr, code: result.code };
+  };
+
+  test("issues a key that is printed once, alone on stdout", async () => {
+    const { stdout, stderr, code } = await run(
+      "issue",
+      "--plan",
+      "aegis",
+      "--owner",
+      "acme",
+      "--store",
+      "store",
+    );
+    expect(code).toBe(0);
+    expect(isWellFormedKey(stdout.trim())).toBe(true);
+    expect(stderr).not.toContain(stdout.trim());
+    const listed = await run("list", "--store", "store");
+    expect(listed.stdout).toMatch(/^[0-9a-f]{16} {2}aegis {2}100000\/day {2}acme {2}issued at .*Z\n$/);
+    expect(listed.stdout + listed.stderr).not.toContain(stdout.trim());
+    expect(await readdir(join(directory, "store", "keys"))).toHaveLength(1);
+  });
+
+  test("issue, list and revoke speak JSON; a day of expiry is the last one", async () => {
+    const options = [
+      "--owner",
+      "dev co",
+      "--quota",
+      "5",
+      "--expires",
+      "2030-01-01",
+      "--store",
+      "store",
+      "--json",
+    ];
+    const issued = JSON.parse((await run("issue", "--plan", "developer", ...options)).stdout);
+    expect(issued).toMatchObject({
+      plan: "developer",
+      owner: "dev co",
+      quota: 5,
+      expiresAt: "2030-01-02T00:00:00.000Z",
+    });
+    const at = "2029-05-01T10:00:00+02:00";
+    const revoked = await run("revoke", issued.id, "--at", at, "--store", "store", "--json");
+    expect(JSON.parse(revoked.stdout)).toEqual({ id: issued.id, revokedAt: "2029-05-01T08:00:00.000Z" });
+    const { keys } = JSON.parse((await run("list", "--store", "store", "--json")).stdout);
+    const { key, ...shown } = issued;
+    expect(keys).toEqual([{ ...shown, revokedAt: "2029-05-01T08:00:00.000Z" }]);
+    expect(key).toMatch(/^prs_live_/);
+  });
+
+  test.each([
+    ["no command", [], /issue, list, revoke/],
+    ["an unknown command", ["drop", "--store", "s"], /issue, list, revoke/],
+    ["no store", ["list"], /--store is missing/],
+    ["no owner", ["issue", "--plan", "aegis", "--store", "s"], /--owner is missing/],
+    ["no plan for free", ["issue", "--plan", "free", "--owner", "o", "--store", "s"], /developer, aegis/],
+    [
+      "no quota of 0",
+      ["issue", "--plan", "aegis", "--owner", "o", "--quota", "0", "--store", "s"],
+      /--quota/,
+    ],
+    [
+      "no impossible day",
+      ["issue", "--plan", "aegis", "--owner", "o", "--expires", "2030-02-30", "--store", "s"],
+      /--expires/,
+    ],
+    [
+      "no past",
+      ["issue", "--plan", "aegis", "--owner", "o", "--expires", "2020-01-01", "--store", "s"],
+      /past/,
+    ],
+    ["an option of another command", ["list", "--owner", "o", "--store", "s"], /owner/],
+    ["an id too many", ["revoke", "0123456789abcdef", "x", "--store", "s"], /"x"/],
+    ["no id", ["revoke", "--store", "s"], /16 hex/],
+    ["an id of no key", ["revoke", "0123456789abcdef", "--store", "s"], /no key 0123456789abcdef/],
+  ])("ends with 2: %s", async (_what, args, message) => {
+    const { stdout, stderr, code } = await run(...args);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(message);
+    expect(stderr).toContain("Usage:");
+  });
+
+  test("ends with 5 when the store cannot be used", async () => {
+    await writeFile(join(directory, "file"), "");
+    const { stderr, code } = await run("issue", "--plan", "aegis", "--owner", "o", "--store", "file");
+    expect([code, stderr.includes("file")]).toEqual([5, true]);
+  });
+});

@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { directoryStorage } from "../snapshots/storage/directory.ts";
+import { publishArchive } from "./helpers/proxy-archive.ts";
+import { call, outcome, until } from "./helpers/proxy-client.ts";
+
+let directory: string;
+let children: ChildProcess[];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "prs-process-"));
+  children = [];
+});
+afterEach(async () => {
+  for (const child of children) if (child.exitCode === null) child.kill("SIGKILL");
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** Starts `npm run proxy`'s own command with an environment. */
+function start(env: Record<string, string>) {
+  const script = new URL("../proxy/server.ts", import.meta.url).pathname;
+  const child = spawn(process.execPath, ["--import", "tsx", script], {
+    env: { PATH: process.env.PATH, INIT_CWD: directory, SNAPSHOT_STORE: "store", PORT: "0", ...env },
+  });
+  children.push(child);
+  const output = { out: "", err: "" };
+  child.stdout.on("data", (chunk) => (output.out += chunk));
+  child.stderr.on("data", (chunk) => (output.err += chunk));
+  const ended = once(child, "close").then(([code]) => code);
+  const listening = async () => {
+    await until(() => output.out.includes('"listening"') || child.exitCode !== null);
+    return Number(/"url":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(output.out)?.[1]);
+  };
+  return { child, output, ended, listening };
+}
+
+describe("npm run proxy", () => {
+  test("starts without a snapshot, takes up the first one, and keeps its files in the user's folder", async () => {
+    const proxy = start({ POLL_SECONDS: "1" });
+    const port = await proxy.listening();
+    expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    await publishArchive(directoryStorage(join(directory, "store")));
+    await until(async () => (await call(port, "/readyz")).status === 200);
+    expect(outcome(await call(port, "/api/v1/scores"))).toBe("200");
+    expect(await readdir(join(directory, ".local"))).toContain("quota.sqlite");
+  });
+
+  test.each(["SIGTERM", "SIGINT"] as const)(
+    "%s lets answers under way finish, then ends with 0",
+    async (signal) => {
+      await publishArchive(directoryStorage(join(directory, "store")));
+      const proxy = start({ SHUTDOWN_SECONDS: "5" });
+      const port = await proxy.listening();
+      const idle = connect(port, "127.0.0.1");
+      idle.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+      await once(idle, "data");
+      proxy.child.kill(signal);
+      expect(await proxy.ended).toBe(0);
+      expect(proxy.output.out).toContain("draining");
+      idle.destroy();
+    },
+  );
+
+  test("a connection that never ends is cut off after SHUTDOWN_SECONDS", async () => {
+    const proxy = start({ SHUTDOWN_SECONDS: "1" });
+    const port = await proxy.listening();
+    const half = connect(port, "127.0.0.1");
+    half.on("error", () => {});
+    half.write("GET /healthz HTTP/1.1\r\nHost: x\r\n");
+    await once(half, "ready");
+    proxy.child.kill("SIGTERM");
+    expect(await proxy.ended).toBe(0);
+    half.destroy();
+  });
+
+  test("a taken port ends it with 1 and names PORT", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const proxy = start({ PORT: String(port) });
+    expect(await proxy.ended).toBe(1);
+    expect(proxy.output.err).toMatch(new RegExp(`^PORT ${port} is taken`));
+    taken.close();
+  });
+
+  test("a bad value ends it with 1 and names the variable, as does a quota file that cannot be", async () => {
+    const bad = start({ POLL_SECONDS: "often" });
+    expect([await bad.ended, bad.output.err]).toEqual([
+      1,
+      "POLL_SECONDS must be an integer from 1 to 3600.\n",
+    ]);
+    await mkdir(join(directory, "folder"));
+    const file = start({ QUOTA_STORE: "folder" });
+    expect(await file.ended).toBe(1);
+    expect(file.output.err).toMatch(/^QUOTA_STORE cannot be used/);
+  });
+});
