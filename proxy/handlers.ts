@@ -41,14 +41,18 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
   }
 
   /** A public object; its tags differ by coding, since they are strong and the bytes differ. */
-  const publicReply = (object: ObjectRef, { keyed }: Call): Reply => ({
+  const publicReply = ({ manifest }: Snapshot, object: ObjectRef, { keyed }: Call): Reply => ({
+    snapshotId: manifest.snapshotId,
     etag: (coding) => (coding === "gzip" ? `"${object.hash}-gzip"` : `"${object.hash}"`),
     cacheControl: keyed ? "private, no-cache" : "private, max-age=60, stale-while-revalidate=600",
     body: (coding) => objects.get(object, coding),
   });
 
   return {
-    listScores: (call) => publicReply(current().manifest.scores.list, call),
+    listScores: (call) => {
+      const snapshot = current();
+      return publicReply(snapshot, snapshot.manifest.scores.list, call);
+    },
 
     getScore: (call) => {
       const slug = call.slug ?? "";
@@ -57,11 +61,12 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
         "No protocol of this slug is scored; GET /api/v1/scores lists all.",
       );
       if (!ProtocolSlug.safeParse(slug).success) throw unknown;
-      const { records } = current().manifest.scores;
+      const snapshot = current();
+      const { records } = snapshot.manifest.scores;
       // Own members only: "constructor" is a slug too.
       const object = Object.hasOwn(records, slug) ? records[slug] : undefined;
       if (!object) throw unknown;
-      return publicReply(object, call);
+      return publicReply(snapshot, object, call);
     },
 
     marketsHistorical: async ({ search, plan }) => {
@@ -79,8 +84,9 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
       const { commit, manifest } = current();
       const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
       const ageSeconds = Math.max(0, Math.floor((now() - Date.parse(checkedAt)) / 1000));
-      return momentary({
-        snapshotId: manifest.snapshotId,
+      const { snapshotId } = manifest;
+      const status: Status = {
+        snapshotId,
         commit: commit.commit,
         publishedAt: commit.publishedAt,
         checkedAt,
@@ -89,15 +95,16 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
         counts: { markets: manifest.counts.markets, protocols: manifest.counts.protocols },
         newestResolvedAt: manifest.newestResolvedAt,
         newestUpdatedAt: manifest.newestUpdatedAt,
-      } satisfies Status);
+      };
+      return momentary(status, snapshotId);
     },
 
     healthz: () => momentary({ status: "alive" }),
 
     readyz: () => {
-      const { manifest } = current();
+      const { snapshotId } = current().manifest;
       if (!ready()) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is starting or ending.");
-      return momentary({ status: "ready", snapshotId: manifest.snapshotId });
+      return momentary({ status: "ready", snapshotId }, snapshotId);
     },
   } satisfies Record<AvailableId, Handler>;
 }

@@ -2,7 +2,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Request, Response } from "express";
 
-export const codings = ["gzip", "identity"] as const;
+const codings = ["gzip", "identity"] as const;
 /** The content codings a response comes in. */
 export type Coding = (typeof codings)[number];
 
@@ -13,15 +13,16 @@ export interface Reply {
   /** Entity tag of the body in a coding; left out, the answer is never 304. */
   etag?: (coding: Coding) => string;
   cacheControl: string;
-  /** The snapshot answered from, where it is not the current one. */
-  snapshotId?: string;
+  /** The snapshot answered from; it may be another than the one current when the request came. */
+  snapshotId: string | undefined;
   body: (coding: Coding) => Promise<Buffer>;
 }
 
 /** A small JSON answer of the moment. */
-export function momentary(value: unknown): Reply {
+export function momentary(value: unknown, snapshotId?: string): Reply {
   const json = Buffer.from(JSON.stringify(value));
   return {
+    snapshotId,
     cacheControl: "no-store",
     body: async (coding) => (coding === "gzip" ? await compress(json) : json),
   };

@@ -14,6 +14,8 @@ import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client
 /** A proxy on a free port over its own store, with a clock that stands still. */
 export interface TestProxy {
   storage: Storage;
+  /** Its store is `store`, its quota file `quota.sqlite` in there. */
+  directory: string;
   port: number;
   /** Lines logged so far. */
   logged: string[];
@@ -75,6 +77,7 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
   const port = Number(new URL(service.url).port);
   return {
     storage,
+    directory,
     port,
     logged,
     clock,

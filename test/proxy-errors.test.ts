@@ -1,0 +1,105 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { pino } from "pino";
+import { describe, expect, test } from "vitest";
+import { keyRing } from "../proxy/key-ring.ts";
+import { createProxy } from "../proxy/proxy.ts";
+import type { PublicObjects } from "../proxy/public-objects.ts";
+import { createQuota } from "../proxy/quota.ts";
+import { sqliteQuota } from "../proxy/quota-sqlite.ts";
+import { Catalog } from "../snapshots/catalog.ts";
+import { layout } from "../snapshots/layout.ts";
+import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
+import { publishArchive } from "./helpers/proxy-archive.ts";
+import { bearer, call, outcome, problemOf, until } from "./helpers/proxy-client.ts";
+
+const archive = "/api/v1/markets/historical";
+
+/** A proxy whose public objects come from `objects`; answers may take 0.2 s. */
+async function withObjects(proxy: TestProxy, objects: PublicObjects, ask: (port: number) => Promise<void>) {
+  const { storage } = proxy;
+  const now = Date.now;
+  const catalog = new Catalog(storage, { cacheBytes: 1_000_000 });
+  await catalog.refresh();
+  const keys = keyRing(storage, { now, damaged: () => {} });
+  const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now, failed: () => {} });
+  const log = pino({ level: "silent" });
+  const limits = { trustProxy: undefined, staleAfterSeconds: 1, deadlineSeconds: 0.2 };
+  const server = createProxy({ catalog, keys, quota, objects, now, log, ...limits });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  await ask((server.address() as AddressInfo).port);
+  server.close();
+  server.closeAllConnections();
+  quota.close();
+}
+
+describe("errors that need more than a request", () => {
+  test("INTERNAL tells nothing and returns the unit; keys not read yet are 503, not unknown", async () => {
+    const proxy = await startTestProxy();
+    const objects = { get: () => Promise.reject(new Error("SECRET of the inside")) };
+    await withObjects(proxy, objects, async (port) => {
+      const answer = await call(port, "/api/v1/scores");
+      expect(outcome(answer)).toBe("500 INTERNAL");
+      expect(answer.text).not.toMatch(/SECRET|\.ts|Error:/);
+      expect(answer.headers["x-ratelimit-remaining"]).toBe("1000");
+      const key = await proxy.issue();
+      expect(outcome(await call(port, "/api/v1/scores", { headers: bearer(key) }))).toBe(
+        "503 SNAPSHOT_UNAVAILABLE",
+      );
+      expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    });
+    await proxy.stop();
+  });
+
+  test("UPSTREAM_TIMEOUT for an answer that is not ready in time", async () => {
+    const proxy = await startTestProxy();
+    await withObjects(proxy, { get: () => new Promise(() => {}) }, async (port) => {
+      expect(outcome(await call(port, "/api/v1/scores"))).toBe("504 UPSTREAM_TIMEOUT");
+    });
+    await proxy.stop();
+  });
+
+  test.each([
+    ["local", "200"],
+    ["open", "200"],
+    ["closed", "503 QUOTA_UNAVAILABLE"],
+  ] as const)("a quota store that fails, under QUOTA_ON_FAILURE=%s: %s", async (quotaOnFailure, expected) => {
+    const proxy = await startTestProxy({ quotaOnFailure });
+    const file = new DatabaseSync(join(proxy.directory, "quota.sqlite"));
+    file.exec("DROP TABLE quota");
+    file.close();
+    expect(outcome(await proxy.get("/api/v1/scores"))).toBe(expected);
+    await until(() => proxy.logged.some((line) => line.includes("the quota store failed")));
+    await proxy.stop();
+  });
+
+  test("CURSOR_EXPIRED carries the cursor that goes on in the current snapshot", async () => {
+    const first = await startTestProxy();
+    const key = await first.issue();
+    const page = await first.get(`${archive}?pageSize=10&category=crypto`, { headers: bearer(key) });
+    await publishArchive(first.storage, { markets: 60, bri: 711 });
+    await first.storage.delete(layout.commit(1));
+    const proxy = await first.another();
+    const expired = await proxy.get(`${archive}?cursor=${page.json().nextCursor}`, { headers: bearer(key) });
+    const problem = problemOf(expired);
+    expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED", parameter: "cursor" });
+    const resumed = await proxy.get(`${archive}?cursor=${problem.resumeCursor}`, { headers: bearer(key) });
+    const last = page.json().markets.at(-1).resolvedAt;
+    expect(resumed.json().markets[0].resolvedAt < last).toBe(true);
+    await proxy.stop();
+    await first.stop();
+  });
+
+  test("CURSOR_MISMATCH names what differs", async () => {
+    const proxy = await startTestProxy();
+    const key = await proxy.issue();
+    const page = await proxy.get(`${archive}?pageSize=5&category=crypto`, { headers: bearer(key) });
+    const path = `${archive}?category=politics&cursor=${page.json().nextCursor}`;
+    const problem = problemOf(await proxy.get(path, { headers: bearer(key) }));
+    expect(problem).toMatchObject({ status: 400, code: "CURSOR_MISMATCH", parameter: "category" });
+    await proxy.stop();
+  });
+});
