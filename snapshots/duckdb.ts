@@ -8,8 +8,10 @@ export interface SessionOptions {
   temporaryDirectory: string;
   /** Default: all cores. */
   threads?: number | undefined;
-  /** When given, the only directories that SQL can read or write. */
-  allowedDirectories?: readonly string[];
+  /** Whether results and files keep the order of the rows they come from; it costs memory and time. */
+  ordered: boolean;
+  /** When given, the only files that SQL can read or write; absolute and free of symbolic links. */
+  allowedPaths?: readonly string[];
 }
 
 /** An in-memory DuckDB with fixed settings: UTC, bounded memory, no extension ever fetched. */
@@ -24,21 +26,23 @@ export async function openSession(options: SessionOptions): Promise<DuckDBInstan
   return instance;
 }
 
-function settings({ memoryLimit, temporaryDirectory, threads, allowedDirectories }: SessionOptions) {
+function settings({ memoryLimit, temporaryDirectory, threads, ordered, allowedPaths }: SessionOptions) {
   return [
     "TimeZone = 'UTC'",
     "autoinstall_known_extensions = false",
     "autoload_known_extensions = false",
     // A cache of file contents would count against the memory limit and could outlive a change of the file.
     "enable_external_file_cache = false",
+    // Of what is allocated beside that limit, such as the text of results, freed memory goes back to the system.
+    "allocator_background_threads = true",
+    "allocator_flush_threshold = '16MB'",
+    "allocator_bulk_deallocation_flush_threshold = '16MB'",
+    `preserve_insertion_order = ${ordered}`,
     `memory_limit = ${quoted(memoryLimit)}`,
     `temp_directory = ${quoted(temporaryDirectory)}`,
     ...(threads === undefined ? [] : [`threads = ${threads}`]),
-    ...(allowedDirectories
-      ? [
-          `allowed_directories = [${allowedDirectories.map(quoted).join(", ")}]`,
-          "enable_external_access = false",
-        ]
+    ...(allowedPaths
+      ? [`allowed_paths = [${allowedPaths.map(quoted).join(", ")}]`, "enable_external_access = false"]
       : []),
     "lock_configuration = true",
   ];

@@ -46,7 +46,7 @@ export async function writeSample(options: SampleOptions): Promise<SampleReport>
     memoryLimit: "400MB",
     temporaryDirectory: join(directory, ".duckdb"),
     threads,
-    allowedDirectories: [directory],
+    ordered: true,
   });
   try {
     const files = await withConnection(instance, async (connection) => {

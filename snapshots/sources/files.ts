@@ -1,10 +1,10 @@
-import { readdir, stat } from "node:fs/promises";
+import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { type Refusal, SourceRefusal } from "./sources.ts";
 
 /** A file of the sources with what tells whether it has changed since. */
 export interface SourceFile {
-  /** Absolute. */
+  /** Absolute and free of symbolic links: DuckDB reads no others. */
   path: string;
   /** Relative to the sources' directory, with `/`; for messages. */
   name: string;
@@ -26,13 +26,14 @@ export async function listSourceFiles(directory: string, name: string): Promise<
   const paths = single === undefined ? below : [join(directory, `${name}.parquet`)];
   if (paths.length === 0)
     throw refuse(`is missing, and there is no Parquet file below ${name}/ in ${directory}`);
-  return Promise.all(
-    paths.map(async (path) => ({
-      path,
-      name: relative(directory, path).split(sep).join("/"),
-      fingerprint: (await fingerprint(path)) ?? "gone",
-    })),
-  );
+  return Promise.all(paths.map((path) => sourceFile(directory, path)));
+}
+
+async function sourceFile(directory: string, path: string): Promise<SourceFile> {
+  const name = relative(directory, path).split(sep).join("/");
+  const found = await fingerprint(path);
+  if (found === undefined) throw new SourceRefusal([{ file: name, rule: "is a link to nothing, or gone" }]);
+  return { path: await realpath(path), name, fingerprint: found };
 }
 
 async function filesBelow(directory: string): Promise<string[]> {

@@ -9,7 +9,7 @@ import { RefusalList } from "./refusals.ts";
 import { milliseconds } from "./render.ts";
 import { readScores } from "./scores.ts";
 import type { SourceTable } from "./shape.ts";
-import { countRows, type OpenSource, refuseDuplicates, type UniqueKey } from "./source.ts";
+import { countRows, type ListedSource, type OpenSource, refuseDuplicates, type UniqueKey } from "./source.ts";
 import { SourceRefusal, type Sources } from "./sources.ts";
 import { marketsTable, protocolScoresTable } from "./tables.ts";
 
@@ -34,40 +34,43 @@ const clockToleranceMilliseconds = 5 * 60_000;
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { now, temporaryDirectory, memoryLimit = "300MB", threads } = options;
+  const root = resolve(directory);
+  const latest = new Date(now.getTime() + clockToleranceMilliseconds);
+  const [markets, scores] = await bothOf(
+    () => listSource(root, marketsTable(latest)),
+    () => listSource(root, protocolScoresTable(latest)),
+  );
   // DuckDB gives its spill files fixed names: two processes in one folder would overwrite each other's.
   const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
-  const root = resolve(directory);
+  const allowedPaths = [...markets.files, ...scores.files].map(({ path }) => path);
   const instance = await openSession({
     memoryLimit,
     temporaryDirectory: spill,
     threads,
-    allowedDirectories: [root],
+    ordered: false,
+    allowedPaths,
   });
   const close = async () => {
     instance.closeSync();
     await rm(spill, { recursive: true, force: true });
   };
   try {
-    return { ...(await openAll(instance, root, now)), close };
+    return { ...(await checkedSources(instance, markets, scores)), close };
   } catch (error) {
     await close();
     throw error;
   }
 }
 
-async function openAll(
+async function checkedSources(
   instance: DuckDBInstance,
-  directory: string,
-  now: Date,
+  marketsSource: ListedSource,
+  scoresSource: ListedSource,
 ): Promise<Omit<Sources, "close">> {
-  const latest = new Date(now.getTime() + clockToleranceMilliseconds);
-  const refusals = new RefusalList();
-  const open = (table: SourceTable, key: UniqueKey) =>
-    refusals.gather(() => openSource(instance, directory, table, key));
-  const markets = await open(marketsTable(latest), uniqueMarket);
-  const scores = await open(protocolScoresTable(latest), uniqueScore);
-  refusals.throwIfAny();
-  if (!markets || !scores) throw new Error("a source is refused for no reason");
+  const [markets, scores] = await bothOf(
+    () => checkSource(instance, marketsSource, uniqueMarket),
+    () => checkSource(instance, scoresSource, uniqueScore),
+  );
   return {
     marketCount: markets.rows,
     warnings: [...markets.warnings, ...scores.warnings],
@@ -75,6 +78,14 @@ async function openAll(
     cutPoints: (parts) => readCutPoints(markets.source, markets.rows, parts),
     scores: () => readScores(scores.source),
   };
+}
+
+/** Runs the same step for both sources, one after the other, so that one refusal tells what is wrong with either. */
+async function bothOf<T>(first: () => Promise<T>, second: () => Promise<T>): Promise<[T, T]> {
+  const refusals = new RefusalList();
+  const results = [await refusals.gather(first), await refusals.gather(second)];
+  refusals.throwIfAny();
+  return results as [T, T];
 }
 
 // The cast takes spellings that are refused later; it makes 16 bytes of 36, so that more fit into memory.
@@ -90,17 +101,20 @@ const uniqueScore: UniqueKey = {
   rule: "must not be the time of two scores of one protocol, in milliseconds",
 };
 
-async function openSource(
+async function listSource(directory: string, table: SourceTable): Promise<ListedSource> {
+  return { directory, table, files: await listSourceFiles(directory, table.name) };
+}
+
+async function checkSource(
   instance: DuckDBInstance,
-  directory: string,
-  table: SourceTable,
+  listed: ListedSource,
   key: UniqueKey,
 ): Promise<{ source: OpenSource; rows: number; warnings: string[] }> {
-  const files = await listSourceFiles(directory, table.name);
+  const { table, files } = listed;
   const { groups, extra } = await withConnection(instance, (connection) =>
     groupFiles(connection, table, files),
   );
-  const source = { instance, directory, table, files, groups };
+  const source = { ...listed, instance, groups };
   const rows = await countRows(source);
   if (rows === 0)
     throw new SourceRefusal([{ file: files.map(({ name }) => name).join(", "), rule: "has no rows" }]);

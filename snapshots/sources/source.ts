@@ -9,12 +9,16 @@ import { placesPerRule, RefusalList } from "./refusals.ts";
 import type { SourceTable } from "./shape.ts";
 import { SourceRefusal } from "./sources.ts";
 
-/** One source, listed and compared with the contract. */
-export interface OpenSource {
-  instance: DuckDBInstance;
+/** One source and the files it consists of. */
+export interface ListedSource {
   directory: string;
   table: SourceTable;
   files: readonly SourceFile[];
+}
+
+/** A source whose columns have been compared with the contract. */
+export interface OpenSource extends ListedSource {
+  instance: DuckDBInstance;
   groups: readonly FileGroup[];
 }
 
@@ -39,7 +43,7 @@ export async function readSource<T>(
 }
 
 /** Throws SourceRefusal when the files are no longer those that were listed. */
-export function refuseChangedFiles({ directory, table, files }: OpenSource): Promise<void> {
+export function refuseChangedFiles({ directory, table, files }: ListedSource): Promise<void> {
   return refuseChanges(directory, table.name, files);
 }
 
