@@ -56,16 +56,12 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
 
     getScore: (call) => {
       const slug = call.slug ?? "";
-      const unknown = new ServiceError(
-        "PROTOCOL_NOT_FOUND",
-        "No protocol of this slug is scored; GET /api/v1/scores lists all.",
-      );
-      if (!ProtocolSlug.safeParse(slug).success) throw unknown;
+      if (!ProtocolSlug.safeParse(slug).success) throw unknownSlug();
       const snapshot = current();
       const { records } = snapshot.manifest.scores;
       // Own members only: "constructor" is a slug too.
       const object = Object.hasOwn(records, slug) ? records[slug] : undefined;
-      if (!object) throw unknown;
+      if (!object) throw unknownSlug();
       return publicReply(snapshot, object, call);
     },
 
@@ -107,4 +103,11 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
       return momentary({ status: "ready", snapshotId }, snapshotId);
     },
   } satisfies Record<AvailableId, Handler>;
+}
+
+function unknownSlug(): ServiceError {
+  return new ServiceError(
+    "PROTOCOL_NOT_FOUND",
+    "No protocol of this slug is scored; GET /api/v1/scores lists all.",
+  );
 }

@@ -36,18 +36,29 @@ export interface Quota {
 
 const dayMilliseconds = 86_400_000;
 
-/** Quotas over a store; the one place where the failure policy is carried out. `failed` hears of every failure. */
+/**
+ * Quotas over a store; the one place where the failure policy is carried out. `failed` hears of a failure when it
+ * begins, not of every request that meets it.
+ */
 export function createQuota(
   store: QuotaStore,
   options: { onFailure: FailurePolicy; now: () => number; failed: (error: unknown) => void },
 ): Quota {
   const local = sqliteQuota(":memory:");
+  let failing = false;
+
+  function report(error: unknown) {
+    if (!failing) options.failed(error);
+    failing = true;
+  }
 
   async function count({ account, limit }: Caller, day: string, units: number) {
     try {
-      return { store, ...(await store.take(account, day, units, limit)) };
+      const taken = await store.take(account, day, units, limit);
+      failing = false;
+      return { store, ...taken };
     } catch (error) {
-      options.failed(error);
+      report(error);
       if (options.onFailure === "local") {
         return { store: local, ...(await local.take(account, day, units, limit)) };
       }
@@ -72,7 +83,7 @@ export function createQuota(
             await counted?.giveBack(caller.account, day, units);
             receipt.remaining = Math.min(receipt.limit, receipt.remaining + units);
           } catch (error) {
-            options.failed(error);
+            report(error);
           }
         },
       };

@@ -157,11 +157,20 @@ describe("createQuota(store, options) while the store fails", () => {
     quota.close();
   });
 
-  test("closed answers 503 QUOTA_UNAVAILABLE, and every failure is reported", async () => {
-    const quota = createQuota(broken, { ...options, onFailure: "closed" });
+  test("closed answers 503 QUOTA_UNAVAILABLE; a failure is reported when it begins, and when it begins anew", async () => {
+    let down = true;
+    const store = {
+      ...broken,
+      take: async () => (down ? broken.take("", "", 1, 1) : { allowed: true, used: 1 }),
+    };
+    const quota = createQuota(store, { ...options, onFailure: "closed" });
     const before = failures.length;
-    await expect(quota.take(caller, 1)).rejects.toMatchObject({ code: "QUOTA_UNAVAILABLE" });
-    expect(failures.length).toBe(before + 1);
+    for (down of [true, true, false, true]) {
+      const taken = quota.take(caller, 1);
+      if (down) await expect(taken).rejects.toMatchObject({ code: "QUOTA_UNAVAILABLE" });
+      else expect((await taken).allowed).toBe(true);
+    }
+    expect(failures.length).toBe(before + 2);
     quota.close();
   });
 
