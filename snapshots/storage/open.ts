@@ -1,11 +1,14 @@
 import { resolve } from "node:path";
 import { directoryStorage } from "./directory.ts";
+import { createS3Client, parseS3Location, type S3Environment, s3Storage } from "./s3.ts";
 import { type Storage, StorageError } from "./storage.ts";
 
-/** Opens the store a user named: a directory, relative to `base`. */
-export function openStorage(location: string, base: string): Storage {
-  // Without this line a bucket's name would become a folder of that name.
+/** Opens the store a user named: `s3://bucket/prefix`, or a directory relative to `base`. Throws StorageError. */
+export function openStorage(location: string, base: string, environment: S3Environment = {}): Storage {
+  const s3 = parseS3Location(location);
+  if (s3) return s3Storage(s3, createS3Client(environment));
+  // Without this line a mistyped address would become a folder of that name.
   if (location.includes("://"))
-    throw new StorageError(`${location}: only directories are supported as stores so far`);
+    throw new StorageError(`${location}: a store is a directory or s3://bucket/prefix`);
   return directoryStorage(resolve(base, location));
 }

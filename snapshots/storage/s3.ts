@@ -1,0 +1,197 @@
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  type _Object,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+} from "@aws-sdk/client-s3";
+import { NodeHttpHandler } from "@smithy/node-http-handler";
+import { headersOf } from "../layout.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
+
+/** How long things may take; all in seconds. The SDK itself would wait for ever. */
+export interface S3Limits {
+  connectSeconds: number;
+  /** One attempt, to its last byte. */
+  attemptSeconds: number;
+  /** All attempts of one operation. */
+  operationSeconds: number;
+  attempts: number;
+}
+
+const defaultLimits: S3Limits = { connectSeconds: 5, attemptSeconds: 30, operationSeconds: 90, attempts: 4 };
+
+/** Requests under way at the same time. */
+const maxSockets = 32;
+/** Tries of a conditional put that meets another one: the SDK does not repeat a 409. */
+const conflictTries = 8;
+const conflictMilliseconds = 50;
+
+/** A bucket and the prefix of the store's keys in it, "" or ended by "/". */
+export interface S3Location {
+  bucket: string;
+  prefix: string;
+}
+
+/** Reads `s3://bucket` or `s3://bucket/prefix`; undefined for anything else. */
+export function parseS3Location(location: string): S3Location | undefined {
+  const [, bucket, path = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(location) ?? [];
+  const prefix = path.replace(/\/+$/, "");
+  return bucket === undefined ? undefined : { bucket, prefix: prefix === "" ? "" : `${prefix}/` };
+}
+
+/** The standard AWS variables that this module looks at; credentials are the SDK's own business. */
+export interface S3Environment {
+  AWS_ENDPOINT_URL_S3?: string | undefined;
+  AWS_ENDPOINT_URL?: string | undefined;
+  AWS_REGION?: string | undefined;
+  AWS_DEFAULT_REGION?: string | undefined;
+}
+
+/** A client on the standard credential chain. A server other than AWS is addressed by path: it has no name per bucket. */
+export function createS3Client(environment: S3Environment, limits: S3Limits = defaultLimits): S3Client {
+  const endpoint = environment.AWS_ENDPOINT_URL_S3 ?? environment.AWS_ENDPOINT_URL;
+  return new S3Client({
+    region: environment.AWS_REGION ?? environment.AWS_DEFAULT_REGION ?? "us-east-1",
+    ...(endpoint && { endpoint, forcePathStyle: true }),
+    maxAttempts: limits.attempts,
+    // Objects are checked by their own hashes; the SDK's checksum trailers are refused by some S3 servers.
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    requestHandler: new NodeHttpHandler({
+      connectionTimeout: limits.connectSeconds * 1000,
+      requestTimeout: limits.attemptSeconds * 1000,
+      throwOnRequestTimeout: true,
+      socketTimeout: limits.attemptSeconds * 1000,
+      httpAgent: { keepAlive: true, maxSockets },
+      httpsAgent: { keepAlive: true, maxSockets },
+    }),
+  });
+}
+
+function statusOf(error: unknown): number | undefined {
+  return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
+}
+
+/** A store in an S3 bucket. */
+export function s3Storage(
+  { bucket, prefix }: S3Location,
+  client: S3Client,
+  { operationSeconds }: Pick<S3Limits, "operationSeconds"> = defaultLimits,
+): Storage {
+  const location = `s3://${bucket}/${prefix}`;
+
+  /** Runs an operation within its deadline; a failure names store, operation and key, and never a credential. */
+  async function within<T>(
+    operation: string,
+    key: string,
+    work: (options: { abortSignal: AbortSignal }) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const deadline = AbortSignal.timeout(operationSeconds * 1000);
+    try {
+      return await work({ abortSignal: signal ? AbortSignal.any([deadline, signal]) : deadline });
+    } catch (error) {
+      const reason = deadline.aborted ? `no answer within ${operationSeconds} s` : describe(error);
+      throw new StorageError(`${location}: cannot ${operation} ${key}: ${reason}`, { cause: error });
+    }
+  }
+
+  const input = (key: string) => ({ Bucket: bucket, Key: prefix + key });
+  const putInput = (key: string, body: Uint8Array) => {
+    const { contentType, cacheControl } = headersOf(key);
+    // A Buffer, not a stream: its length is known, which every S3 server accepts.
+    return {
+      ...input(key),
+      Body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
+      ContentType: contentType,
+      CacheControl: cacheControl,
+    };
+  };
+
+  return {
+    location,
+
+    get(key, { maxBytes = maxObjectBytes, signal } = {}) {
+      return within(
+        "read",
+        key,
+        async (options) => {
+          try {
+            const { Body, ContentLength = 0 } = await client.send(new GetObjectCommand(input(key)), options);
+            if (ContentLength > maxBytes) {
+              throw new Error(`it has ${ContentLength} bytes, more than the ${maxBytes} expected at most`);
+            }
+            return Buffer.from((await Body?.transformToByteArray()) ?? []);
+          } catch (error) {
+            if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;
+            throw error;
+          }
+        },
+        signal,
+      );
+    },
+
+    put(key, body) {
+      return within("write", key, async (options) => {
+        await client.send(new PutObjectCommand(putInput(key, body)), options);
+      });
+    },
+
+    putIfAbsent(key, body) {
+      return within("create", key, async (options) => {
+        for (let tries = 1; ; tries += 1) {
+          try {
+            await client.send(new PutObjectCommand({ ...putInput(key, body), IfNoneMatch: "*" }), options);
+            return true;
+          } catch (error) {
+            if (statusOf(error) === 412) return false;
+            if (statusOf(error) !== 409 || tries === conflictTries) throw error;
+            await delay(conflictMilliseconds * tries, undefined, { signal: options.abortSignal });
+          }
+        }
+      });
+    },
+
+    async *list(under) {
+      let token: string | undefined;
+      do {
+        const page = await within("list", under, (options) =>
+          client.send(
+            new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + under, ContinuationToken: token }),
+            options,
+          ),
+        );
+        for (const entry of page.Contents ?? []) yield infoOf(entry, prefix);
+        token = page.NextContinuationToken;
+        // Stopping here would silently make a part look like the whole.
+        if (page.IsTruncated && !token)
+          throw new StorageError(`${location}: a listing of ${under} has no continuation`);
+      } while (token);
+    },
+
+    delete(key) {
+      return within("delete", key, async (options) => {
+        await client.send(new DeleteObjectCommand(input(key)), options);
+      });
+    },
+  };
+}
+
+function infoOf(entry: _Object, prefix: string): ObjectInfo {
+  const { Key = "", Size = 0, LastModified = new Date(0) } = entry;
+  return { key: Key.slice(prefix.length), bytes: Size, modified: LastModified };
+}
+
+function isMissingBucket(error: unknown): boolean {
+  return error instanceof S3ServiceException && error.name === "NoSuchBucket";
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const status = statusOf(error);
+  return [status, error.name, error.message].filter(Boolean).join(" ");
+}
