@@ -19,7 +19,8 @@ export interface Sender {
 
 /**
  * Identifies the sender of a request by its key, or else by its address.
- * Throws ServiceError INVALID_API_KEY, CONFLICTING_CREDENTIALS or, before any key could be read, SNAPSHOT_UNAVAILABLE.
+ * Throws ServiceError INVALID_API_KEY, CONFLICTING_CREDENTIALS or, before any key could be read,
+ * SNAPSHOT_UNAVAILABLE.
  */
 export function identify({ rawHeaders, peer }: Sender, keys: KeyRing, trust: Trust): Identity {
   const key = presentedKey(rawHeaders);
@@ -42,7 +43,10 @@ const refusals: Record<Exclude<KeyVerdict["state"], "active">, string> = {
   revoked: "The API key has been revoked.",
 };
 
-/** SPEC 5: throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices. */
+/**
+ * SPEC 5: throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan
+ * suffices.
+ */
 export function requirePlan({ plan, keyed }: Identity, required: Plan): void {
   const { rank, refusal } = plans[required];
   if (refusal === undefined || plans[plan].rank >= rank) return;

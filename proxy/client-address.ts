@@ -6,7 +6,10 @@ type Address = ReturnType<typeof ipaddr.process>;
 /** Whose word on forwarded addresses counts: that of the nearest `hops` peers, or of peers in `networks`. */
 export type Trust = { hops: number } | { networks: [Address, number][] };
 
-/** Reads TRUST_PROXY: a number of hops, or networks in CIDR notation separated by commas. Throws with what is wrong. */
+/**
+ * Reads TRUST_PROXY: a number of hops, or networks in CIDR notation separated by commas. Throws with what is
+ * wrong.
+ */
 export function parseTrust(text: string): Trust {
   if (/^\d{1,2}$/.test(text)) return { hops: Number(text) };
   return { networks: text.split(",").map((part) => parseNetwork(part.trim())) };
@@ -24,8 +27,9 @@ function parseNetwork(text: string): [Address, number] {
 }
 
 /**
- * The account a caller without a key is counted under: an IPv4 address or an IPv6 /64, taken from the connection or,
- * as far as the peers are trusted, from X-Forwarded-For read from its end. Never what an untrusted peer claims.
+ * The account a caller without a key is counted under: an IPv4 address or an IPv6 /64, taken from the
+ * connection or, as far as the peers are trusted, from X-Forwarded-For read from its end. Never what an
+ * untrusted peer claims.
  */
 export function clientAccount(peer: string | undefined, forwarded: readonly string[], trust: Trust): string {
   let client = parseAddress(peer ?? "");

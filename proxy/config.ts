@@ -88,7 +88,10 @@ const Environment = z.object({
   WEB_CONCURRENCY: z.literal("1", "must be 1; more processes are not supported yet").default("1"),
 });
 
-/** Reads the configuration; a variable that is empty counts as left out. Throws ConfigError. Values are never echoed. */
+/**
+ * Reads the configuration; a variable that is empty counts as left out. Throws ConfigError. Values are never
+ * echoed.
+ */
 export function readConfig(env: Record<string, string | undefined>): Config {
   const given = Object.entries(env).filter(([, value]) => value !== undefined && value !== "");
   const result = Environment.safeParse(Object.fromEntries(given));

@@ -1,8 +1,8 @@
 import { ServiceError } from "../schemas/errors.ts";
 
 /**
- * The API key a request presents (SPEC 5 rule 2), undefined when it presents none. `rawHeaders` as node gives them:
- * names and values in turn, repetitions kept, which the parsed headers would hide.
+ * The API key a request presents (SPEC 5 rule 2), undefined when it presents none. `rawHeaders` as node gives
+ * them: names and values in turn, repetitions kept, which the parsed headers would hide.
  * Throws ServiceError INVALID_API_KEY or CONFLICTING_CREDENTIALS.
  */
 export function presentedKey(rawHeaders: readonly string[]): string | undefined {

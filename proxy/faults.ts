@@ -5,7 +5,8 @@ import { errors, ServiceError } from "../schemas/errors.ts";
 import { problemReply } from "./problem.ts";
 
 /**
- * Answers what never becomes a request, bytes that node's parser refuses and CONNECT, in the service's error shape.
+ * Answers what never becomes a request, bytes that node's parser refuses and CONNECT, in the service's error
+ * shape.
  * `commonHeaders` gives the headers of every response.
  */
 export function answerFaults(server: Server, commonHeaders: () => Record<string, string>): void {

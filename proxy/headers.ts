@@ -42,7 +42,9 @@ const exposed = [
   "ETag",
 ];
 
-/** Headers of every response under /api/v1: open to every site, and never shared between callers by a cache. */
+/**
+ * Headers of every response under /api/v1: open to every site, and never shared between callers by a cache.
+ */
 export const apiHeaders: Readonly<Record<string, string>> = {
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Expose-Headers": exposed.join(", "),

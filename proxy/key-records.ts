@@ -15,7 +15,10 @@ export interface KeyRequest {
   expiresAt?: Date | undefined;
 }
 
-/** Issues a key. The key itself is in the answer and nowhere else: the store keeps its SHA-256. Throws StorageError. */
+/**
+ * Issues a key. The key itself is in the answer and nowhere else: the store keeps its SHA-256. Throws
+ * StorageError.
+ */
 export async function issueKey(
   storage: Storage,
   { plan, owner, quota, expiresAt }: KeyRequest,
@@ -62,7 +65,10 @@ export async function readKeys(storage: Storage): Promise<{
   return { records, revocations, damaged };
 }
 
-/** One object under keys/, a record or a revocation by its name; undefined when it is gone. Throws CorruptObjectError. */
+/**
+ * One object under keys/, a record or a revocation by its name; undefined when it is gone. Throws
+ * CorruptObjectError.
+ */
 export async function readKeyObject(
   storage: Storage,
   objectKey: string,
@@ -88,7 +94,8 @@ export function keyIdOf(objectKey: string): string {
 }
 
 /**
- * Ends a key at a time, now or ahead. Undefined when there is no such key. An earlier end that was set before stays.
+ * Ends a key at a time, now or ahead. Undefined when there is no such key. An earlier end that was set before
+ * stays.
  * Throws StorageError.
  */
 export async function revokeKey(storage: Storage, id: string, at: Date): Promise<KeyRevocation | undefined> {

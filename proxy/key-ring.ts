@@ -16,11 +16,17 @@ export interface KeyRing {
   ready(): boolean;
   /** Judges a key as it was presented, at this moment. */
   judge(key: string): KeyVerdict;
-  /** Takes up new keys and revocations. Throws StorageError and keeps what it has when the store cannot be read. */
+  /**
+   * Takes up new keys and revocations. Throws StorageError and keeps what it has when the store cannot be
+   * read.
+   */
   reload(): Promise<void>;
 }
 
-/** A key ring over a store. `now` in epoch milliseconds; `damaged` hears of every record that cannot be read, once. */
+/**
+ * A key ring over a store. `now` in epoch milliseconds; `damaged` hears of every record that cannot be read,
+ * once.
+ */
 export function keyRing(
   storage: Storage,
   { now, damaged }: { now: () => number; damaged: (error: CorruptObjectError) => void },

@@ -7,8 +7,8 @@ import type { Storage } from "../snapshots/storage/storage.ts";
 const publicKey = /^\/(public(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)+)$/;
 
 /**
- * Serves a store's public tree on a free loopback port: the origin of a proxy without a CDN. GET and HEAD only, and
- * nothing outside public/.
+ * Serves a store's public tree on a free loopback port: the origin of a proxy without a CDN. GET and HEAD
+ * only, and nothing outside public/.
  */
 export async function startLocalOrigin(storage: Storage): Promise<{ url: URL; close: () => void }> {
   const server = createServer((request, response) => {

@@ -5,8 +5,8 @@ import { isPrivate } from "./client-address.ts";
 import type { Exchange } from "./gate.ts";
 
 /**
- * Logs each request once, when it is answered: the route's pattern and the names of known parameters. Targets, header
- * values and unknown names stay out, since any of them may hold a key.
+ * Logs each request once, when it is answered: the route's pattern and the names of known parameters.
+ * Targets, header values and unknown names stay out, since any of them may hold a key.
  */
 export function requestLog(
   logger: Logger,

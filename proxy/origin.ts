@@ -27,8 +27,9 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
   const agent = base.protocol === "https:" ? new HttpsAgent(pool) : new HttpAgent(pool);
 
   /**
-   * One exchange through http-proxy-middleware. The request handed to it is made here and holds nothing a client sent:
-   * no header, no body, no path; nor does it end when a client goes away, since others may wait for the same bytes.
+   * One exchange through http-proxy-middleware. The request handed to it is made here and holds nothing a
+   * client sent: no header, no body, no path; nor does it end when a client goes away, since others may wait
+   * for the same bytes.
    */
   function exchange({ hash, bytes }: ObjectRef, deadline: AbortSignal): Promise<Buffer> {
     const connection = new Socket();

@@ -5,8 +5,8 @@ export interface Chore {
 }
 
 /**
- * Runs all chores, waits `seconds`, and begins anew, so that no run overlaps the one before. A chore that fails is
- * reported and tried again the next time. Returns the way to stop.
+ * Runs all chores, waits `seconds`, and begins anew, so that no run overlaps the one before. A chore that
+ * fails is reported and tried again the next time. Returns the way to stop.
  */
 export function poll(
   chores: readonly Chore[],

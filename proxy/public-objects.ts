@@ -14,8 +14,8 @@ export interface PublicObjects {
 }
 
 /**
- * Public objects of an origin behind a cache of at most `cacheBytes`. Their names are their digests, so nothing kept
- * ever goes stale. Requests for one object that is being fetched wait for that fetch.
+ * Public objects of an origin behind a cache of at most `cacheBytes`. Their names are their digests, so
+ * nothing kept ever goes stale. Requests for one object that is being fetched wait for that fetch.
  */
 export function publicObjects(origin: Origin, cacheBytes: number): PublicObjects {
   type Entry = Record<Coding, Buffer>;

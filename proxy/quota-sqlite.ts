@@ -24,7 +24,8 @@ const takeSql = `
 
 /**
  * Counters in an SQLite file: they survive restarts and are shared by the processes of one machine.
- * `:memory:` keeps them in the process. Days before yesterday are deleted. Throws when the file cannot be used.
+ * `:memory:` keeps them in the process. Days before yesterday are deleted. Throws when the file cannot be
+ * used.
  */
 export function sqliteQuota(file: string): QuotaStore {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });

@@ -37,8 +37,8 @@ export interface Quota {
 const dayMilliseconds = 86_400_000;
 
 /**
- * Quotas over a store; the one place where the failure policy is carried out. `failed` hears of a failure when it
- * begins, not of every request that meets it.
+ * Quotas over a store; the one place where the failure policy is carried out. `failed` hears of a failure
+ * when it begins, not of every request that meets it.
  */
 export function createQuota(
   store: QuotaStore,
@@ -101,7 +101,8 @@ export function quotaExceeded({ plan, limit, resetAt }: Receipt): ServiceError {
   const reset = new Date(resetAt).toISOString();
   return new ServiceError(
     "QUOTA_EXCEEDED",
-    `The ${plan} plan's ${limit} requests of this UTC day are used up; counting starts anew at ${reset}. ${wayToMore[plan]}`,
+    `The ${plan} plan's ${limit} requests of this UTC day are used up; counting starts anew at ${reset}. ` +
+      wayToMore[plan],
   );
 }
 
@@ -111,7 +112,10 @@ const wayToMore: Record<Plan, string> = {
   aegis: "Ask the service's operator for a higher quota on this key.",
 };
 
-/** X-RateLimit-* (SPEC 8) and the IETF fields RateLimit and RateLimit-Policy of the same state; all in seconds. */
+/**
+ * X-RateLimit-* (SPEC 8) and the IETF fields RateLimit and RateLimit-Policy of the same state; all in
+ * seconds.
+ */
 export function rateLimitHeaders(receipt: Receipt, now: number): Record<string, string> {
   const { plan, limit, remaining, resetAt } = receipt;
   const seconds = secondsUntil(resetAt, now);

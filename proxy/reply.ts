@@ -78,8 +78,8 @@ function preferredCoding(request: Request): Coding {
 }
 
 /**
- * The tag out of `tags` that If-None-Match names, by weak comparison (RFC 9110, 13.1.2). Any coding the client accepts
- * will do: of the representations it accepts we choose the one it holds.
+ * The tag out of `tags` that If-None-Match names, by weak comparison (RFC 9110, 13.1.2). Any coding the
+ * client accepts will do: of the representations it accepts we choose the one it holds.
  */
 function heldTag(request: Request, tags: string[]): string | undefined {
   const field = request.headers["if-none-match"];

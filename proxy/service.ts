@@ -41,7 +41,8 @@ export interface Surroundings {
 }
 
 /**
- * Starts the proxy on its configuration: opens store and quota, takes up snapshot and keys, listens, and polls both.
+ * Starts the proxy on its configuration: opens store and quota, takes up snapshot and keys, listens, and
+ * polls both.
  * It starts without a snapshot too.
  * Throws ConfigError naming the variable when the address or the quota file cannot be used.
  */

@@ -27,8 +27,8 @@ function patternOf(path: string): RegExp {
 }
 
 /**
- * Matches a raw request target, byte for byte, against the endpoint table. Undefined for everything else: other
- * spellings of a path are not normalised, because two readers of one path may normalise differently.
+ * Matches a raw request target, byte for byte, against the endpoint table. Undefined for everything else:
+ * other spellings of a path are not normalised, because two readers of one path may normalise differently.
  */
 export function matchTarget(raw: string): Target | undefined {
   const cut = raw.indexOf("?");

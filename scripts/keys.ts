@@ -21,9 +21,10 @@ const usage = `Usage:
   npm run keys -- revoke ID [--at TIME] --store STORE [--json]
 
 issue prints the key once; the store keeps only its SHA-256. Keys of one owner and plan share a daily counter.
+To rotate a key, issue a second one, then revoke the first --at a time ahead.
   --quota N       requests per UTC day, instead of the plan's
   --expires DATE  the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ
-  --at TIME       when the key ends, a day's begin or a moment; now if left out. To rotate, issue a second key first`;
+  --at TIME       when the key ends, a day's begin or a moment; now if left out`;
 
 const text = { type: "string" } as const;
 const common = { store: text, json: { type: "boolean" } } as const;

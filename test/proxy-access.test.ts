@@ -74,7 +74,7 @@ describe("order of checks: each fault is answered before those behind it", () =>
 });
 
 describe("credentials", () => {
-  // What is presented, and whether a Free address, then the archive, takes it as the Aegis key, no key, or refuses it.
+  // What is presented, and whether it is taken as the Aegis key, as no key, or refused.
   type Verdict = "key" | "none" | "401" | "400";
   const presented = (k: string): [string, string[], Verdict][] => [
     ["nothing", [], "none"],

@@ -40,7 +40,7 @@ function start(env: Record<string, string>) {
 }
 
 describe("npm run proxy", () => {
-  test("starts without a snapshot, takes up the first one, and keeps its files in the user's folder", async () => {
+  test("starts without a snapshot, takes up the first, and keeps its files in the user's folder", async () => {
     const proxy = start({ POLL_SECONDS: "1" });
     const port = await proxy.listening();
     expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");

@@ -87,7 +87,7 @@ describe("over HTTP", () => {
     expect(remaining(await proxy.get(list, { headers: bearer(otherPlan) }))).toBe(2);
   });
 
-  test("the day is UTC's: a new one at midnight, and the old one again when the clock is set back", async () => {
+  test("the day is UTC's: a new one at midnight, the old one when the clock is set back", async () => {
     await proxy.get(list);
     proxy.clock.now = Date.parse("2026-03-01T23:59:59.900Z");
     const last = await proxy.get(list);
@@ -157,7 +157,7 @@ describe("createQuota(store, options) while the store fails", () => {
     quota.close();
   });
 
-  test("closed answers 503 QUOTA_UNAVAILABLE; a failure is reported when it begins, and when it begins anew", async () => {
+  test("closed answers 503 QUOTA_UNAVAILABLE; a failure is reported when it begins", async () => {
     let down = true;
     const store = {
       ...broken,
