@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
+import { type Agent, request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { connect } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
@@ -22,13 +22,15 @@ export interface Call {
   method?: string;
   /** An array holds names and values in turn, so that a name can be sent twice. */
   headers?: Record<string, string> | readonly string[];
+  /** Keeps connections open; left out, the request has a connection of its own. */
+  agent?: Agent;
 }
 
-/** Sends one request on a connection of its own. */
+/** Sends one request. */
 export async function call(
   port: number,
   path: string,
-  { method = "GET", headers = {} }: Call = {},
+  { method = "GET", headers = {}, agent }: Call = {},
 ): Promise<Answer> {
   const list = Array.isArray(headers) ? headers : Object.entries(headers).flat();
   const request = httpRequest({
@@ -36,7 +38,7 @@ export async function call(
     host: "127.0.0.1",
     path,
     method,
-    agent: false,
+    agent: agent ?? false,
     headers: ["Host", "proxy.test", ...list],
   });
   request.end();

@@ -1,0 +1,113 @@
+import { once } from "node:events";
+import { Agent } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pino } from "pino";
+import { expect } from "vitest";
+import { issueKey } from "../../proxy/key-records.ts";
+import { keyRing } from "../../proxy/key-ring.ts";
+import { createOrigin } from "../../proxy/origin.ts";
+import { createProxy } from "../../proxy/proxy.ts";
+import { publicObjects } from "../../proxy/public-objects.ts";
+import { createQuota } from "../../proxy/quota.ts";
+import { sqliteQuota } from "../../proxy/quota-sqlite.ts";
+import type { MarketPage } from "../../schemas/envelopes.ts";
+import type { Problem } from "../../schemas/errors.ts";
+import { Catalog } from "../../snapshots/catalog.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+import { type Answer, bearer, call, problemOf } from "./proxy-client.ts";
+
+/** Query parameters by name. */
+export type Query = Record<string, string | number>;
+
+/** A proxy over a store that takes up a snapshot only when a test says so. Its clock stands still. */
+export interface ArchiveProxy {
+  catalog: Catalog;
+  /** Takes up the newest snapshot, as a poll would. */
+  refresh(): Promise<void>;
+  /** The archive's answer to a caller on the Aegis plan, over one connection that is kept open. */
+  get(query: Query, headers?: Record<string, string>): Promise<Answer>;
+  /** The page of a query that must succeed. */
+  page(query: Query): Promise<MarketPage>;
+  /** The error of a query that must not. */
+  problem(query: Query): Promise<Problem>;
+  /** Address and headers for another client. */
+  address: string;
+  headers: Record<string, string>;
+  stop(): Promise<void>;
+}
+
+const now = Date.parse("2030-01-02T00:00:00.000Z");
+
+/** Starts a proxy in this process on a free port, with the newest snapshot of the store. */
+export async function startArchiveProxy(
+  storage: Storage,
+  { cacheBytes = 64 * 1024 * 1024 } = {},
+): Promise<ArchiveProxy> {
+  const { key } = await issueKey(
+    storage,
+    { plan: "aegis", owner: "tests", quota: 1_000_000_000 },
+    new Date(now),
+  );
+  const catalog = new Catalog(storage, { cacheBytes });
+  await catalog.refresh();
+  const fail = (error: unknown) => {
+    throw error;
+  };
+  const keys = keyRing(storage, { now: () => now, damaged: fail });
+  await keys.reload();
+  const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
+  // Scores are not asked for here, so nothing has to listen there.
+  const origin = createOrigin(new URL("http://127.0.0.1:9"));
+  const server = createProxy({
+    catalog,
+    keys,
+    quota,
+    objects: publicObjects(origin, 1024),
+    trustProxy: undefined,
+    staleAfterSeconds: 60,
+    deadlineSeconds: 60,
+    now: () => now,
+    log: pino({ level: "silent" }),
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  const get: ArchiveProxy["get"] = (query, headers = {}) =>
+    call(port, `${path}?${search(query)}`, { headers: { ...bearer(key), ...headers }, agent });
+  return {
+    catalog,
+    refresh: () => catalog.refresh(),
+    get,
+    async page(query) {
+      const answer = await get(query);
+      if (answer.status !== 200) expect.fail(`${search(query)}: ${answer.status} ${answer.text}`);
+      return answer.json();
+    },
+    async problem(query) {
+      return problemOf(await get(query));
+    },
+    address: `http://127.0.0.1:${port}${path}`,
+    headers: bearer(key),
+    async stop() {
+      agent.destroy();
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+      origin.close();
+      quota.close();
+    },
+  };
+}
+
+const path = "/api/v1/markets/historical";
+
+/** The query text; a space is written as + or as %20 in turn, as clients do. */
+export function search(query: Query): string {
+  const pairs = Object.entries(query).map(([name, value], place) => {
+    const text = encodeURIComponent(value);
+    return `${name}=${place % 2 ? text.replaceAll("%20", "+") : text}`;
+  });
+  return pairs.join("&");
+}

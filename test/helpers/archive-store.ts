@@ -1,0 +1,53 @@
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
+import { writeSample } from "../../snapshots/sample/sample.ts";
+import { openSources } from "../../snapshots/sources/open.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+import { writeOddMarkets } from "./archive-odd-markets.ts";
+
+/** A fresh folder for the tests of a file; call it outside of tests. It is removed after the last of them. */
+export function testFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "prs-archive-"));
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** When every test run of a publisher starts: after all times of samples and of real data. */
+export const publishedAt = new Date("2030-01-01T00:00:00.000Z");
+
+/** How a test publishes, where it differs from the plainest way. */
+export interface PublishChoices {
+  dryRun?: boolean;
+  threads?: number;
+}
+
+/** Publishes Parquet sources as the command does. `folder` takes temporary files. */
+export async function publishSources(
+  directory: string,
+  storage: Storage,
+  folder: string,
+  { dryRun = false, threads }: PublishChoices = {},
+): Promise<PublishReport> {
+  const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
+  const sources = await openSources(directory, where);
+  try {
+    const how = { dryRun, now: () => publishedAt, progress: () => {} };
+    return await publish({ sources, storage, temporaryDirectory: folder, ...how });
+  } finally {
+    await sources.close();
+  }
+}
+
+/** Writes small Parquet sources: a sample, and a file of hand-made markets beside it. */
+export async function writeSources(
+  directory: string,
+  { markets = 300, seed = 1, outcomes = 60 } = {},
+): Promise<string> {
+  await writeSample({ directory, markets, seed, outcomes, protocols: 12, days: 3 });
+  await writeOddMarkets(directory);
+  return directory;
+}
