@@ -2,8 +2,8 @@ import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 
 /** How much of the machine a DuckDB session may take, and what it may touch. */
 export interface SessionOptions {
-  /** Buffer memory in DuckDB's notation, such as `300MB`; the process itself takes some 300 MB on top. */
-  memoryLimit: string;
+  /** The most that DuckDB's buffers may take, in millions of bytes; the process takes some 300 on top. */
+  memoryMegabytes: number;
   /** Where DuckDB spills; created by DuckDB when needed. */
   temporaryDirectory: string;
   /** Default: all cores. */
@@ -26,7 +26,7 @@ export async function openSession(options: SessionOptions): Promise<DuckDBInstan
   return instance;
 }
 
-function settings({ memoryLimit, temporaryDirectory, threads, ordered, allowedPaths }: SessionOptions) {
+function settings({ memoryMegabytes, temporaryDirectory, threads, ordered, allowedPaths }: SessionOptions) {
   return [
     "TimeZone = 'UTC'",
     "autoinstall_known_extensions = false",
@@ -38,13 +38,12 @@ function settings({ memoryLimit, temporaryDirectory, threads, ordered, allowedPa
     "allocator_flush_threshold = '16MB'",
     "allocator_bulk_deallocation_flush_threshold = '16MB'",
     `preserve_insertion_order = ${ordered}`,
-    `memory_limit = ${quoted(memoryLimit)}`,
+    `memory_limit = '${memoryMegabytes}MB'`,
     `temp_directory = ${quoted(temporaryDirectory)}`,
     ...(threads === undefined ? [] : [`threads = ${threads}`]),
     ...(allowedPaths
       ? [`allowed_paths = [${allowedPaths.map(quoted).join(", ")}]`, "enable_external_access = false"]
       : []),
-    "lock_configuration = true",
   ];
 }
 

@@ -43,7 +43,7 @@ export async function writeSample(options: SampleOptions): Promise<SampleReport>
   await rm(marketsDirectory, { recursive: true, force: true });
   await mkdir(marketsDirectory, { recursive: true });
   const instance = await openSession({
-    memoryLimit: "400MB",
+    memoryMegabytes: 400,
     temporaryDirectory: join(directory, ".duckdb"),
     threads,
     ordered: true,

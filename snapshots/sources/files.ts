@@ -36,17 +36,18 @@ async function sourceFile(directory: string, path: string): Promise<SourceFile> 
   return { path: await realpath(path), name, fingerprint: found };
 }
 
+/** Paths of the Parquet files below a directory, through symbolic links, by name; none when there is no directory. */
 async function filesBelow(directory: string): Promise<string[]> {
-  try {
-    const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-    return entries
-      .filter((entry) => !entry.isDirectory() && entry.name.endsWith(".parquet"))
-      .map((entry) => join(entry.parentPath, entry.name))
-      .sort();
-  } catch (error) {
-    if (isAbsent(error)) return [];
-    throw error;
-  }
+  const names = await readdir(directory).catch(absentAs<string[]>([]));
+  const paths = await Promise.all(
+    names.sort().map(async (name) => {
+      const path = join(directory, name);
+      const info = await stat(path).catch(absentAs(undefined));
+      if (info?.isDirectory()) return filesBelow(path);
+      return name.endsWith(".parquet") ? [path] : [];
+    }),
+  );
+  return paths.flat();
 }
 
 /** Throws SourceRefusal when the files of a source are no longer those listed, or one has changed. */
@@ -66,15 +67,15 @@ export async function refuseChanges(
 }
 
 async function fingerprint(path: string): Promise<string | undefined> {
-  try {
-    const { size, mtimeNs, ctimeNs, ino, dev } = await stat(path, { bigint: true });
-    return [size, mtimeNs, ctimeNs, ino, dev].join("-");
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  const info = await stat(path, { bigint: true }).catch(absentAs(undefined));
+  return info && [info.size, info.mtimeNs, info.ctimeNs, info.ino, info.dev].join("-");
 }
 
-function isAbsent(error: unknown): boolean {
-  return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR");
+/** Turns the error of a file that does not exist into a value. */
+function absentAs<T>(value: T) {
+  return (error: unknown): T => {
+    if (error instanceof Error && "code" in error && ["ENOENT", "ENOTDIR"].includes(String(error.code)))
+      return value;
+    throw error;
+  };
 }

@@ -19,9 +19,9 @@ export interface FileGroup {
 
 /** A source whose files all have the columns of the contract. */
 export interface GroupedSource {
-  groups: FileGroup[];
+  groups: readonly FileGroup[];
   /** Columns, and members of structs, that the contract does not name. */
-  extra: string[];
+  extra: readonly string[];
 }
 
 /** Compares every file's columns with the contract. Throws SourceRefusal naming file, column and type. */

@@ -2,9 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import { openSession, withConnection } from "../duckdb.ts";
-import { listSourceFiles } from "./files.ts";
+import { listSourceFiles, type SourceFile } from "./files.ts";
 import { groupFiles } from "./groups.ts";
 import { readCutPoints, readMarkets } from "./markets.ts";
+import { planMemory } from "./memory.ts";
 import { RefusalList } from "./refusals.ts";
 import { milliseconds } from "./render.ts";
 import { readScores } from "./scores.ts";
@@ -19,9 +20,9 @@ export interface SourcesOptions {
   now: Date;
   /** A local folder to spill to. */
   temporaryDirectory: string;
-  /** DuckDB's buffer memory; default `300MB`. */
-  memoryLimit?: string;
-  /** Default: all cores. */
+  /** What DuckDB's buffers may take, in millions of bytes; default 600. The process takes some 300 on top. */
+  memoryMegabytes?: number;
+  /** The most threads to read with; fewer where row groups are large. Default: all cores. */
   threads?: number;
 }
 
@@ -33,29 +34,26 @@ const clockToleranceMilliseconds = 5 * 60_000;
  * contract has them, when a source has no rows, or when keys repeat; values are checked while they are read.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
-  const { now, temporaryDirectory, memoryLimit = "300MB", threads } = options;
+  const { now, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
   const root = resolve(directory);
   const latest = new Date(now.getTime() + clockToleranceMilliseconds);
-  const [markets, scores] = await bothOf(
-    () => listSource(root, marketsTable(latest)),
-    () => listSource(root, protocolScoresTable(latest)),
+  const listed = await bothOf([marketsTable(latest), protocolScoresTable(latest)], (table) =>
+    listSource(root, table),
   );
   // DuckDB gives its spill files fixed names: two processes in one folder would overwrite each other's.
   const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
-  const allowedPaths = [...markets.files, ...scores.files].map(({ path }) => path);
   const instance = await openSession({
-    memoryLimit,
+    memoryMegabytes: megabytes,
     temporaryDirectory: spill,
-    threads,
     ordered: false,
-    allowedPaths,
+    allowedPaths: listed.flatMap(({ files }) => files.map(({ path }) => path)),
   });
   const close = async () => {
     instance.closeSync();
     await rm(spill, { recursive: true, force: true });
   };
   try {
-    return { ...(await checkedSources(instance, markets, scores)), close };
+    return { ...(await checkedSources(instance, listed, { megabytes, threads })), close };
   } catch (error) {
     await close();
     throw error;
@@ -64,28 +62,77 @@ export async function openSources(directory: string, options: SourcesOptions): P
 
 async function checkedSources(
   instance: DuckDBInstance,
-  marketsSource: ListedSource,
-  scoresSource: ListedSource,
+  listed: readonly [ListedSource, ListedSource],
+  limits: { megabytes: number; threads: number | undefined },
 ): Promise<Omit<Sources, "close">> {
-  const [markets, scores] = await bothOf(
-    () => checkSource(instance, marketsSource, uniqueMarket),
-    () => checkSource(instance, scoresSource, uniqueScore),
+  const grouped = await bothOf(listed, (source) => groupSource(instance, source));
+  const memoryWarnings = await limitMemory(
+    instance,
+    listed.flatMap(({ files }) => files),
+    limits,
+  );
+  const [markets, scores] = grouped;
+  const [marketCount] = await bothOf(
+    [
+      { source: markets, key: uniqueMarket },
+      { source: scores, key: uniqueScore },
+    ],
+    ({ source, key }) => checkRows(source, key),
   );
   return {
-    marketCount: markets.rows,
-    warnings: [...markets.warnings, ...scores.warnings],
-    markets: () => readMarkets(markets.source),
-    cutPoints: (parts) => readCutPoints(markets.source, markets.rows, parts),
-    scores: () => readScores(scores.source),
+    marketCount,
+    warnings: [...grouped.flatMap(extraWarning), ...memoryWarnings],
+    markets: () => readMarkets(markets),
+    cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
+    scores: () => readScores(scores),
   };
 }
 
-/** Runs the same step for both sources, one after the other, so that one refusal tells what is wrong with either. */
-async function bothOf<T>(first: () => Promise<T>, second: () => Promise<T>): Promise<[T, T]> {
+/** Takes the same step for both sources, one after the other; one refusal then tells what is wrong with either. */
+async function bothOf<From, To>(
+  [first, second]: readonly [From, From],
+  step: (from: From) => Promise<To>,
+): Promise<[To, To]> {
   const refusals = new RefusalList();
-  const results = [await refusals.gather(first), await refusals.gather(second)];
+  const results = [await refusals.gather(() => step(first)), await refusals.gather(() => step(second))];
   refusals.throwIfAny();
-  return results as [T, T];
+  return results as [To, To];
+}
+
+async function listSource(directory: string, table: SourceTable): Promise<ListedSource> {
+  return { directory, table, files: await listSourceFiles(directory, table.name) };
+}
+
+async function groupSource(instance: DuckDBInstance, listed: ListedSource): Promise<OpenSource> {
+  const grouped = await withConnection(instance, (connection) =>
+    groupFiles(connection, listed.table, listed.files),
+  );
+  return { ...listed, ...grouped, instance };
+}
+
+function limitMemory(
+  instance: DuckDBInstance,
+  files: readonly SourceFile[],
+  limits: { megabytes: number; threads: number | undefined },
+): Promise<readonly string[]> {
+  return withConnection(instance, async (connection) => {
+    const { megabytes, threads, warnings } = await planMemory(connection, files, limits);
+    await connection.run(`SET GLOBAL memory_limit = '${megabytes}MB'`);
+    await connection.run(`SET GLOBAL threads = ${threads}`);
+    return warnings;
+  });
+}
+
+/** The number of rows. Throws SourceRefusal when there are none, or two with the same key. */
+async function checkRows(source: OpenSource, key: UniqueKey): Promise<number> {
+  const { files, table } = source;
+  const rows = await countRows(source);
+  if (rows === 0) {
+    const file = files.length === 1 ? files[0]!.name : `${table.name}/`;
+    throw new SourceRefusal([{ file, rule: "has no rows" }]);
+  }
+  await refuseDuplicates(source, key);
+  return rows;
 }
 
 // The cast takes spellings that are refused later; it makes 16 bytes of 36, so that more fit into memory.
@@ -101,25 +148,7 @@ const uniqueScore: UniqueKey = {
   rule: "must not be the time of two scores of one protocol, in milliseconds",
 };
 
-async function listSource(directory: string, table: SourceTable): Promise<ListedSource> {
-  return { directory, table, files: await listSourceFiles(directory, table.name) };
-}
-
-async function checkSource(
-  instance: DuckDBInstance,
-  listed: ListedSource,
-  key: UniqueKey,
-): Promise<{ source: OpenSource; rows: number; warnings: string[] }> {
-  const { table, files } = listed;
-  const { groups, extra } = await withConnection(instance, (connection) =>
-    groupFiles(connection, table, files),
-  );
-  const source = { ...listed, instance, groups };
-  const rows = await countRows(source);
-  if (rows === 0)
-    throw new SourceRefusal([{ file: files.map(({ name }) => name).join(", "), rule: "has no rows" }]);
-  await refuseDuplicates(source, key);
-  const warnings =
-    extra.length === 0 ? [] : [`${table.name}: ignored what the contract does not name: ${extra.join(", ")}`];
-  return { source, rows, warnings };
+function extraWarning({ table, extra }: OpenSource): string[] {
+  if (extra.length === 0) return [];
+  return [`${table.name}: ignored what the contract does not name: ${extra.join(", ")}`];
 }

@@ -1,11 +1,14 @@
 import { quoted } from "../duckdb.ts";
 import type { SourceFile } from "./files.ts";
 
+/** A list of file names in SQL. Wildcards do no harm: DuckDB takes the name of an existing file as it is. */
+export function fileList(files: readonly SourceFile[]): string {
+  return `[${files.map(({ path }) => quoted(path)).join(", ")}]`;
+}
+
 /** A table function over files of identical columns. */
 export function readParquet(files: readonly SourceFile[]): string {
-  // DuckDB takes * ? and [ in names for patterns; in brackets they stand for themselves.
-  const paths = files.map(({ path }) => quoted(path.replaceAll(/[*?[]/g, "[$&]")));
-  return `read_parquet([${paths.join(", ")}], hive_partitioning = false, union_by_name = false)`;
+  return `read_parquet(${fileList(files)}, hive_partitioning = false, union_by_name = false)`;
 }
 
 /** SELECT of the same expressions from all groups. */

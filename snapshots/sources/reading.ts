@@ -6,9 +6,10 @@ import { readParquet } from "./parquet.ts";
 import { RefusalList } from "./refusals.ts";
 import type { Refusal } from "./sources.ts";
 
-/** The first line of what DuckDB says about a file it cannot read. */
+/** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
+  if (/^(Out of Memory|INTERRUPT)|No space left on device/.test(message)) throw error;
   return `cannot be read: ${message.split("\n")[0]}`;
 }
 

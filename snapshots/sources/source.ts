@@ -2,7 +2,7 @@ import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { withConnection } from "../duckdb.ts";
 import { faultsOfRow, soundRow } from "./checks.ts";
 import { refuseChanges, type SourceFile } from "./files.ts";
-import type { FileGroup } from "./groups.ts";
+import type { FileGroup, GroupedSource } from "./groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { refuseUnreadable } from "./reading.ts";
 import { placesPerRule, RefusalList } from "./refusals.ts";
@@ -17,9 +17,8 @@ export interface ListedSource {
 }
 
 /** A source whose columns have been compared with the contract. */
-export interface OpenSource extends ListedSource {
+export interface OpenSource extends ListedSource, GroupedSource {
   instance: DuckDBInstance;
-  groups: readonly FileGroup[];
 }
 
 /** Rows looked at for diagnosis in one file: they show which rules are broken, not every place. */
