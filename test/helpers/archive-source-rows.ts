@@ -1,0 +1,119 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
+import { compressors } from "hyparquet-compressors";
+
+/** A record as it should be published. */
+export type SourceRecord = Record<string, unknown> & { resolvedAt: string; id: string };
+
+type Struct = Record<string, unknown>;
+type Rename = readonly [source: string, published: string, convert?: (value: unknown) => unknown];
+
+/** Members in an order, under their published names. */
+function members(...fields: readonly (string | Rename)[]): (value: unknown) => Struct {
+  const renames = fields.map((field): Rename => (typeof field === "string" ? [field, field] : field));
+  return (value) => {
+    const struct = value as Struct;
+    const entries = renames.map(([source, published, convert = plain]) => [
+      published,
+      convert(struct[source]),
+    ]);
+    return Object.fromEntries(entries);
+  };
+}
+
+function listOf(convert: (value: unknown) => unknown): (value: unknown) => unknown[] {
+  return (value) => (value as unknown[]).map(convert);
+}
+
+/** A value as JSON has it. */
+function plain(value: unknown): unknown {
+  if (value === undefined || value === null) return null;
+  if (typeof value === "bigint") return Number(value);
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
+}
+
+/** Microseconds since 1970, cut off at the millisecond. */
+function timestamp(value: unknown): string {
+  return new Date(Number((value as bigint) / 1000n)).toISOString();
+}
+
+const evidence = members("type", "label", "pattern", [
+  "reference",
+  "reference",
+  members("label", "url", "kind"),
+]);
+const dimension = members(
+  "key",
+  "name",
+  "score",
+  "weight",
+  "description",
+  ["evidence", "evidence", listOf(evidence)],
+  "references",
+  ["computation", "computation", members("baseline", "raises", "lowers")],
+);
+
+/** SPEC 2.4, in its order. */
+const market = members(
+  "id",
+  "slug",
+  "question",
+  "category",
+  "composite",
+  "tier",
+  "status",
+  ["resolved_outcome", "resolvedOutcome"],
+  ["resolved_at", "resolvedAt", timestamp],
+  ["resolution_source", "resolutionSource"],
+  "disputed",
+  ["top_risk_driver", "topRiskDriver"],
+  ["flagged_count", "flaggedCount"],
+  ["formula_version", "formulaVersion"],
+  ["weight_version", "weightVersion"],
+  ["dimensions", "dimensions", listOf(dimension)],
+);
+
+/** SPEC 2.1, in its order. */
+const score = members(
+  "slug",
+  "bri",
+  ["forge_scale", "forgeScale"],
+  ["forge_scale_num", "forgeScaleNum"],
+  "confidence",
+  "delta",
+  ["updated_at", "updatedAt", timestamp],
+  ["evidence_hash", "evidenceHash"],
+  "dimensions",
+  ["cascade", "cascade", members(["blast_radius", "blastRadius"], ["upstream_deps", "upstreamDeps"])],
+  "findings",
+  ["metadata", "metadata", members("category", "chain", "tvl", "contracts", ["z_factor", "zFactor"])],
+);
+
+/** The markets of Parquet sources as they should be published, in the archive's order; read without DuckDB. */
+export async function sourceMarkets(directory: string): Promise<SourceRecord[]> {
+  const rows = (await readRows(directory, "markets")).map((row) => market(row) as SourceRecord);
+  return rows.sort((a, b) =>
+    a.resolvedAt === b.resolvedAt ? (a.id < b.id ? 1 : -1) : a.resolvedAt < b.resolvedAt ? 1 : -1,
+  );
+}
+
+/** The newest score of each protocol in Parquet sources as it should be published, by slug. */
+export async function sourceScores(directory: string): Promise<Map<string, Struct>> {
+  const rows = await readRows(directory, "protocol_scores");
+  rows.sort((a, b) => Number((a.updated_at as bigint) - (b.updated_at as bigint)));
+  return new Map(rows.map((row) => [String(row.slug), score(row)]));
+}
+
+async function readRows(directory: string, name: string): Promise<Struct[]> {
+  const files = await readdir(directory, { recursive: true });
+  const rows: Struct[] = [];
+  for (const file of files.filter((file) => file.startsWith(name) && file.endsWith(".parquet"))) {
+    const buffer = await asyncBufferFromFile(join(directory, file));
+    const parsers = { timestampFromMicroseconds: (micros: bigint) => micros };
+    rows.push(...(await parquetReadObjects({ file: buffer, compressors, parsers })));
+  }
+  return rows;
+}
