@@ -9,7 +9,7 @@ import {
   protocolDimensionKeys,
 } from "../../schemas/records.ts";
 import { forgeScaleNumber, forgeTiers } from "../../schemas/tiers.ts";
-import { publish } from "../../snapshots/publish/publish.ts";
+import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import type { Sources } from "../../snapshots/sources/sources.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 
@@ -18,17 +18,32 @@ export const slugs = ["aave", "curve.fi", "lido-dao", "constructor"] as const;
 
 /** Publishes a small archive of `markets` markets and the slugs above; another `bri` is another snapshot. */
 export async function publishArchive(storage: Storage, { markets = 40, bri = 700 } = {}): Promise<void> {
+  await publishRecords(
+    storage,
+    Array.from({ length: markets }, (_, index) => market(index)),
+    bri,
+  );
+}
+
+/** Publishes these records, in whatever order they come, and the slugs above. */
+export async function publishRecords(
+  storage: Storage,
+  markets: readonly HistoricalMarket[],
+  bri = 700,
+): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   const now = () => new Date("2026-03-01T00:00:00.000Z");
   const options = { storage, temporaryDirectory, now, dryRun: false, progress: () => {} };
-  await publish({ ...options, sources: sourcesOf(markets, bri) });
-  await rm(temporaryDirectory, { recursive: true });
+  try {
+    return await publish({ ...options, sources: sourcesOf(markets, bri) });
+  } finally {
+    await rm(temporaryDirectory, { recursive: true });
+  }
 }
 
-function sourcesOf(markets: number, bri: number): Sources {
-  const rows = Array.from({ length: markets }, (_, index) => market(index));
+function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
   return {
-    marketCount: markets,
+    marketCount: rows.length,
     warnings: [],
     cutPoints: async () => [],
     async *markets() {
@@ -51,7 +66,8 @@ function sourcesOf(markets: number, bri: number): Sources {
   };
 }
 
-function market(index: number): HistoricalMarket {
+/** A market of a test's archive; every hour has one. */
+export function market(index: number): HistoricalMarket {
   const number = String(index).padStart(12, "0");
   return {
     id: `00000000-0000-4000-8000-${number}`,
