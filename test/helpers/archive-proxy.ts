@@ -86,7 +86,9 @@ export async function startArchiveProxy(
       return answer.json();
     },
     async problem(query) {
-      return problemOf(await get(query));
+      const answer = await get(query);
+      if (answer.status < 400) expect.fail(`${search(query)}: ${answer.status}`);
+      return problemOf(answer);
     },
     address: `http://127.0.0.1:${port}${path}`,
     headers: bearer(key),
