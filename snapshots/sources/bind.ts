@@ -25,7 +25,7 @@ export interface BoundField {
 }
 
 /** A column, or part of one, that is not as the contract has it. */
-export interface SchemaFault {
+interface SchemaFault {
   column: string;
   value?: string;
   rule: string;
@@ -84,7 +84,11 @@ function bindFields(
 
 function bind(shape: Shape, type: DuckDBType, path: string, found: Findings): Bound | undefined {
   const refuse = (expected: string) => {
-    found.faults.push({ column: path, value: shorten(type.toString()), rule: `must be of type ${expected}` });
+    found.faults.push({
+      column: path,
+      value: shorten(type.alias ?? type.toString()),
+      rule: `must be of type ${expected}`,
+    });
     return undefined;
   };
   switch (shape.kind) {

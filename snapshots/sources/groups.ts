@@ -35,7 +35,8 @@ export async function groupFiles(
   const extra = new Set<string>();
   for (const file of files) {
     const columns = await describe(connection, file, refusals);
-    const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toString()]));
+    // Types as JSON tell JSON columns from text; their names do not.
+    const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toJson()]));
     const group = bySignature.get(signature) ?? { files: [], columns: new Set(columns.keys()), fields: [] };
     if (group.files.length === 0 && columns.size > 0) {
       const binding = bindColumns(table.fields, columns);

@@ -65,7 +65,7 @@ export class SourceRefusal extends Error {
 }
 
 /** `markets.parquet, row 17 (id), column composite: 1001, must be from 300 to 1000`. */
-export function describeRefusal({ file, row, column, value, rule }: Refusal): string {
+function describeRefusal({ file, row, column, value, rule }: Refusal): string {
   const place = [file, row, column && `column ${column}`].filter(Boolean).join(", ");
   return `${place}: ${value === undefined ? "" : `${value}, `}${rule}`;
 }

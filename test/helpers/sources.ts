@@ -1,0 +1,153 @@
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { DuckDBConnection } from "@duckdb/node-api";
+import { openSession, quoted } from "../../snapshots/duckdb.ts";
+import { writeSample } from "../../snapshots/sample/sample.ts";
+import { openSources, type SourcesOptions } from "../../snapshots/sources/open.ts";
+import {
+  type MarketRow,
+  type Refusal,
+  type ScoreRow,
+  SourceRefusal,
+  type Sources,
+} from "../../snapshots/sources/sources.ts";
+
+/** The start of every run in the tests: a day after the end of the sample. */
+export const start = new Date("2026-01-01T00:00:00.000Z");
+
+/** Queries by file name, without their ending: `markets`, or `markets/a` and so on. */
+export type SourceFiles = Record<string, string>;
+
+/** Writes sources from queries over sound rows: the tables `markets` (40) and `scores` (15), numbered by `n`. */
+export class SourceFixtures {
+  readonly #folder: string;
+  readonly #connection: DuckDBConnection;
+  readonly #close: () => void;
+  #written = 0;
+
+  private constructor(folder: string, connection: DuckDBConnection, close: () => void) {
+    this.#folder = folder;
+    this.#connection = connection;
+    this.#close = close;
+  }
+
+  static async create(): Promise<SourceFixtures> {
+    const folder = await mkdtemp(join(tmpdir(), "prs-sources-"));
+    const sample = join(folder, "sample");
+    await writeSample({ directory: sample, markets: 40, protocols: 5, days: 3, outcomes: 20, seed: 7 });
+    const instance = await openSession({
+      memoryMegabytes: 200,
+      temporaryDirectory: join(folder, "spill"),
+      ordered: true,
+    });
+    const connection = await instance.connect();
+    const numbered = (name: string, files: string) =>
+      `CREATE TABLE ${name} AS SELECT file_row_number::INTEGER AS n, * FROM read_parquet(${quoted(join(sample, files))})`;
+    await connection.run(numbered("markets", "markets/*.parquet"));
+    await connection.run(numbered("scores", "protocol_scores.parquet"));
+    return new SourceFixtures(folder, connection, () => {
+      connection.closeSync();
+      instance.closeSync();
+    });
+  }
+
+  /** A temporary folder for what a test writes itself. */
+  get folder(): string {
+    return this.#folder;
+  }
+
+  /** Writes the files to a fresh directory; a source that is not mentioned is sound. */
+  async write(files: SourceFiles, options = ""): Promise<string> {
+    this.#written += 1;
+    const directory = join(this.#folder, `sources ${this.#written}`);
+    const mentioned = (source: string) => Object.keys(files).some((name) => name.split("/")[0] === source);
+    const all = {
+      ...(mentioned("markets") ? {} : { markets: "FROM markets" }),
+      ...(mentioned("protocol_scores") ? {} : { protocol_scores: "FROM scores" }),
+      ...files,
+    };
+    for (const [name, query] of Object.entries(all)) {
+      const path = join(directory, `${name}.parquet`);
+      await mkdir(dirname(path), { recursive: true });
+      await this.#connection.run(
+        `COPY (SELECT * EXCLUDE (n) FROM (${query})) TO ${quoted(path)} (FORMAT parquet ${options})`,
+      );
+    }
+    return directory;
+  }
+
+  /** Values of a query's only column. */
+  async values(query: string): Promise<unknown[]> {
+    const result = await this.#connection.runAndReadAll(query);
+    return result.getRowsJson().map(([value]) => value);
+  }
+
+  async close(): Promise<void> {
+    this.#close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** All that sources hold. */
+export interface SourceContent {
+  markets: MarketRow[];
+  scores: ScoreRow[];
+  warnings: string[];
+}
+
+/** Opens sources, hands them on, and closes them again. */
+export async function withSources<T>(
+  directory: string,
+  use: (sources: Sources) => Promise<T>,
+  options: Partial<SourcesOptions> = {},
+): Promise<T> {
+  const sources = await openSources(directory, { now: start, temporaryDirectory: tmpdir(), ...options });
+  try {
+    return await use(sources);
+  } finally {
+    await sources.close();
+  }
+}
+
+/** Reads everything. Markets come sorted by id. */
+export function readAll(directory: string, options: Partial<SourcesOptions> = {}): Promise<SourceContent> {
+  return withSources(
+    directory,
+    async (sources) => {
+      const scores = await sources.scores();
+      const markets: MarketRow[] = [];
+      for await (const rows of sources.markets()) markets.push(...rows);
+      markets.sort((a, b) => (a.id < b.id ? -1 : 1));
+      return { markets, scores, warnings: sources.warnings };
+    },
+    options,
+  );
+}
+
+/** What the sources are refused for; fails when they are not. */
+export async function refusalsOf(directory: string): Promise<readonly Refusal[]> {
+  try {
+    await readAll(directory);
+  } catch (error) {
+    if (error instanceof SourceRefusal) return error.refusals;
+    throw error;
+  }
+  throw new Error(`${directory} was not refused`);
+}
+
+/** A query for the markets with one column of row 7 (of the score table: row 7) replaced. */
+export function replaced(table: "markets" | "scores", column: string, value: string): string {
+  return `SELECT * REPLACE (CASE WHEN n = 7 THEN ${value} ELSE ${column} END AS ${column}) FROM ${table}`;
+}
+
+/** A query for the markets with the third dimension of row 7, `d`, replaced. */
+export function replacedDimension(value: string): string {
+  return `SELECT * REPLACE (list_transform(dimensions, lambda d, i: CASE WHEN n = 7 AND i = 3 THEN ${value}
+    ELSE d END) AS dimensions) FROM markets`;
+}
+
+/** A query for the markets in which every dimension, `d`, is replaced: for other types. */
+export function replacedDimensions(value: string): string {
+  return `SELECT * REPLACE (list_transform(dimensions, lambda d: ${value}) AS dimensions) FROM markets`;
+}
