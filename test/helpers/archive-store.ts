@@ -51,3 +51,10 @@ export async function writeSources(
   await writeOddMarkets(directory);
   return directory;
 }
+
+/** The keys of all objects in a store, sorted. */
+export async function keysOf(storage: Storage): Promise<string[]> {
+  const keys: string[] = [];
+  for await (const { key } of storage.list("")) keys.push(key);
+  return keys.sort();
+}
