@@ -152,6 +152,19 @@ export async function writeOddMarkets(directory: string): Promise<void> {
   );
 }
 
+/** Adds `markets/more.parquet`: `count` new markets at times spread over the sample's, the first one at its end. */
+export async function addMarkets(directory: string, count: number): Promise<void> {
+  const from = quoted(join(directory, "markets", "part-00000.parquet"));
+  const to = quoted(join(directory, "markets", "more.parquet"));
+  await runSql(
+    directory,
+    `COPY (SELECT * EXCLUDE (file_row_number) REPLACE (concat('ffff', id[5:]) AS id,
+        CASE file_row_number WHEN 0 THEN TIMESTAMPTZ '2029-12-31 23:59:59.9999+00' ELSE resolved_at END AS resolved_at)
+      FROM read_parquet(${from}, file_row_number = true) WHERE file_row_number < ${count})
+     TO ${to} (FORMAT parquet)`,
+  );
+}
+
 /** A string literal of SQL; control characters are spelled out, so that none can end the statement. */
 function literal(text: string): string {
   const parts = text.split(/(\p{Cc})/u).filter((part) => part !== "");

@@ -3,8 +3,10 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
+import { layout } from "../../snapshots/layout.ts";
 import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
+import { sha256 } from "../../snapshots/seal.ts";
 import { openSources } from "../../snapshots/sources/open.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 import { writeOddMarkets } from "./archive-odd-markets.ts";
@@ -52,9 +54,11 @@ export async function writeSources(
   return directory;
 }
 
-/** The keys of all objects in a store, sorted. */
-export async function keysOf(storage: Storage): Promise<string[]> {
-  const keys: string[] = [];
-  for await (const { key } of storage.list("")) keys.push(key);
-  return keys.sort();
+/** Digests of all objects in a store by key, but for checked.json, which every run renews. */
+export async function contentOf(storage: Storage): Promise<Record<string, string>> {
+  const content: Record<string, string> = {};
+  for await (const { key } of storage.list("")) {
+    if (key !== layout.checked) content[key] = sha256((await storage.get(key))!);
+  }
+  return content;
 }

@@ -1,0 +1,63 @@
+import type { Storage } from "../../snapshots/storage/storage.ts";
+
+/** One call of a storage. */
+export interface StorageCall {
+  operation: "get" | "put" | "putIfAbsent" | "list" | "delete";
+  key: string;
+  /** Bytes written. */
+  bytes: number;
+}
+
+/** A storage that notes every call. */
+export interface CountingStorage extends Storage {
+  calls: StorageCall[];
+  /** The keys of the calls that change the store, in order. */
+  written(): string[];
+}
+
+/** The same store, with a note of every call. */
+export function countingStorage(storage: Storage): CountingStorage {
+  const calls: StorageCall[] = [];
+  const note = (operation: StorageCall["operation"], key: string, bytes = 0) => {
+    calls.push({ operation, key, bytes });
+  };
+  const noted = changedStorage(storage, {
+    get(key, options) {
+      note("get", key);
+      return storage.get(key, options);
+    },
+    put(key, body) {
+      note("put", key, body.length);
+      return storage.put(key, body);
+    },
+    putIfAbsent(key, body) {
+      note("putIfAbsent", key, body.length);
+      return storage.putIfAbsent(key, body);
+    },
+    list(prefix) {
+      note("list", prefix);
+      return storage.list(prefix);
+    },
+    delete(key) {
+      note("delete", key);
+      return storage.delete(key);
+    },
+  });
+  const reading = ["get", "list"];
+  const written = () => calls.filter(({ operation }) => !reading.includes(operation)).map(({ key }) => key);
+  return { ...noted, calls, written };
+}
+
+/** The same store, with something else in place of some of its operations. */
+export function changedStorage(storage: Storage, changes: Partial<Storage>): Storage {
+  const { location } = storage;
+  return {
+    location,
+    get: (key, options) => storage.get(key, options),
+    put: (key, body) => storage.put(key, body),
+    putIfAbsent: (key, body) => storage.putIfAbsent(key, body),
+    list: (prefix) => storage.list(prefix),
+    delete: (key) => storage.delete(key),
+    ...changes,
+  };
+}

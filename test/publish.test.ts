@@ -1,0 +1,240 @@
+import { mkdir, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { Catalog } from "../snapshots/catalog.ts";
+import { listCommits, newestCommit } from "../snapshots/commits.ts";
+import { layout } from "../snapshots/layout.ts";
+import { CommitLostError } from "../snapshots/publish/publish.ts";
+import { directoryStorage } from "../snapshots/storage/directory.ts";
+import { type Storage, StorageError } from "../snapshots/storage/storage.ts";
+import { verify } from "../snapshots/verify/verify.ts";
+import { addMarkets } from "./helpers/archive-odd-markets.ts";
+import { startArchiveProxy } from "./helpers/archive-proxy.ts";
+import { inArchiveOrder, recordsOf } from "./helpers/archive-records.ts";
+import { respellSources } from "./helpers/archive-respell.ts";
+import { changedStorage, countingStorage } from "./helpers/archive-storage.ts";
+import { contentOf, publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
+import { publishRecords } from "./helpers/proxy-archive.ts";
+
+const folder = testFolder();
+let stores = 0;
+
+function newStore(): Storage {
+  stores += 1;
+  return directoryStorage(join(folder, `store-${stores}`));
+}
+
+describe("equal content", () => {
+  const sources = join(folder, "sources");
+  const storage = directoryStorage(join(folder, "first"));
+  let snapshotId: string;
+
+  beforeAll(async () => {
+    await writeSources(sources, { markets: 3_000 });
+    ({ snapshotId } = await publishSources(sources, storage, folder));
+  });
+
+  test.for([
+    { parts: 1, rowGroup: 122_880, codec: "snappy", order: "key" },
+    { parts: 3, rowGroup: 2_048, codec: "uncompressed", order: "md5(key)" },
+    { parts: 5, rowGroup: 2_048, codec: "zstd", order: "reverse(key) DESC" },
+  ])(
+    "gives the same snapshot from $parts file(s) by $order, $codec, row groups of $rowGroup",
+    async (how) => {
+      const respelled = join(folder, `respelled-${how.parts}`);
+      await respellSources(sources, respelled, how);
+      const second = newStore();
+      expect(await publishSources(respelled, second, folder)).toMatchObject({
+        outcome: "published",
+        snapshotId,
+      });
+      expect(await contentOf(second)).toEqual(await contentOf(storage));
+      // And none at all where it is published already.
+      expect(await publishSources(respelled, storage, folder)).toMatchObject({
+        outcome: "unchanged",
+        snapshotId,
+      });
+      expect(await listCommits(storage)).toEqual([1]);
+    },
+  );
+
+  test.for([1, 2, 4])("gives the same snapshot with %i threads", async (threads) => {
+    const second = newStore();
+    await publishSources(sources, second, folder, { threads });
+    expect(await contentOf(second)).toEqual(await contentOf(storage));
+  });
+
+  test("uploads nothing again, and says that it was checked", async () => {
+    const counting = countingStorage(storage);
+    const report = await publishSources(sources, counting, folder);
+    expect(report).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 0, bytes: 0 } });
+    expect(report.total).toEqual(report.unchanged);
+    expect(counting.written()).toEqual([layout.head, layout.checked]);
+  });
+
+  test("leaves no temporary files behind", async () => {
+    const temporary = join(folder, "temporary");
+    await writeSources(join(folder, "small"), { markets: 40 });
+    await mkdir(temporary);
+    await publishSources(join(folder, "small"), newStore(), temporary);
+    expect(await readdir(temporary)).toEqual([]);
+  });
+});
+
+describe("a dry run", () => {
+  test("tells what would be done, and changes nothing", async () => {
+    const sources = await writeSources(join(folder, "dry"), { markets: 100 });
+    const storage = newStore();
+    const counting = countingStorage(storage);
+    const dry = await publishSources(sources, counting, folder, { dryRun: true });
+    expect(counting.written()).toEqual([]);
+    const real = await publishSources(sources, storage, folder);
+    expect(dry).toMatchObject({
+      outcome: "dry-run",
+      commit: 0,
+      snapshotId: real.snapshotId,
+      counts: real.counts,
+    });
+    const before = await contentOf(storage);
+    const again = await publishSources(sources, storage, folder, { dryRun: true });
+    expect(again).toMatchObject({ outcome: "dry-run", commit: 1, uploaded: { objects: 0, bytes: 0 } });
+    expect(await contentOf(storage)).toEqual(before);
+  });
+});
+
+describe("a small change", () => {
+  const sources = join(folder, "growing");
+
+  test("uploads the pages around it, and what names them, and nothing else", async () => {
+    await writeSources(sources, { markets: 5_000 });
+    const storage = newStore();
+    const before = await publishSources(sources, storage, folder);
+    await addMarkets(sources, 5);
+    const counting = countingStorage(storage);
+    const { uploaded, unchanged, total, counts } = await publishSources(sources, counting, folder);
+    expect(counts.markets).toBe(before.counts.markets + 5);
+    const written = counting.written();
+    const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
+    // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
+    expect(under(layout.pages)).toBeLessThanOrEqual(10);
+    expect(under(layout.segments)).toBeLessThanOrEqual(5);
+    expect(under(layout.publicObjects)).toBe(0);
+    expect(uploaded.objects).toBe(under(layout.pages) + under(layout.segments) + under(layout.manifests));
+    expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
+    expect(total).toEqual({
+      objects: uploaded.objects + unchanged.objects,
+      bytes: uploaded.bytes + unchanged.bytes,
+    });
+    // A publisher reads the indexes it builds on, but no page.
+    expect(
+      counting.calls.filter(({ operation, key }) => operation === "get" && key.startsWith(layout.pages)),
+    ).toEqual([]);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+});
+
+describe("order of writing", () => {
+  test("leaves, manifest, commit, hint, public names, and the time of the run at last", async () => {
+    const counting = countingStorage(newStore());
+    await publishRecords(counting, recordsOf(0, 300));
+    const steps = [
+      /^(private|public\/objects)\//,
+      /^manifests\//,
+      /^commits\//,
+      /^head\.json$/,
+      /^public\/api\//,
+      /^checked\.json$/,
+    ];
+    const order = counting.written().map((key) => steps.findIndex((step) => step.test(key)));
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+    expect(new Set(order).size).toBe(steps.length);
+  });
+});
+
+describe("two publishers", () => {
+  test("the one that comes second has lost, and readers see the other's snapshot", async () => {
+    const storage = newStore();
+    await publishRecords(storage, recordsOf(0, 100));
+    const proxy = await startArchiveProxy(storage);
+    const rival = changedStorage(storage, {
+      async putIfAbsent(key, body) {
+        if (key === layout.commit(2)) await publishRecords(storage, recordsOf(0, 120));
+        return storage.putIfAbsent(key, body);
+      },
+    });
+    const error = await publishRecords(rival, recordsOf(0, 110)).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(CommitLostError);
+    expect(String(error)).toContain("another publisher made commit 2 first");
+    expect((await proxy.page({})).total).toBe(100);
+    await proxy.refresh();
+    expect((await proxy.page({})).total).toBe(120);
+    await proxy.stop();
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect(await publishRecords(storage, recordsOf(0, 110))).toMatchObject({
+      outcome: "published",
+      commit: 3,
+    });
+  });
+
+  test("one that lost only the store's answer has won", async () => {
+    const storage = newStore();
+    const deaf = changedStorage(storage, {
+      async putIfAbsent(key, body) {
+        await storage.putIfAbsent(key, body);
+        return false;
+      },
+    });
+    expect(await publishRecords(deaf, recordsOf(0, 50))).toMatchObject({ outcome: "published", commit: 1 });
+    expect((await newestCommit(storage))?.counts.markets).toBe(50);
+  });
+});
+
+describe("a store that fails", () => {
+  const old = recordsOf(0, 70);
+  const next = inArchiveOrder([...recordsOf(5, 70), ...recordsOf(200, 260)]);
+
+  /** A bri of its own, so that the public objects are new as well. */
+  const publishNext = (storage: Storage) => publishRecords(storage, next, 710);
+
+  async function storeWithOld(): Promise<Storage> {
+    const storage = newStore();
+    await publishRecords(storage, old);
+    return storage;
+  }
+
+  /** The storage with its n-th write failing, from 0, before or after it took effect. */
+  function failingAt(storage: Storage, n: number, when: "before" | "after"): Storage {
+    let writes = 0;
+    const write = async <T>(key: string, work: () => Promise<T>): Promise<T> => {
+      writes += 1;
+      if (writes - 1 !== n) return work();
+      if (when === "after") await work();
+      throw new StorageError(`cannot write ${key}`);
+    };
+    return changedStorage(storage, {
+      put: (key, body) => write(key, () => storage.put(key, body)),
+      putIfAbsent: (key, body) => write(key, () => storage.putIfAbsent(key, body)),
+      delete: (key) => write(key, () => storage.delete(key)),
+    });
+  }
+
+  test.for(["before", "after"] as const)(
+    "at any one write, %s it took effect, leaves one whole snapshot; the next run makes all good",
+    async (when) => {
+      const counting = countingStorage(await storeWithOld());
+      await publishNext(counting);
+      const writes = counting.written().length;
+      expect(writes).toBeGreaterThan(15);
+      for (let n = 0; n < writes; n += 1) {
+        const storage = await storeWithOld();
+        await expect(publishNext(failingAt(storage, n, when))).rejects.toBeInstanceOf(StorageError);
+        const catalog = new Catalog(storage, { cacheBytes: 1024 });
+        await catalog.refresh();
+        const { commit, archive } = catalog.current()!;
+        expect(archive.markets).toBe(commit.commit === 1 ? old.length : next.length);
+        expect((await publishNext(storage)).commit).toBe(2);
+        expect((await verify(storage, () => {})).faults).toEqual([]);
+      }
+    },
+  );
+});
