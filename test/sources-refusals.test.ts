@@ -12,8 +12,8 @@ let fixtures: SourceFixtures;
 let [marketId, scoreSlug] = ["", ""];
 beforeAll(async () => {
   fixtures = await SourceFixtures.create();
-  marketId = String((await fixtures.values("SELECT id FROM markets WHERE n = 7"))[0]);
-  scoreSlug = String((await fixtures.values("SELECT slug FROM scores WHERE n = 7"))[0]);
+  marketId = String((await fixtures.rows("SELECT id FROM markets WHERE n = 7"))[0]?.[0]);
+  scoreSlug = String((await fixtures.rows("SELECT slug FROM scores WHERE n = 7"))[0]?.[0]);
 });
 afterAll(() => fixtures.close());
 

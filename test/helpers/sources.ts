@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { DuckDBConnection } from "@duckdb/node-api";
+import type { DuckDBConnection, DuckDBType, Json } from "@duckdb/node-api";
 import { openSession, quoted } from "../../snapshots/duckdb.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources, type SourcesOptions } from "../../snapshots/sources/open.ts";
@@ -77,10 +77,15 @@ export class SourceFixtures {
     return directory;
   }
 
-  /** Values of a query's only column. */
-  async values(query: string): Promise<unknown[]> {
-    const result = await this.#connection.runAndReadAll(query);
-    return result.getRowsJson().map(([value]) => value);
+  /** Rows of a query over the tables. */
+  async rows(query: string, parameters: Record<string, string> = {}): Promise<Json[][]> {
+    return (await this.#connection.runAndReadAll(query, parameters)).getRowsJson();
+  }
+
+  /** The columns that a source written from a table has. */
+  async columns(table: "markets" | "scores"): Promise<Map<string, DuckDBType>> {
+    const result = await this.#connection.run(`SELECT * EXCLUDE (n) FROM ${table} LIMIT 0`);
+    return new Map(result.columnNames().map((name, index) => [name, result.columnType(index)]));
   }
 
   async close(): Promise<void> {
