@@ -78,15 +78,21 @@ const meanings = [
   [ConfigError, exitCodes.unexpected],
 ] as const;
 
+const meaningOf = (error: unknown) => meanings.find(([kind]) => error instanceof kind);
+
+/** How a command ends that throws this. */
+export function exitCodeOf(error: unknown): ExitCode {
+  return meaningOf(error)?.[1] ?? exitCodes.unexpected;
+}
+
 /** Runs a command and sets the process's exit code. */
 export async function runCommand(usage: string, command: () => Promise<ExitCode | undefined>): Promise<void> {
   try {
     process.exitCode = (await command()) ?? exitCodes.done;
   } catch (error) {
-    const meaning = meanings.find(([kind]) => error instanceof kind);
-    process.exitCode = meaning?.[1] ?? exitCodes.unexpected;
+    process.exitCode = exitCodeOf(error);
     if (!(error instanceof Error)) say(String(error));
-    else say(meaning ? error.message : String(error.stack));
+    else say(meaningOf(error) ? error.message : String(error.stack));
     if (error instanceof UsageError) say(`\n${usage}`);
   }
 }
