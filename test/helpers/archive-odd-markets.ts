@@ -92,7 +92,7 @@ const times = [
   "2024-02-29 23:30:00+00",
   "2025-06-30 23:59:59.999+05:45",
   "2000-01-01 00:00:00+00",
-  "2029-12-31 23:59:59.9999+00",
+  "2025-12-31 23:59:59.9999+00",
 ];
 
 /** What a response could break at when it is put together from pieces of text. */
@@ -159,7 +159,7 @@ export async function addMarkets(directory: string, count: number): Promise<void
   await runSql(
     directory,
     `COPY (SELECT * EXCLUDE (file_row_number) REPLACE (concat('ffff', id[5:]) AS id,
-        CASE file_row_number WHEN 0 THEN TIMESTAMPTZ '2029-12-31 23:59:59.9999+00' ELSE resolved_at END AS resolved_at)
+        CASE file_row_number WHEN 0 THEN TIMESTAMPTZ '2026-01-01 00:00:00+00' ELSE resolved_at END AS resolved_at)
       FROM read_parquet(${from}, file_row_number = true) WHERE file_row_number < ${count})
      TO ${to} (FORMAT parquet)`,
   );

@@ -1,0 +1,40 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+
+/** How a command ended and what it said. */
+export interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Where and how a command runs. */
+export interface Surroundings {
+  /** The folder the user stands in. */
+  from: string;
+  env?: NodeJS.ProcessEnv;
+  /** Through npm, as a user does it; without, half a second sooner. */
+  npm?: boolean;
+}
+
+const root = join(import.meta.dirname, "../..");
+
+/** Runs `npm run snapshot -- ARGUMENTS` to its end. */
+export async function snapshotCommand(
+  args: readonly string[],
+  { from, env = {}, npm = false }: Surroundings,
+): Promise<Ended> {
+  const [command, all] = npm
+    ? ["npm", ["--prefix", root, "run", "--silent", "snapshot", "--", ...args]]
+    : [process.execPath, ["--import", "tsx", join(root, "scripts/snapshot.ts"), ...args]];
+  const child = spawn(command, all, {
+    // npm goes to its prefix itself; tsx is found from the project's folder.
+    cwd: npm ? from : root,
+    env: { ...process.env, INIT_CWD: from, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+  return { code: child.exitCode, stdout, stderr };
+}

@@ -1,0 +1,195 @@
+import { readFile, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { quoted } from "../snapshots/duckdb.ts";
+import { layout } from "../snapshots/layout.ts";
+import { directoryStorage } from "../snapshots/storage/directory.ts";
+import { snapshotCommand } from "./helpers/archive-command.ts";
+import { type ArchiveProxy, startArchiveProxy } from "./helpers/archive-proxy.ts";
+import { runSql } from "./helpers/archive-sql.ts";
+import { contentOf, publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
+
+const folder = testFolder();
+const sources = join(folder, "sources");
+const store = join(folder, "store");
+const run = (args: string, how: Partial<Parameters<typeof snapshotCommand>[1]> = {}) =>
+  snapshotCommand(args.split(" "), { from: folder, ...how });
+
+let snapshotId: string;
+
+beforeAll(async () => {
+  await writeSources(sources);
+  ({ snapshotId } = await publishSources(sources, directoryStorage(store), folder));
+});
+
+describe("npm run snapshot -- publish", () => {
+  test("publishes from and to folders relative to the user's, in any time zone and language", async () => {
+    const env = { TZ: "America/St_Johns", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" };
+    const first = await run("publish --sources sources --store elsewhere/store", { npm: true, env });
+    expect(first).toMatchObject({ code: 0 });
+    expect(first.stdout).toContain(`Published commit 1, snapshot ${snapshotId}`);
+    expect(first.stdout).toMatch(
+      /objects: \d+ \(\d+ bytes\) uploaded, 0 \(0 bytes\) unchanged, \d+ \(\d+ bytes\) total/,
+    );
+    // Plain lines where there is no terminal.
+    expect(first.stderr).toMatch(/^writing pages: \d+ of \d+ \(100 %\)$/m);
+    expect(first.stderr).not.toContain("\r");
+    const again = await run("publish --sources sources --store elsewhere/store");
+    expect(again).toMatchObject({ code: 0 });
+    expect(again.stdout).toContain(`Nothing new: commit 1 already has snapshot ${snapshotId}`);
+  });
+
+  test("--json puts one object on stdout and nothing else", async () => {
+    const { code, stdout } = await run("publish --sources sources --store store --dry-run --json");
+    expect(code).toBe(0);
+    expect(stdout.match(/\n/g)).toHaveLength(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      outcome: "dry-run",
+      commit: 1,
+      snapshotId,
+      uploaded: { objects: 0 },
+    });
+  });
+
+  test("warns of a column it ignores, and publishes the same", async () => {
+    const wider = join(folder, "wider");
+    await writeSources(wider);
+    const file = quoted(join(wider, "protocol_scores.parquet"));
+    await runSql(
+      folder,
+      `COPY (SELECT 1 AS extra, * FROM read_parquet(${file})) TO ${file} (FORMAT parquet)`,
+    );
+    const { code, stdout, stderr } = await run("publish --sources wider --store store");
+    expect(code).toBe(0);
+    expect(stdout).toContain("Nothing new");
+    expect(stderr).toMatch(/Warning: protocol_scores: .*extra/);
+  });
+
+  test("of several at once, one takes each commit, and the others lose with exit code 4", async () => {
+    const seeds = [11, 12, 13];
+    for (const seed of seeds) await writeSources(join(folder, `rival-${seed}`), { markets: 60, seed });
+    const ended = await Promise.all(
+      seeds.map((seed) => run(`publish --sources rival-${seed} --store contested --json`)),
+    );
+    const winners = ended.filter(({ code }) => code === 0);
+    expect(winners.length).toBeGreaterThan(0);
+    for (const { code, stderr, stdout } of ended) {
+      if (code === 0) continue;
+      expect(code).toBe(4);
+      expect(stderr).toContain("another publisher made commit");
+      expect(stdout).toBe("");
+    }
+    const { commits } = JSON.parse((await run("list --store contested --json")).stdout);
+    expect(commits).toHaveLength(winners.length);
+    expect((await run("verify --store contested")).code).toBe(0);
+  });
+});
+
+describe("refused sources", () => {
+  let proxy: ArchiveProxy;
+  beforeAll(async () => {
+    proxy = await startArchiveProxy(directoryStorage(store));
+  });
+  afterAll(() => proxy.stop());
+
+  const file = (directory: string) => join(directory, "markets/part-00000.parquet");
+  const rewrite = (directory: string, columns: string) => {
+    const path = quoted(file(directory));
+    return runSql(folder, `COPY (SELECT ${columns} FROM read_parquet(${path})) TO ${path} (FORMAT parquet)`);
+  };
+
+  test.for<[string, (directory: string) => Promise<unknown>, RegExp]>([
+    [
+      "a value out of bounds",
+      (directory) =>
+        rewrite(
+          directory,
+          "* REPLACE (CASE WHEN slug LIKE '%-17' THEN 1001 ELSE composite END AS composite)",
+        ),
+      /^markets\/part-00000\.parquet, row 17 \(.{36}\), column composite: 1001, must be from 300 to 1000$/m,
+    ],
+    [
+      "a missing column",
+      (directory) => rewrite(directory, "* EXCLUDE (tier)"),
+      /^markets\/part-00000\.parquet, column tier: is missing/m,
+    ],
+    [
+      "a truncated file",
+      (directory) => truncate(file(directory), 10_000),
+      /^markets\/part-00000\.parquet: .*cannot be read/m,
+    ],
+  ])("end with exit code 3 and the place, and the store goes on: %s", async ([what, damage, place]) => {
+    const directory = join(folder, what.replaceAll(" ", "-"));
+    await writeSources(directory);
+    await damage(directory);
+    const before = await contentOf(directoryStorage(store));
+    const ended = await run(`publish --sources ${directory} --store store --json`, { npm: true });
+    expect(ended).toMatchObject({ code: 3, stdout: "" });
+    expect(ended.stderr).toMatch(place);
+    expect(ended.stderr).not.toMatch(/^\s+at /m);
+    expect(await contentOf(directoryStorage(store))).toEqual(before);
+    await proxy.refresh();
+    expect(proxy.catalog.current()?.commit.snapshotId).toBe(snapshotId);
+    expect((await proxy.page({})).count).toBe(100);
+  });
+});
+
+describe("list and verify", () => {
+  test("list tells the commits, newest first, and that there are none", async () => {
+    const { code, stdout } = await run("list --store store");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      new RegExp(`^1  2030-01-01T00:00:00.000Z  ${snapshotId.slice(0, 16)}  \\d+ markets  12 protocols\\n$`),
+    );
+    expect((await run("list --store nowhere --json")).stdout).toBe('{"commits":[]}\n');
+  });
+
+  test("verify finds all good, or names the object and ends with exit code 1", async () => {
+    const good = await run("verify --store store");
+    expect(good).toMatchObject({ code: 0 });
+    expect(good.stdout).toMatch(
+      /^All good: 1 commits, \d+ markets, \d+ objects \(\d+ bytes\), 0 of them unreferenced\n$/,
+    );
+    const copy = join(folder, "damaged");
+    await publishSources(sources, directoryStorage(copy), folder);
+    const path = join(copy, layout.stableScoreList);
+    const bytes = await readFile(path);
+    bytes[20]! ^= 1;
+    await writeFile(path, bytes);
+    const bad = await run("verify --store damaged");
+    expect(bad.code).toBe(1);
+    expect(bad.stdout).toContain(
+      `${layout.stableScoreList}: its content does not match its name\n1 faults: `,
+    );
+    const json = await run("verify --store damaged --json");
+    expect(json.code).toBe(1);
+    expect(JSON.parse(json.stdout).faults).toEqual([
+      { key: layout.stableScoreList, reason: "its content does not match its name" },
+    ]);
+  });
+});
+
+describe("a wrong command line ends with exit code 2, says why and shows the usage", () => {
+  test.for([
+    ["", "no command given"],
+    ["publsh --store store", '"publsh" is not a command'],
+    ["publish --store store", "--sources is missing"],
+    ["publish --sources sources --store store again", 'unexpected argument "again"'],
+    ["verify --store store --dry-run", "--dry-run belongs to publish"],
+    ["list --store", "--store"],
+  ])("%s", async ([args, reason]) => {
+    const { code, stdout, stderr } = await snapshotCommand(args!.split(" ").filter(Boolean), {
+      from: folder,
+    });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain(reason);
+    expect(stderr).toContain("Usage: npm run snapshot -- publish");
+  });
+});
+
+test("a store that cannot be written to ends with exit code 5 and names it", async () => {
+  await writeFile(join(folder, "file"), "");
+  const { code, stdout, stderr } = await run("publish --sources sources --store file/store");
+  expect({ code, stdout }).toEqual({ code: 5, stdout: "" });
+  expect(stderr).toContain(join(folder, "file/store"));
+});
