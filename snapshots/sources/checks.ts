@@ -1,5 +1,5 @@
 import { identifier, quoted } from "../duckdb.ts";
-import type { Bound, BoundField } from "./bind.ts";
+import type { Bound, BoundField } from "./bound.ts";
 import type { RowRule } from "./shape.ts";
 
 /** SQL over one row's columns: true when the row keeps every rule, else false; never null, never an error. */

@@ -1,5 +1,6 @@
 import type { DuckDBConnection, DuckDBType } from "@duckdb/node-api";
-import { type BoundField, bindColumns } from "./bind.ts";
+import { bindColumns } from "./bind.ts";
+import type { BoundField } from "./bound.ts";
 import type { SourceFile } from "./files.ts";
 import { readParquet } from "./parquet.ts";
 import { readingFault } from "./reading.ts";
@@ -37,15 +38,13 @@ export async function groupFiles(
     const columns = await describe(connection, file, refusals);
     // Types as JSON tell JSON columns from text; their names do not.
     const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toJson()]));
-    const group = bySignature.get(signature) ?? { files: [], columns: new Set(columns.keys()), fields: [] };
-    if (group.files.length === 0 && columns.size > 0) {
-      const binding = bindColumns(table.fields, columns);
-      group.fields = binding.fields;
-      for (const fault of binding.faults) refusals.add({ file: file.name, ...fault });
-      for (const name of binding.extra) extra.add(name);
-    }
-    group.files.push(file);
-    bySignature.set(signature, group);
+    if (columns.size === 0) continue;
+    const { fields, faults, extra: unnamed } = bindColumns(table.fields, columns);
+    for (const fault of faults) refusals.add({ file: file.name, ...fault });
+    for (const name of unnamed) extra.add(name);
+    const group = bySignature.get(signature);
+    if (group) group.files.push(file);
+    else bySignature.set(signature, { files: [file], fields, columns: new Set(columns.keys()) });
   }
   refusals.throwIfAny();
   return { groups: [...bySignature.values()], extra: [...extra].sort() };

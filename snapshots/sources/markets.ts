@@ -1,4 +1,4 @@
-import type { DuckDBVector } from "@duckdb/node-api";
+import type { DuckDBDataChunk, DuckDBVector } from "@duckdb/node-api";
 import type { FilterValues } from "../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
@@ -22,9 +22,12 @@ export async function* readMarkets(source: OpenSource): AsyncGenerator<MarketRow
 
 async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<MarketRow[]> {
   const connection = await source.instance.connect();
-  const result = await connection.stream(marketsQuery(source, group));
-  let next = result.fetchChunk();
+  let next: Promise<DuckDBDataChunk | null> | undefined;
   try {
+    // Room for some six chunks, so that threads need not wait for the reader; the text in them does not count here.
+    await connection.run("SET streaming_buffer_size = '2MB'");
+    const result = await connection.stream(marketsQuery(source, group));
+    next = result.fetchChunk();
     for (;;) {
       const chunk = await next;
       if (!chunk || chunk.rowCount === 0) return;
@@ -42,7 +45,7 @@ async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<
     }
   } finally {
     // A connection must not go while a fetch is at work on it.
-    await next.catch(() => undefined);
+    await next?.catch(() => undefined);
     connection.closeSync();
   }
 }

@@ -1,5 +1,5 @@
 import { identifier, quoted } from "../duckdb.ts";
-import type { Bound, BoundField } from "./bind.ts";
+import type { Bound, BoundField } from "./bound.ts";
 
 /**
  * SQL of the published JSON record of a row, one line of text. Members come in the table's order under their published

@@ -19,7 +19,7 @@ export type Shape =
 
 /** A member of a struct, or a column. Names in the order in which the published JSON has them. */
 export interface Field {
-  /** The name in the source, which is also the published one unless `published` says otherwise. */
+  /** The name in the source, and the published one unless `published` says otherwise; within lists it cannot. */
   name: string;
   published?: string;
   shape: Shape;
@@ -55,7 +55,8 @@ export function integer({ min, max }: { min: number; max: number }): Shape {
 /** A count: an integer that JSON and JavaScript hold exactly. */
 export const count = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
 
-const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
+/** Neither NaN nor infinite. */
+export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
 
 export const double: Shape = { kind: "double", rules: [finite] };
 
