@@ -1,5 +1,5 @@
 // Adds to package-lock.json the optional per-platform packages that a partial registry mirror left out, so that
-// `npm ci` accepts the lock on every machine. Run it after each `npm install`: node .ci/complete-lock.mjs
+// `npm ci` accepts the lock on every machine. Run it after each `npm install`: npm run lock
 import { readFileSync, writeFileSync } from "node:fs";
 
 const file = new URL("../package-lock.json", import.meta.url);

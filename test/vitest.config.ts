@@ -7,5 +7,7 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     env: { TZ: "UTC" },
+    // GitHub's language service imports JSON without the attribute that Node asks for.
+    server: { deps: { inline: [/@actions\//] } },
   },
 });

@@ -1,0 +1,78 @@
+// Runs a snapshot command as a job of a workflow: node .ci/snapshot-job.mjs FOLDER COMMAND [ARGUMENT...]
+// FOLDER gets report.json and log.txt; the run's summary gets the counts. Losing a commit to another publisher is no failure.
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { appendFileSync, createWriteStream, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { finished } from "node:stream/promises";
+
+/** What the exit codes of README "Commands" mean for an operator. */
+const meanings = new Map([
+  [0, "done"],
+  [2, "the command line is wrong"],
+  [3, "the sources were refused, or publishing is on hold; readers still see the snapshot before"],
+  [4, "another publisher was faster; nothing to do"],
+  [5, "the store was unreachable or the outcome is unknown; the next run converges"],
+]);
+const lostRace = 4;
+const shownLogLines = 40;
+
+const [folder, ...command] = process.argv.slice(2);
+if (!folder || command.length === 0) {
+  console.error("Usage: node .ci/snapshot-job.mjs FOLDER COMMAND [ARGUMENT...]");
+  process.exit(2);
+}
+mkdirSync(folder, { recursive: true });
+const [reportFile, logFile] = [join(folder, "report.json"), join(folder, "log.txt")];
+
+// Messages can quote the sources; the runner must not take them for its own commands.
+const token = randomUUID();
+console.log(`::stop-commands::${token}`);
+const child = spawn("npm", ["run", "--silent", "snapshot", "--", ...command, "--json"], {
+  stdio: ["ignore", "pipe", "pipe"],
+});
+const [report, log] = [createWriteStream(reportFile), createWriteStream(logFile)];
+child.stdout.pipe(report);
+child.stderr.pipe(log);
+child.stderr.pipe(process.stderr);
+const [[code]] = await Promise.all([once(child, "close"), finished(report), finished(log)]);
+console.log(`::${token}::`);
+
+const meaning = meanings.get(code) ?? `ended with exit code ${code}`;
+const failed = code !== 0 && code !== lostRace;
+console.log(`::${failed ? "error" : "notice"} title=snapshot ${command[0]}::${meaning}`);
+summarise();
+process.exitCode = failed ? (code ?? 1) : 0;
+
+function summarise() {
+  const rows = flatten(parseReport()).map(([name, value]) => `| ${name} | ${value} |`);
+  const lines = [`### snapshot ${command[0]}: ${meaning}`, ""];
+  if (rows.length > 0) lines.push("| | |", "|---|---|", ...rows, "");
+  if (failed) {
+    const tail = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-shownLogLines);
+    lines.push(...tail.map((line) => `    ${line}`), "");
+  }
+  const text = `${lines.join("\n")}\n`;
+  const file = process.env.GITHUB_STEP_SUMMARY;
+  if (file) appendFileSync(file, text);
+  else console.log(text);
+}
+
+function parseReport() {
+  try {
+    return JSON.parse(readFileSync(reportFile, "utf8"));
+  } catch {
+    // A command that was refused has nothing to report.
+    return {};
+  }
+}
+
+/** Names and plain values of an object, those of inner objects with a dotted name. */
+function flatten(value, prefix = "") {
+  return Object.entries(value).flatMap(([name, inner]) => {
+    if (Array.isArray(inner)) return [[`${prefix}${name}`, `${inner.length} entries`]];
+    if (inner && typeof inner === "object") return flatten(inner, `${prefix}${name}.`);
+    return [[`${prefix}${name}`, inner]];
+  });
+}
