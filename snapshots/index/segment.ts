@@ -4,7 +4,8 @@ import { formatVersion } from "../../schemas/snapshot.ts";
 import type { MarketKey } from "../format/order.ts";
 import { type Page, type Run, runMarkets } from "../format/page.ts";
 import { CorruptObjectError } from "../seal.ts";
-import { buildIntegerColumn, type IntegerColumn } from "./integer-column.ts";
+import { wordsFor } from "./bits.ts";
+import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LoadedLabelColumn } from "./label-column.ts";
 import type { LabelTable } from "./label-table.ts";
 import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
@@ -44,6 +45,8 @@ const SegmentHeader = z.strictObject({
   frequent: z.record(z.string(), z.array(z.string())),
   sections: z.record(z.string(), Section),
 });
+
+type SegmentHeader = z.infer<typeof SegmentHeader>;
 
 const fields: readonly FilterField[] = filterFields;
 
@@ -91,7 +94,7 @@ export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[])
       epochs: times.epochs,
       frequent,
       sections: { ...resident.sections, ...rest.sections },
-    } satisfies z.infer<typeof SegmentHeader>),
+    } satisfies SegmentHeader),
   );
   const lengths = Buffer.alloc(8);
   lengths.writeUInt32LE(header.length, 0);
@@ -147,9 +150,9 @@ function parseHeader(key: string, bytes: Buffer) {
 export function readPages(key: string, stored: Buffer): Page[] {
   const { header, body } = openSegment(key, stored);
   const copy = new Uint8Array(body).buffer;
-  const section = (name: string) => sectionOf(key, header.sections, name, copy.byteLength);
-  const digests = Buffer.from(copy, ...section("pageDigests"));
-  const table = readPageTable(copy, section, header.pages);
+  const section = sectionLookup(key, header, copy.byteLength);
+  const digests = Buffer.from(copy, ...section("pageDigests", header.pages * 32));
+  const table = readPageTable(key, copy, section, header);
   return Array.from({ length: header.pages }, (_, index) => {
     return { ...table.page(index), rawDigest: digests.toString("hex", index * 32, index * 32 + 32) };
   });
@@ -160,26 +163,28 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   const { header, body } = openSegment(key, stored);
   // A copy of its own: aligned for the typed arrays, and without the part that only loading needs.
   const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
-  const section = (name: string) => sectionOf(key, header.sections, name, resident.byteLength);
-  const words = (name: string) => uint32s(resident, section(name));
-  const table = readPageTable(resident, section, header.pages);
+  const section = sectionLookup(key, header, resident.byteLength);
+  const words = (name: string, count: number) => uint32s(resident, section(name, count * 4));
+  const slices = (name: string, range: number) => words(name, wordsFor(header.markets) * sliceCount(range));
+  const table = readPageTable(key, resident, section, header);
   const integers = new Map<string, IntegerColumn>();
   const labels = new Map<string, LoadedLabelColumn>();
   let tableBytes = 0;
   for (const row of fields) {
     if (row.kind === "integer") {
-      integers.set(row.field, { min: row.min, max: row.max, slices: words(row.field) });
+      integers.set(row.field, { min: row.min, max: row.max, slices: slices(row.field, row.max - row.min) });
       continue;
     }
     const intern = (text: string) => tables[row.field as keyof LabelTables].intern(text);
-    const [offset, bytes] = sectionOf(key, header.sections, `${row.field}.rare`, body.length);
-    const rare = z.array(z.string()).parse(JSON.parse(body.toString("utf8", offset, offset + bytes)));
+    const [offset, bytes] = sectionLookup(key, header, body.length)(`${row.field}.rare`);
+    const rare = parseLabels(key, body.toString("utf8", offset, offset + bytes));
     const frequent = header.frequent[row.field] ?? [];
     const [postingsStart, postingsBytes] = section(`${row.field}.postings`);
+    const postings = new Uint16Array(resident, postingsStart, postingsBytes >>> 1);
     const column = {
-      codes: { min: 0, max: frequent.length, slices: words(`${row.field}.codes`) },
-      postings: new Uint16Array(resident, postingsStart, postingsBytes / 2),
-      starts: words(`${row.field}.starts`),
+      codes: { min: 0, max: frequent.length, slices: slices(`${row.field}.codes`, frequent.length) },
+      postings,
+      starts: words(`${row.field}.starts`, wordsFor(postings.length)),
       frequentIds: Uint32Array.from(frequent, intern),
       rareIds: Uint32Array.from(rare, intern),
     };
@@ -189,7 +194,7 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   return {
     markets: header.markets,
     pageStarts: startsOf(table.pageMarkets),
-    times: { low: words("times"), epochs: header.epochs },
+    times: { low: words("times", header.markets), epochs: header.epochs },
     integers,
     labels,
     residentBytes: resident.byteLength + tableBytes,
@@ -197,18 +202,25 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   };
 }
 
-type SectionLookup = (name: string) => [offset: number, bytes: number];
+/** Where a section lies. Throws CorruptObjectError when it is missing, cut, or not of the size it must have. */
+type SectionLookup = (name: string, expectedBytes?: number) => [offset: number, bytes: number];
 
-function sectionOf(
-  key: string,
-  sections: Record<string, [number, number]>,
-  name: string,
-  limit: number,
-): [offset: number, bytes: number] {
-  const found = sections[name];
-  if (!found || found[0] + found[1] > limit)
-    throw new CorruptObjectError(key, `its section ${name} is missing or cut`);
-  return found;
+function sectionLookup(key: string, { sections }: SegmentHeader, limit: number): SectionLookup {
+  return (name, expectedBytes) => {
+    const [offset, bytes] = sections[name] ?? [0, Number.POSITIVE_INFINITY];
+    const sized = expectedBytes === undefined || bytes === expectedBytes;
+    if (!sized || offset % alignment !== 0 || offset + bytes > limit)
+      throw new CorruptObjectError(key, `its section ${name} is missing or cut`);
+    return [offset, bytes];
+  };
+}
+
+function parseLabels(key: string, json: string): string[] {
+  try {
+    return z.array(z.string()).parse(JSON.parse(json));
+  } catch (error) {
+    throw new CorruptObjectError(key, "its labels cannot be read", { cause: error });
+  }
 }
 
 function uint32s(buffer: ArrayBuffer, [offset, bytes]: [number, number]): Uint32Array {
@@ -224,15 +236,23 @@ function startsOf(pageMarkets: Uint32Array): Uint32Array {
   return starts;
 }
 
-function readPageTable(buffer: ArrayBuffer, section: SectionLookup, pages: number) {
-  const hashes = Buffer.from(buffer, ...section("pageHashes"));
-  const bytes = uint32s(buffer, section("pageBytes"));
-  const pageMarkets = uint32s(buffer, section("pageMarkets"));
-  const runTable = uint32s(buffer, section("runs"));
+function readPageTable(
+  key: string,
+  buffer: ArrayBuffer,
+  section: SectionLookup,
+  { pages, markets }: SegmentHeader,
+) {
+  const hashes = Buffer.from(buffer, ...section("pageHashes", pages * 32));
+  const bytes = uint32s(buffer, section("pageBytes", pages * 4));
+  const pageMarkets = uint32s(buffer, section("pageMarkets", pages * 4));
   const firstRun = new Uint32Array(pages + 1);
-  for (let index = 0; index < pages; index += 1) {
-    firstRun[index + 1] = firstRun[index]! + Math.ceil(pageMarkets[index]! / runMarkets);
-  }
+  pageMarkets.forEach((count, index) => {
+    firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);
+  });
+  // Before anything is made for every run: a number that is wrong could ask for more than there is memory.
+  if (pageMarkets.reduce((sum, count) => sum + count, 0) !== markets)
+    throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
+  const runTable = uint32s(buffer, section("runs", firstRun[pages]! * 12));
   const page = (index: number): StoredPage => ({
     markets: pageMarkets[index]!,
     hash: hashes.toString("hex", index * 32, index * 32 + 32),

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
+import { CorruptObjectError } from "../seal.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
 
 // Temporary files live beside their targets, so that rename and link stay within one file system.
 const temporary = /^\.tmp-[0-9a-f]{16}$/;
@@ -59,15 +60,14 @@ export function directoryStorage(root: string): Storage {
         const file = await open(path, "r");
         try {
           const { size } = await file.stat();
-          if (size > maxBytes)
-            throw new Error(`it has ${size} bytes, more than the ${maxBytes} expected at most`);
+          if (size > maxBytes) throw tooLarge(key, size, maxBytes);
           return await file.readFile({ signal });
         } finally {
           await file.close();
         }
       } catch (error) {
         if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-        throw failed("read", key, error);
+        throw error instanceof CorruptObjectError ? error : failed("read", key, error);
       }
     },
 

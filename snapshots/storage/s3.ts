@@ -10,7 +10,8 @@ import {
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
 import { headersOf } from "../layout.ts";
-import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
+import { CorruptObjectError } from "../seal.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
 
 /** How long things may take; all in seconds. The SDK itself would wait for ever. */
 export interface S3Limits {
@@ -95,6 +96,7 @@ export function s3Storage(
     try {
       return await work({ abortSignal: signal ? AbortSignal.any([deadline, signal]) : deadline });
     } catch (error) {
+      if (error instanceof CorruptObjectError) throw error;
       const reason = deadline.aborted ? `no answer within ${operationSeconds} s` : describe(error);
       throw new StorageError(`${location}: cannot ${operation} ${key}: ${reason}`, { cause: error });
     }
@@ -122,9 +124,7 @@ export function s3Storage(
         async (options) => {
           try {
             const { Body, ContentLength = 0 } = await client.send(new GetObjectCommand(input(key)), options);
-            if (ContentLength > maxBytes) {
-              throw new Error(`it has ${ContentLength} bytes, more than the ${maxBytes} expected at most`);
-            }
+            if (ContentLength > maxBytes) throw tooLarge(key, ContentLength, maxBytes);
             return Buffer.from((await Body?.transformToByteArray()) ?? []);
           } catch (error) {
             if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;

@@ -1,3 +1,5 @@
+import { CorruptObjectError } from "../seal.ts";
+
 /** What a listing tells of one object. */
 export interface ObjectInfo {
   key: string;
@@ -15,7 +17,7 @@ export const maxObjectBytes = 256 * 1024 * 1024;
 export interface Storage {
   /** The store as the user named it, for messages. */
   readonly location: string;
-  /** The object's bytes, or undefined when there is none. Throws StorageError, also beyond `maxBytes`. */
+  /** The object's bytes, or undefined when there is none. Throws StorageError, or CorruptObjectError beyond `maxBytes`. */
   get(key: string, options?: { maxBytes?: number; signal?: AbortSignal }): Promise<Buffer | undefined>;
   /** Creates or replaces an object. */
   put(key: string, body: Uint8Array): Promise<void>;
@@ -30,4 +32,9 @@ export interface Storage {
 /** The store cannot be reached, or refuses. The message names the store, the operation and the key. */
 export class StorageError extends Error {
   override readonly name = "StorageError";
+}
+
+/** An object with more bytes than there can be in one that is sound. */
+export function tooLarge(key: string, bytes: number, maxBytes: number): CorruptObjectError {
+  return new CorruptObjectError(key, `it has ${bytes} bytes, more than the ${maxBytes} expected at most`);
 }

@@ -34,7 +34,7 @@ export async function checkSegment(
   const rows: IndexRow[] = [];
   for (const page of pages) {
     const pageKey = layout.page(page.hash);
-    const bytes = await readObject(storage, pageKey, page);
+    const bytes = await readPage(storage, pageKey, key, page);
     counted(pageKey, bytes.length);
     rows.push(...checkPage(pageKey, key, bytes, page));
   }
@@ -49,16 +49,40 @@ export async function checkSegment(
   return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
 }
 
+/** The stored bytes of a page; tells apart whether the page or what the segment says of it is at fault. */
+async function readPage(storage: Storage, pageKey: string, segmentKey: string, page: Page): Promise<Buffer> {
+  const bytes = await storage.get(pageKey);
+  if (!bytes) throw new CorruptObjectError(pageKey, `it is missing, and ${segmentKey} names it`);
+  if (sha256(bytes) !== page.hash)
+    throw new CorruptObjectError(pageKey, "its content does not match its name");
+  if (bytes.length !== page.bytes)
+    throw new CorruptObjectError(segmentKey, `its page table is wrong about the size of ${pageKey}`);
+  return bytes;
+}
+
 /** The markets of a page, from the oldest up. */
 function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Page): IndexRow[] {
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
-  const lines = page.runs.flatMap((_, run) => readRun(pageKey, stored, page.runs, run));
-  const text = gunzipSync(stored);
+  const text = inflatePage(pageKey, stored);
+  const lines = readRuns(segmentKey, stored, page);
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
   if (!text.equals(pageText(lines))) throw wrongTable("the runs");
   if (sha256(text) !== page.rawDigest) throw wrongTable("the digest");
   return lines.map((line) => parseMarket(pageKey, line)).reverse();
+}
+
+function inflatePage(key: string, stored: Buffer): Buffer {
+  try {
+    return gunzipSync(stored);
+  } catch (error) {
+    throw new CorruptObjectError(key, "it is not a gzip file", { cause: error });
+  }
+}
+
+/** The page is one that a gzip reader can read, so runs that cannot be found in it are the segment's fault. */
+function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
+  return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
 function parseMarket(key: string, line: Buffer): IndexRow {

@@ -63,15 +63,9 @@ class StoreCheck {
 
   async run(): Promise<VerifyReport> {
     const numbers = await listCommits(this.#storage);
-    let before: Commit | undefined;
-    let newest: Manifest | undefined;
-    for (const number of numbers) {
-      const commit = await this.#commit(number, before);
-      newest = commit && (await this.#snapshot(commit));
-      before = commit;
-    }
-    if (numbers.length > 0 && newest) await this.#publicNames(newest);
-    await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head));
+    const newest = await this.#commits(numbers);
+    if (newest) await this.#publicNames(newest);
+    else await this.#passOver(layout.stableScores);
     await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked));
     const unreferenced = await this.#everythingElse();
     return {
@@ -101,6 +95,28 @@ class StoreCheck {
     this.#seen.add(key);
     this.#bytes += bytes;
   };
+
+  /**
+   * Checks the log and every snapshot it reaches; the newest manifest, unless that is at fault. The oldest commits may
+   * have been collected, but none between two others, and none that head.json names.
+   */
+  async #commits(numbers: readonly number[]): Promise<Manifest | undefined> {
+    const missing = (number: number) =>
+      this.#faults.push({ key: layout.commit(number), reason: "it is missing" });
+    let before: Commit | undefined;
+    let newest: Manifest | undefined;
+    for (const [place, number] of numbers.entries()) {
+      const expected = place === 0 ? number : numbers[place - 1]! + 1;
+      if (number !== expected) missing(expected);
+      const commit = await this.#commit(number, before);
+      newest = commit && (await this.#snapshot(commit));
+      before = commit;
+    }
+    const head = await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head));
+    if (!head || head.commit <= (numbers.at(-1) ?? 0)) return newest;
+    missing(head.commit);
+    return undefined;
+  }
 
   #commit(number: number, before: Commit | undefined): Promise<Commit | undefined> {
     const key = layout.commit(number);
@@ -136,7 +152,7 @@ class StoreCheck {
       segments.push(await this.#segment(segment));
       this.#progress("checking segments", segments.length, manifest.segments.length);
     }
-    await this.#scores(manifest);
+    await this.#scores(key, manifest);
     const whole = segments.filter((segment) => segment !== undefined);
     if (whole.length === segments.length)
       await this.#attempt(async () => checkManifest(key, manifest, whole));
@@ -152,7 +168,7 @@ class StoreCheck {
   }
 
   /** Records parse, and the list is the one they give. */
-  async #scores({ scores }: Manifest): Promise<void> {
+  async #scores(manifestKey: string, { scores, newestUpdatedAt }: Manifest): Promise<void> {
     const records: ProtocolScore[] = [];
     for (const [slug, ref] of Object.entries(scores.records)) {
       const record = await this.#publicObject(ref, (key, bytes) => parseObject(key, bytes, ProtocolScore));
@@ -163,12 +179,16 @@ class StoreCheck {
         });
       } else if (record) records.push(record);
     }
+    const whole = records.length === Object.keys(scores.records).length;
+    const rendered = renderScores(records.map((record) => ({ entry: entryOf(record), json: "" })));
     await this.#publicObject(scores.list, (key, bytes) => {
-      if (records.length < Object.keys(scores.records).length) return;
-      const rows = records.map((record) => ({ entry: entryOf(record), json: "" }));
-      if (!renderScores(rows).list.equals(bytes))
+      if (whole && !rendered.list.equals(bytes))
         throw new CorruptObjectError(key, "it is not the list its records give");
     });
+    if (whole && rendered.newestUpdatedAt !== newestUpdatedAt) {
+      const reason = "its newestUpdatedAt is not that of its newest score";
+      this.#faults.push({ key: manifestKey, reason });
+    }
   }
 
   #publicObject<T>(ref: ObjectRef, read: (key: string, bytes: Buffer) => T): Promise<T | undefined> {
@@ -192,13 +212,19 @@ class StoreCheck {
     }
   }
 
-  #sealed(key: string, read: (bytes: Buffer) => unknown): Promise<void> {
+  /** Leaves alone what only the newest manifest could judge: that one is at fault, not they. */
+  async #passOver(prefix: string): Promise<void> {
+    for await (const { key, bytes } of this.#storage.list(prefix)) this.#count(key, bytes);
+  }
+
+  #sealed<T>(key: string, read: (bytes: Buffer) => T): Promise<T | undefined> {
     return this.#attempt(async () => {
       const bytes = await this.#storage.get(key);
       if (!bytes) throw new MissingObjectError(key);
-      read(bytes);
+      const record = read(bytes);
       this.#count(key, bytes.length);
-    }) as Promise<void>;
+      return record;
+    });
   }
 
   /** Key records, and objects that no commit reaches. */
@@ -207,10 +233,7 @@ class StoreCheck {
     for await (const { key } of this.#storage.list("")) {
       if (this.#seen.has(key)) continue;
       if (key.startsWith(layout.keys)) {
-        const isRevocation = key.endsWith(".revoked.json");
-        await this.#sealed(key, (bytes) =>
-          isRevocation ? unseal(key, bytes, KeyRevocation) : unseal(key, bytes, KeyRecord),
-        );
+        await this.#sealed(key, (bytes) => checkKey(key, bytes));
         continue;
       }
       unreferenced += 1;
@@ -227,6 +250,13 @@ class StoreCheck {
       throw new CorruptObjectError(key, "its content does not match its name");
     this.#count(key, bytes?.length ?? 0);
   }
+}
+
+function checkKey(key: string, bytes: Buffer): void {
+  const name = key.endsWith(".revoked.json")
+    ? layout.keyRevocation(unseal(key, bytes, KeyRevocation).id)
+    : layout.key(unseal(key, bytes, KeyRecord).id);
+  if (name !== key) throw new CorruptObjectError(key, "it holds another key's record");
 }
 
 function entryOf({ slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt }: ProtocolScore) {

@@ -1,4 +1,4 @@
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import { maxObjectBytes, type Storage, tooLarge } from "../../snapshots/storage/storage.ts";
 
 /** One call of a storage. */
 export interface StorageCall {
@@ -59,5 +59,33 @@ export function changedStorage(storage: Storage, changes: Partial<Storage>): Sto
     list: (prefix) => storage.list(prefix),
     delete: (key) => storage.delete(key),
     ...changes,
+  };
+}
+
+/** A store in memory; the map is its content, free to be tampered with. */
+export function memoryStorage(objects: Map<string, Buffer>): Storage {
+  return {
+    location: "memory",
+    async get(key, { maxBytes = maxObjectBytes } = {}) {
+      const bytes = objects.get(key);
+      if (bytes && bytes.length > maxBytes) throw tooLarge(key, bytes.length, maxBytes);
+      return bytes && Buffer.from(bytes);
+    },
+    async put(key, body) {
+      objects.set(key, Buffer.from(body));
+    },
+    async putIfAbsent(key, body) {
+      if (objects.has(key)) return false;
+      objects.set(key, Buffer.from(body));
+      return true;
+    },
+    async *list(prefix) {
+      for (const [key, { length: bytes }] of [...objects]) {
+        if (key.startsWith(prefix)) yield { key, bytes, modified: new Date(0) };
+      }
+    },
+    async delete(key) {
+      objects.delete(key);
+    },
   };
 }
