@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { z } from "zod";
+import { formatVersion } from "../schemas/snapshot.ts";
 
 /** SHA-256 in lower-case hex, the name of stored objects. */
 export function sha256(bytes: Uint8Array | string): string {
@@ -46,6 +47,9 @@ export function parseObject<T>(key: string, bytes: Buffer, schema: z.ZodType<T>)
     typeof value === "object" && value && "formatVersion" in value ? value.formatVersion : undefined;
   const known = result.error.issues.some((issue) => issue.path[0] === "formatVersion");
   if (known)
-    throw new CorruptObjectError(key, `it has format version ${version}, which this reader does not know`);
+    throw new CorruptObjectError(
+      key,
+      `it has format version ${version}; this reader knows version ${formatVersion}`,
+    );
   throw new CorruptObjectError(key, `it is not as documented: ${result.error.issues[0]?.path.join(".")}`);
 }

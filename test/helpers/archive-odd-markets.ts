@@ -111,7 +111,7 @@ const questions = [
 const count = times.length * categories.length;
 
 /** Ids after which a segment ends (snapshots/SPEC.md, "Cuts"), so that a small archive has several. */
-function* segmentEnds(): Generator<string> {
+export function* segmentEnds(): Generator<string> {
   for (let n = 0; ; n += 1) {
     const id = `5e6e7d00-0000-4000-8000-${String(n).padStart(12, "0")}`;
     if (crc32(id) % (cuts.pageModulus * cuts.segmentModulus) === 0) yield id;

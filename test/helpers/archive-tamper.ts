@@ -1,15 +1,51 @@
-import { Commit, Manifest, type SegmentRef } from "../../schemas/snapshot.ts";
+import { issueKey, revokeKey } from "../../proxy/key-records.ts";
+import { filterValuesOf } from "../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
+import { compressPage, type Page, pageText, readRun } from "../../snapshots/format/page.ts";
+import { snapshotIdOf } from "../../snapshots/identity.ts";
+import { encodeSegment, readPages } from "../../snapshots/index/segment.ts";
 import { layout } from "../../snapshots/layout.ts";
 import { seal, sha256 } from "../../snapshots/seal.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
+import { segmentEnds } from "./archive-odd-markets.ts";
+import { recordsOf } from "./archive-records.ts";
+import { memoryStorage } from "./archive-storage.ts";
+import { publishRecords } from "./proxy-archive.ts";
 
 /** The content of a store by key. */
 export type Objects = Map<string, Buffer>;
+
+/** A store of three commits, two keys and a revocation; the newest archive has two segments and 200 markets. */
+export async function goodStore(): Promise<Objects> {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  const [ending] = segmentEnds().take(1);
+  for (const last of [90, 160, 199]) {
+    const records = recordsOf(0, last);
+    await publishRecords(storage, [{ ...records[100 % last]!, id: ending! }, ...records], 600 + last);
+  }
+  const now = new Date("2026-03-01T00:00:00.000Z");
+  await issueKey(storage, { plan: "aegis", owner: "acme" }, now);
+  const { record } = await issueKey(storage, { plan: "developer", owner: "other", quota: 5 }, now);
+  await revokeKey(storage, record.id, now);
+  return objects;
+}
+
+/** The keys of the objects that verify finds fault with. */
+export async function faultyKeys(objects: Objects): Promise<string[]> {
+  const { faults } = await verify(memoryStorage(objects), () => {});
+  return faults.map((fault) => fault.key);
+}
 
 const parse = (bytes: Buffer | undefined): unknown => JSON.parse(String(bytes));
 
 /** Changes the newest commit, and seals it again. */
 export function replaceCommit(objects: Objects, changes: Partial<Commit>): string {
-  const key = [...objects.keys()].filter((key) => key.startsWith(layout.commits)).sort().at(-1)!;
+  const key = [...objects.keys()]
+    .filter((key) => key.startsWith(layout.commits))
+    .sort()
+    .at(-1)!;
   const { digest: _, ...content } = Commit.parse(parse(objects.get(key)));
   objects.set(key, seal({ ...content, ...changes }));
   return key;
@@ -46,4 +82,61 @@ export function replaceSegment(
   segments[index] = { ...segments[index]!, hash, bytes: bytes.length };
   replaceManifest(objects, { segments, ...changes(segments) });
   return layout.segment(hash);
+}
+
+/** The newest segment of a store: its place in the manifest and its bytes. */
+export function newestSegment(objects: Objects): { index: number; bytes: Buffer } {
+  const { segments } = newestManifest(objects);
+  const { hash } = segments.at(-1)!;
+  return { index: segments.length - 1, bytes: objects.get(layout.segment(hash))! };
+}
+
+/** Takes the newest segment's pages apart, changes their markets, and builds everything anew around them. */
+export async function rebuild(objects: Objects, change: (pages: HistoricalMarket[][]) => void) {
+  const { index, bytes } = newestSegment(objects);
+  const read = ({ hash, runs }: Page) => {
+    const stored = objects.get(layout.page(hash))!;
+    return runs
+      .flatMap((_, run) => readRun("page", stored, runs, run))
+      .map((line) => JSON.parse(String(line)));
+  };
+  // From the oldest page up, the newest market of each first.
+  const markets: HistoricalMarket[][] = readPages("segment", bytes).map(read);
+  change(markets);
+  const pages: Page[] = [];
+  for (const list of markets) {
+    const lines = list.map((market) => Buffer.from(JSON.stringify(market)));
+    const { page, stored } = await compressPage(pageText(lines), lines);
+    objects.set(layout.page(page.hash), stored);
+    pages.push(page);
+  }
+  const rows = markets.flatMap((list) =>
+    list.toReversed().map((market) => {
+      return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
+    }),
+  );
+  const segment = replaceSegment(objects, index, encodeSegment(pages, rows), (segments) => {
+    segments[index] = { ...segments[index]!, markets: rows.length, pages: pages.length };
+    return agreeing(objects, segments);
+  });
+  return { segment, pages: pages.map(({ hash }) => layout.page(hash)) };
+}
+
+/** What a manifest must say of its segments, whatever they hold. */
+export function agreeing(objects: Objects, segments: SegmentRef[]): Partial<Manifest> {
+  const { scores, counts } = newestManifest(objects);
+  const pages = segments.flatMap(({ hash }) => readPages("segment", objects.get(layout.segment(hash))!));
+  const markets = segments.reduce((sum, segment) => sum + segment.markets, 0);
+  return {
+    segments,
+    snapshotId: snapshotIdOf({ pageDigests: pages.map((page) => page.rawDigest), scores }),
+    counts: { ...counts, markets, pages: pages.length, segments: segments.length },
+  };
+}
+
+/** Puts a public object. */
+export function putPublic(objects: Objects, text: string): ObjectRef {
+  const ref = { hash: sha256(text), bytes: Buffer.byteLength(text) };
+  objects.set(layout.publicObject(ref.hash), Buffer.from(text));
+  return ref;
 }
