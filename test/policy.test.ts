@@ -28,8 +28,8 @@ const roles = ["publisher", "gc", "proxy", "key-issuer"] as const satisfies Role
 /** What each role may do with each kind of object: get, put, create where there is none, delete. */
 const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   //                 example                             publisher  gc    proxy  key-issuer
-  head: [layout.head, "gpc", "g", "g", ""],
-  checked: [layout.checked, "gpc", "g", "g", ""],
+  head: [layout.head, "gpc", "", "g", ""],
+  checked: [layout.checked, "gpc", "", "g", ""],
   commit: [layout.commit(42), "gc", "g", "g", ""],
   manifest: [layout.manifest(hash), "gpc", "gd", "g", ""],
   publicObject: [layout.publicObject(hash), "gpc", "d", "g", ""],

@@ -5,9 +5,8 @@ import { describe, expect, test } from "vitest";
 
 const root = new URL("..", import.meta.url).pathname;
 const git = (...parameters: string[]) => execFileSync("git", parameters, { cwd: root, encoding: "utf8" });
-// With what is not committed yet, and without what is deleted but not yet committed.
 const deleted = new Set(git("ls-files", "--deleted", "-z").split("\0"));
-const files = git("ls-files", "--cached", "--others", "--exclude-standard", "-z")
+const files = git("ls-files", "-z")
   .split("\0")
   .filter((file) => file !== "" && !deleted.has(file));
 const read = (file: string) => readFileSync(join(root, file), "utf8");
