@@ -34,7 +34,7 @@ function settings({ memoryMegabytes, temporaryDirectory, threads, ordered, allow
     // A cache of file contents would count against the memory limit and could outlive a change of the file.
     "enable_external_file_cache = false",
     // Gives memory that is freed beside that limit, such as the text of results, back to the system: some 200 MB of
-    // the process's peak while markets are read, for a tenth of the time. Larger values had no effect.
+    // the process's peak while markets are read, for a fifth of the processor time. Larger values had no effect.
     "allocator_bulk_deallocation_flush_threshold = '16MB'",
     `preserve_insertion_order = ${ordered}`,
     `memory_limit = '${memoryMegabytes}MB'`,
