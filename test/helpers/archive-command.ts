@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -21,10 +21,11 @@ export interface Surroundings {
 
 const root = join(import.meta.dirname, "../..");
 
-/** Runs `npm run snapshot -- ARGUMENTS` to its end. */
+/** Runs `npm run snapshot -- ARGUMENTS` to its end; `watch` sees the process as it begins. */
 export async function snapshotCommand(
   args: readonly string[],
   { from, env = {}, npm = false }: Surroundings,
+  watch: (child: ChildProcess) => void = () => {},
 ): Promise<Ended> {
   const [command, all] = npm
     ? ["npm", ["--prefix", root, "run", "--silent", "snapshot", "--", ...args]]
@@ -35,6 +36,7 @@ export async function snapshotCommand(
     env: { ...process.env, INIT_CWD: from, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  watch(child);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
 }
