@@ -16,7 +16,9 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** Reads the arguments strictly. Throws UsageError naming the first one that is unknown or lacks its value. */
+/**
+ * Reads the arguments strictly. Throws UsageError naming the first one that is unknown or lacks its value.
+ */
 export function readArguments<const Options extends ParseArgsOptionsConfig>(
   options: Options,
   positionals = false,

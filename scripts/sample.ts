@@ -1,7 +1,8 @@
 import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
 import { integerOption, readArguments, report, requiredOption, runCommand, userPath } from "./cli.ts";
 
-const usage = `Usage: npm run sample -- --out DIR [--markets N] [--protocols N] [--days N] [--outcomes N] [--seed N] [--json]
+const usage = `Usage: npm run sample -- --out DIR [--markets N] [--protocols N] [--days N]
+         [--outcomes N] [--seed N] [--json]
 
 Writes deterministic Parquet sources for \`npm run snapshot -- publish --sources DIR\`.
   --markets N     resolved markets (${sampleDefaults.markets})

@@ -33,16 +33,15 @@ function settings({ memoryMegabytes, temporaryDirectory, threads, ordered, allow
     "autoload_known_extensions = false",
     // A cache of file contents would count against the memory limit and could outlive a change of the file.
     "enable_external_file_cache = false",
-    // Gives memory that is freed beside that limit, such as the text of results, back to the system: some 200 MB of
-    // the process's peak while markets are read, for a fifth of the processor time. Larger values had no effect.
+    // Gives memory that is freed beside that limit, such as the text of results, back to the system: some
+    // 200 MB of the process's peak while markets are read, for a fifth of the processor time. Larger values
+    // had no effect.
     "allocator_bulk_deallocation_flush_threshold = '16MB'",
     `preserve_insertion_order = ${ordered}`,
     `memory_limit = '${memoryMegabytes}MB'`,
     `temp_directory = ${quoted(temporaryDirectory)}`,
     ...(threads === undefined ? [] : [`threads = ${threads}`]),
-    ...(allowedPaths
-      ? [`allowed_paths = [${allowedPaths.map(quoted).join(", ")}]`, "enable_external_access = false"]
-      : []),
+    ...(allowedPaths ? [`allowed_paths = ${textList(allowedPaths)}`, "enable_external_access = false"] : []),
   ];
 }
 
@@ -62,6 +61,11 @@ export async function withConnection<T>(
 /** A string literal of SQL. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** A list of string literals of SQL. */
+export function textList(texts: readonly string[]): string {
+  return `[${texts.map(quoted).join(", ")}]`;
 }
 
 /** An identifier of SQL. */

@@ -32,6 +32,13 @@ describe("the rows", () => {
     expect(await readAll(await sample("four threads", { threads: 4 }))).toEqual(content);
   });
 
+  test("make the same files byte for byte", async () => {
+    const again = await sample("same again", {});
+    for (const file of ["markets/part-00000.parquet", "protocol_scores.parquet"]) {
+      expect(await readFile(join(again, file))).toEqual(await readFile(join(folder, "plain", file)));
+    }
+  });
+
   test("are the same in another time zone and language, through the command", async () => {
     const out = join(folder, "elsewhere");
     const { code } = await command(

@@ -64,8 +64,11 @@ describe("what is read", () => {
 });
 
 describe("variations that make no difference", () => {
-  const reordered =
-    "{'weight': d.weight, 'computation': {'lowers': d.computation.lowers, 'baseline': d.computation.baseline, 'raises': d.computation.raises}, 'references': d.\"references\", 'key': d.key, 'evidence': list_transform(d.evidence, lambda e: {'reference': {'kind': e.reference.kind, 'url': e.reference.url, 'label': e.reference.label}, 'pattern': e.pattern, 'label': e.label, 'type': e.type}), 'description': d.description, 'score': d.score::UTINYINT, 'name': d.name}";
+  const reordered = `{'weight': d.weight, 'computation': {'lowers': d.computation.lowers,
+      'baseline': d.computation.baseline, 'raises': d.computation.raises}, 'references': d."references", 'key': d.key,
+    'evidence': list_transform(d.evidence, lambda e: {'reference': {'kind': e.reference.kind, 'url': e.reference.url,
+      'label': e.reference.label}, 'pattern': e.pattern, 'label': e.label, 'type': e.type}),
+    'description': d.description, 'score': d.score::UTINYINT, 'name': d.name}`;
   const half = (query: string, part: string) => `FROM (${query}) WHERE ${part}`;
   const backwards = `SELECT n, dimensions, weight_version, formula_version, flagged_count::UBIGINT AS flagged_count,
     top_risk_driver, disputed, resolution_source, resolved_at, resolved_outcome, status, tier,
@@ -109,8 +112,9 @@ describe("variations that make no difference", () => {
     [
       "scores of other integers and orders",
       {
-        protocol_scores:
-          "SELECT n, metadata, findings, cascade, dimensions, evidence_hash, updated_at, delta::SMALLINT AS delta, confidence::UTINYINT AS confidence, forge_scale_num::BIGINT AS forge_scale_num, forge_scale, bri::UBIGINT AS bri, slug FROM scores",
+        protocol_scores: `SELECT n, metadata, findings, cascade, dimensions, evidence_hash, updated_at,
+          delta::SMALLINT AS delta, confidence::UTINYINT AS confidence, forge_scale_num::BIGINT AS forge_scale_num,
+          forge_scale, bri::UBIGINT AS bri, slug FROM scores`,
       },
     ],
     [

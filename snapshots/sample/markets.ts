@@ -1,17 +1,18 @@
-import { quoted } from "../duckdb.ts";
-import { sampleEpoch, tierName, wordList } from "./sql.ts";
+import { quoted, textList } from "../duckdb.ts";
+import { sampleEpoch, tierName } from "./sql.ts";
 import * as words from "./words.ts";
 
 /**
- * SELECT of the sample markets `first` to `last` (exclusive). A row depends on its number, the seed (in the macros of
- * sql.ts) and `outcomes` alone, so a longer sample begins with the rows of a shorter one.
+ * SELECT of the sample markets `first` to `last` (exclusive). A row depends on its number, the seed (in the
+ * macros of sql.ts) and `outcomes` alone, so a longer sample begins with the rows of a shorter one.
  */
 export function marketsQuery(first: number, last: number, outcomes: number): string {
   return `
 WITH numbered AS (SELECT range AS n FROM range(${first}, ${last})),
 drawn AS (
   SELECT n, ${categoryOf} AS category, ${questionOf} AS question, ${outcomeOf(outcomes)} AS resolved_outcome,
-    md5(concat('market ', bits(n, 'id'))) AS digest, ${compositeOf} AS composite, ${resolvedAtOf} AS resolved_at,
+    md5(concat('market ', bits(n, 'id'))) AS digest, ${compositeOf} AS composite,
+    ${resolvedAtOf} AS resolved_at,
     ${words.dimensions.map(({ key }) => `${scoreOf(key)} AS ${key}`).join(", ")}
   FROM numbered),
 counted AS (
@@ -33,14 +34,14 @@ SELECT ${idOf} AS id,
 FROM counted`;
 }
 
-const categoryOf = `${wordList(words.categories.flatMap(([name, weight]) => Array(weight).fill(name)))}
+const categoryOf = `${textList(words.categories.flatMap(([name, weight]) => Array(weight).fill(name)))}
   [1 + below(n, 'category', 100)]`;
 
-const dayText = `concat(pick(n, 'month', ${wordList(words.months)}), ' ', 1 + below(n, 'day', 28))`;
+const dayText = `concat(pick(n, 'month', ${textList(words.months)}), ' ', 1 + below(n, 'day', 28))`;
 
-const questionOf = `replace(replace(replace(replace(pick(n, 'template', ${wordList(words.templates)}),
-  '{s}', pick(n, 'subject', ${wordList(words.subjects)})),
-  '{t}', ${wordList(words.subjects)}[1 + (below(n, 'subject', 32) + 1 + below(n, 'other', 31)) % 32]),
+const questionOf = `replace(replace(replace(replace(pick(n, 'template', ${textList(words.templates)}),
+  '{s}', pick(n, 'subject', ${textList(words.subjects)})),
+  '{t}', ${textList(words.subjects)}[1 + (below(n, 'subject', 32) + 1 + below(n, 'other', 31)) % 32]),
   '{n}', (5 * (1 + below(n, 'number', 200)))::VARCHAR), '{d}', ${dayText})`;
 
 /** Mostly No and Yes; every tenth market walks through all labels in turn, so that each of them occurs. */
@@ -51,9 +52,9 @@ function outcomeOf(outcomes: number): string {
     WHEN part(n, 'outcome') < 0.85 THEN 1 WHEN part(n, 'outcome') < 0.92 THEN 2 + below(n, 'common', 4)
     ELSE (part(n, 'odd') * part(n, 'odd') * ${outcomes})::BIGINT END % ${outcomes})`;
   const odd = `(${position} - ${commonOutcomes.length})`;
-  return `CASE WHEN ${position} < ${commonOutcomes.length} THEN ${wordList(commonOutcomes)}[1 + ${position}]
-    ELSE concat(${wordList(outcomeFirsts)}[1 + ${odd} % ${outcomeFirsts.length}], ' ',
-      ${wordList(outcomeSeconds)}[1 + ${odd} // ${outcomeFirsts.length} % ${outcomeSeconds.length}],
+  return `CASE WHEN ${position} < ${commonOutcomes.length} THEN ${textList(commonOutcomes)}[1 + ${position}]
+    ELSE concat(${textList(outcomeFirsts)}[1 + ${odd} % ${outcomeFirsts.length}], ' ',
+      ${textList(outcomeSeconds)}[1 + ${odd} // ${outcomeFirsts.length} % ${outcomeSeconds.length}],
       CASE WHEN ${odd} >= ${pairs} THEN concat(' ', 1 + ${odd} // ${pairs}) ELSE '' END) END`;
 }
 
@@ -62,22 +63,24 @@ const compositeOf = `CASE WHEN part(n, 'tail') < 0.01 THEN 300 + below(n, 'compo
   ELSE 430 + below(n, 'c1', 141) + below(n, 'c2', 141) + below(n, 'c3', 141) + below(n, 'c4', 141) END`;
 
 /**
- * Two years, ever denser towards the end: one in eight at midnight of its day, one in sixteen at one of six crowded
- * moments, the others at microseconds of their own.
+ * Two years, ever denser towards the end: one in eight at midnight of its day, one in sixteen at one of six
+ * crowded moments, the others at microseconds of their own.
  */
 const resolvedAtOf = `TIMESTAMPTZ '${sampleEpoch}' - (CASE
   WHEN part(n, 'clock') < 0.125 THEN to_days(1 + (part(n, 'age') * part(n, 'age') * 729)::INTEGER)
   WHEN part(n, 'clock') < 0.185 THEN to_hours(7 + 1700 * below(n, 'moment', 6))
   ELSE to_microseconds(1 + (part(n, 'age') * part(n, 'age') * 63072000000000)::BIGINT) END)`;
 
-const idOf = `concat(digest[1:8], '-', digest[9:12], '-4', digest[14:16], '-a', digest[18:20], '-', digest[21:32])`;
+const idOf = `concat(digest[1:8], '-', digest[9:12], '-4', digest[14:16], '-a',
+  digest[18:20], '-', digest[21:32])`;
 
 const scoreOf = (key: string) => `CASE WHEN part(n, '${key} silent') < 0.2 THEN 0
   ELSE 8 + below(n, '${key} a', 45) + below(n, '${key} b', 45) END`;
 
 /** Weak signals have no evidence, others one to three items, one in forty up to nine. */
 const evidenceCountOf = (key: string) => `CASE WHEN ${key} < 55 THEN 0
-  WHEN part(n, '${key} rich') < 0.025 THEN 1 + below(n, '${key} count', 9) ELSE 1 + below(n, '${key} count', 3) END`;
+  WHEN part(n, '${key} rich') < 0.025 THEN 1 + below(n, '${key} count', 9)
+  ELSE 1 + below(n, '${key} count', 3) END`;
 
 function dimensionOf({ key, name, weight }: (typeof words.dimensions)[number]): string {
   const salt = (what: string) => `'${key} ${what}'`;
@@ -85,24 +88,25 @@ function dimensionOf({ key, name, weight }: (typeof words.dimensions)[number]): 
   'description': CASE WHEN ${key} = 0 THEN 'Nothing notable about ${key} in this market.'
     WHEN ${key} < 55 THEN concat('${name}: low. ', 10 + below(n, ${salt("fills")}, 990), ' fills over ',
       1 + below(n, ${salt("days")}, 60), ' days were reviewed.')
-    ELSE concat('${name}: raised. A review of ', 10 + below(n, ${salt("fills")}, 990), ' fills in “', question,
-      '” found ', pick(n, ${salt("finding")}, ${wordList(words.findings)}), '.') END,
+    ELSE concat('${name}: raised. A review of ', 10 + below(n, ${salt("fills")}, 990),
+      ' fills in “', question,
+      '” found ', pick(n, ${salt("finding")}, ${textList(words.findings)}), '.') END,
   'evidence': list_transform(range(${key}_count), lambda k: ${evidenceOf(salt)}),
   'references': CASE WHEN part(n, ${salt("reference")}) < 0.03
     THEN [{'title': concat('Note on ', question), 'page': below(n, ${salt("page")}, 40)}] ELSE [] END,
   'computation': {'baseline': (150 + below(n, ${salt("baseline")}, 350))::DOUBLE / 10,
-    'raises': ${wordList(words.raises)}[1:below(n, ${salt("raises")}, 3)],
-    'lowers': list_transform(${wordList(words.lowers)}[1:below(n, ${salt("lowers")}, 2)],
+    'raises': ${textList(words.raises)}[1:below(n, ${salt("raises")}, 3)],
+    'lowers': list_transform(${textList(words.lowers)}[1:below(n, ${salt("lowers")}, 2)],
       lambda word: {'signal': word, 'points': 1 + below(n, ${salt("points")}, 9)})}}`;
 }
 
 function evidenceOf(salt: (what: string) => string): string {
   const item = "(n * 16 + k)";
   const wallet = `md5(concat(bits(${item}, ${salt("wallet")})))`;
-  return `{'type': pick(${item}, ${salt("type")}, ${wordList(words.evidenceTypes)}),
+  return `{'type': pick(${item}, ${salt("type")}, ${textList(words.evidenceTypes)}),
     'label': concat('Wallet 0x', ${wallet}[1:8], ' took ', 100 + below(${item}, ${salt("shares")}, 60000),
       ' shares ', 1 + below(${item}, ${salt("hours")}, 48), ' h before the result'),
-    'pattern': pick(${item}, ${salt("pattern")}, ${wordList(words.patterns)}),
+    'pattern': pick(${item}, ${salt("pattern")}, ${textList(words.patterns)}),
     'reference': {'label': concat('0x', ${wallet}[1:6], '…'),
       'url': concat('https://wallets.example.org/profile/0x', ${wallet}), 'kind': 'profile'}}`;
 }

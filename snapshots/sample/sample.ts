@@ -5,7 +5,9 @@ import { marketsQuery } from "./markets.ts";
 import { protocolScoresQuery } from "./protocols.ts";
 import { randomMacros } from "./sql.ts";
 
-/** What to make; equal options give equal rows, whatever the machine's time zone, clock or number of cores. */
+/**
+ * What to make; equal options give equal rows, whatever the machine's time zone, clock or number of cores.
+ */
 export interface SampleOptions {
   /** Becomes the sources' directory; an earlier sample in it is replaced. */
   directory: string;

@@ -9,7 +9,10 @@ import { type Bound, leaf } from "./bound.ts";
 import { between, finite, type Rule } from "./shape.ts";
 import { isInteger, isText, membersOf } from "./types.ts";
 
-/** Binds a part whose type the file chooses; undefined for types that JSON cannot hold exactly, such as DECIMAL. */
+/**
+ * Binds a part whose type the file chooses; undefined for types that JSON cannot hold exactly, such as
+ * DECIMAL.
+ */
 export function bindAny(type: DuckDBType): Bound | undefined {
   if (type.alias === "JSON") return leaf("JSON", [exactJson], true);
   if (isText(type)) return leaf("VARCHAR", [], true);
@@ -54,8 +57,8 @@ const exactInteger: Rule = {
 };
 
 /**
- * DuckDB's JSON parser takes NaN and Infinity, and passes numbers of any size on. Strings are emptied first, so that
- * letters and digits within them do not count.
+ * DuckDB's JSON parser takes NaN and Infinity, and passes numbers of any size on. Strings are emptied first,
+ * so that letters and digits within them do not count.
  */
 const exactJson: Rule = {
   rule: "must be JSON without NaN, Infinity, and numbers that JavaScript cannot hold",

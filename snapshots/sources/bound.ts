@@ -1,8 +1,8 @@
 import type { Rule } from "./shape.ts";
 
 /**
- * A shape as one file has it: rules for values and, for the parts whose type the file chooses, the type to publish.
- * The SQL of checks.ts and render.ts is made from it.
+ * A shape as one file has it: rules for values and, for the parts whose type the file chooses, the type to
+ * publish. The SQL of checks.ts and render.ts is made from it.
  */
 export type Bound = { nullable: boolean } & (
   | { kind: "leaf"; type: string; rules: readonly Rule[]; time: boolean }

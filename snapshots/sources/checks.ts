@@ -31,8 +31,8 @@ function soundInside(bound: Bound, value: string, depth: number): string {
 }
 
 /**
- * SQL over one row's columns: the list of all that is wrong with it, as STRUCT(column, value, rule). Costly; meant for
- * rows that are known not to be sound.
+ * SQL over one row's columns: the list of all that is wrong with it, as STRUCT(column, value, rule). Costly;
+ * meant for rows that are known not to be sound.
  */
 export function faultsOfRow(fields: readonly BoundField[], rowRules: readonly RowRule[]): string {
   const columns = fields.map(({ name, bound }) => faults(bound, identifier(name), quoted(name), 0));

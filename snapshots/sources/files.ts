@@ -36,7 +36,10 @@ async function sourceFile(directory: string, path: string): Promise<SourceFile> 
   return { path: await realpath(path), name, fingerprint: found };
 }
 
-/** Paths of the Parquet files below a directory, through symbolic links, by name; none when there is no directory. */
+/**
+ * Paths of the Parquet files below a directory, through symbolic links, by name; none when there is no
+ * directory.
+ */
 async function filesBelow(directory: string): Promise<string[]> {
   const names = await readdir(directory).catch(absentAs<string[]>([]));
   const paths = await Promise.all(

@@ -8,8 +8,8 @@ import { RefusalList } from "./refusals.ts";
 import type { SourceTable } from "./shape.ts";
 
 /**
- * Files of one source with identical columns. DuckDB takes the columns of a list of files from the first and narrows
- * the others to them silently, so only such files are read together.
+ * Files of one source with identical columns. DuckDB takes the columns of a list of files from the first and
+ * narrows the others to them silently, so only such files are read together.
  */
 export interface FileGroup {
   files: SourceFile[];

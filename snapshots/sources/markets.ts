@@ -2,7 +2,7 @@ import type { DuckDBDataChunk, DuckDBVector } from "@duckdb/node-api";
 import type { FilterValues } from "../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
-import { quoted } from "../duckdb.ts";
+import { textList } from "../duckdb.ts";
 import { soundRow } from "./checks.ts";
 import type { FileGroup } from "./groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
@@ -10,7 +10,10 @@ import { jsonOfRow, milliseconds } from "./render.ts";
 import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./source.ts";
 import type { CutPoint, MarketRow } from "./sources.ts";
 
-/** Streams every market once. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too much. */
+/**
+ * Streams every market once. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too
+ * much.
+ */
 export async function* readMarkets(source: OpenSource): AsyncGenerator<MarketRow[]> {
   try {
     for (const group of source.groups) yield* readGroup(source, group);
@@ -24,7 +27,8 @@ async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
   try {
-    // Room for some six chunks, so that threads need not wait for the reader; the text in them does not count here.
+    // Room for some six chunks, so that threads need not wait for the reader; the text in them does not
+    // count here.
     await connection.run("SET streaming_buffer_size = '2MB'");
     const result = await connection.stream(marketsQuery(source, group));
     next = result.fetchChunk();
@@ -53,7 +57,7 @@ async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<
 /** Columns in the order that rowsOf takes them; the record is null when the row breaks a rule. */
 function marketsQuery({ table }: OpenSource, { fields, files }: FileGroup): string {
   const integers = [
-    `list_position([${forgeTiers.map(quoted).join(", ")}], tier)`,
+    `list_position(${textList(forgeTiers)}, tier)`,
     "disputed",
     "composite",
     ...marketDimensionKeys.map(
@@ -99,7 +103,10 @@ const batchRows = 256;
 /** Keys looked at for cut points. */
 const sampledKeys = 50_000;
 
-/** See Sources.cutPoints. A market is sampled by its id's hash, so that the same sources give the same cut points. */
+/**
+ * See Sources.cutPoints. A market is sampled by its id's hash, so that the same sources give the same cut
+ * points.
+ */
 export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
   const keys = await readSource(source, async (connection) => {
     const sampled = `hash(id) % ${Math.max(1, Math.floor(markets / sampledKeys))} = 0`;

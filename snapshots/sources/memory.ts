@@ -11,9 +11,9 @@ export interface MemoryPlan {
 }
 
 /**
- * Decides how many threads read at once. Each holds about the pages of one row group, and writers such as DuckDB make
- * one page of all that a column has in a row group. A group too large for even one thread raises the limit instead of
- * failing, with a warning.
+ * Decides how many threads read at once. Each holds about the pages of one row group, and writers such as
+ * DuckDB make one page of all that a column has in a row group. A group too large for even one thread raises
+ * the limit instead of failing, with a warning.
  */
 export async function planMemory(
   connection: DuckDBConnection,

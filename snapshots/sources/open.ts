@@ -30,8 +30,9 @@ export interface SourcesOptions {
 const clockToleranceMilliseconds = 5 * 60_000;
 
 /**
- * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing, or are not as the
- * contract has them, when a source has no rows, or when keys repeat; values are checked while they are read.
+ * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing, or are
+ * not as the contract has them, when a source has no rows, or when keys repeat; values are checked while
+ * they are read.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { now, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
@@ -88,7 +89,10 @@ async function checkedSources(
   };
 }
 
-/** Takes the same step for both sources, one after the other; one refusal then tells what is wrong with either. */
+/**
+ * Takes the same step for both sources, one after the other; one refusal then tells what is wrong with
+ * either.
+ */
 async function bothOf<From, To>(
   [first, second]: readonly [From, From],
   step: (from: From) => Promise<To>,

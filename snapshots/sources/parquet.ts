@@ -1,9 +1,9 @@
-import { quoted } from "../duckdb.ts";
+import { textList } from "../duckdb.ts";
 import type { SourceFile } from "./files.ts";
 
 /** A list of file names in SQL. Wildcards do no harm: DuckDB takes the name of an existing file as it is. */
 export function fileList(files: readonly SourceFile[]): string {
-  return `[${files.map(({ path }) => quoted(path)).join(", ")}]`;
+  return textList(files.map(({ path }) => path));
 }
 
 /** A table function over files of identical columns. */

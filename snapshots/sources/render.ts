@@ -2,8 +2,8 @@ import { identifier, quoted } from "../duckdb.ts";
 import type { Bound, BoundField } from "./bound.ts";
 
 /**
- * SQL of the published JSON record of a row, one line of text. Members come in the table's order under their published
- * names; only for rows that keep every rule.
+ * SQL of the published JSON record of a row, one line of text. Members come in the table's order under their
+ * published names; only for rows that keep every rule.
  */
 export function jsonOfRow(fields: readonly BoundField[]): string {
   return `to_json(${published(fields, identifier)})::VARCHAR`;
@@ -44,6 +44,10 @@ function typeOf(bound: Bound): string {
     case "map":
       return `MAP(VARCHAR, ${typeOf(bound.of)})`;
     case "struct":
-      return `STRUCT(${bound.fields.map(({ name, bound }) => `${identifier(name)} ${typeOf(bound)}`).join(", ")})`;
+      return `STRUCT(${bound.fields.map(memberType).join(", ")})`;
   }
+}
+
+function memberType({ name, bound }: BoundField): string {
+  return `${identifier(name)} ${typeOf(bound)}`;
 }

@@ -11,7 +11,8 @@ export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   const rows = await readSource(source, async (connection) => {
     const rows: ScoreRow[] = [];
     for (const { files, fields } of source.groups) {
-      const unsound = `SELECT 1 FROM ${readParquet(files)} WHERE NOT ${soundRow(fields, source.table.rowRules)}`;
+      const sound = soundRow(fields, source.table.rowRules);
+      const unsound = `SELECT 1 FROM ${readParquet(files)} WHERE NOT ${sound}`;
       const result = await connection.runAndReadAll(`${unsound} LIMIT 1`);
       if (result.currentRowCount > 0) return refuseRows(source);
     }
@@ -33,5 +34,6 @@ function newestQuery({ groups }: OpenSource, { files, fields }: FileGroup): stri
   const entry = jsonOfRow(fields.filter(({ published }) => listed.includes(published)));
   return `WITH newest AS (SELECT slug, max(updated_at) AS updated_at
       FROM (${selectFromAll(groups, "slug, updated_at")}) GROUP BY slug)
-    SELECT ${entry}, ${jsonOfRow(fields)} FROM ${readParquet(files)} SEMI JOIN newest USING (slug, updated_at)`;
+    SELECT ${entry}, ${jsonOfRow(fields)} FROM ${readParquet(files)}
+    SEMI JOIN newest USING (slug, updated_at)`;
 }

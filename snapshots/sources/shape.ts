@@ -1,6 +1,9 @@
 import { quoted } from "../duckdb.ts";
 
-/** A rule one value must keep: SQL that holds for good values that are not null, and the words for the others. */
+/**
+ * A rule one value must keep: SQL that holds for good values that are not null, and the words for the
+ * others.
+ */
 export interface Rule {
   rule: string;
   holds: (value: string) => string;
@@ -19,7 +22,9 @@ export type Shape =
 
 /** A member of a struct, or a column. Names in the order in which the published JSON has them. */
 export interface Field {
-  /** The name in the source, and the published one unless `published` says otherwise; within lists it cannot. */
+  /**
+   * The name in the source, and the published one unless `published` says otherwise; within lists it cannot.
+   */
   name: string;
   published?: string;
   shape: Shape;
@@ -82,7 +87,9 @@ export function struct(fields: readonly Field[]): Shape {
 
 export const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
 
-/** RE2 as DuckDB has it and JavaScript agree on the patterns used here; `$` is the end of the text in both. */
+/**
+ * RE2 as DuckDB has it and JavaScript agree on the patterns used here; `$` is the end of the text in both.
+ */
 export function matching(pattern: RegExp, rule: string): Rule {
   return { rule, holds: (value) => `regexp_matches(${value}, ${quoted(pattern.source)})` };
 }

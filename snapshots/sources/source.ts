@@ -25,8 +25,8 @@ export interface OpenSource extends ListedSource, GroupedSource {
 const diagnosedRows = 10_000;
 
 /**
- * Runs queries over a source. Files that changed meanwhile, or cannot be read, end it in SourceRefusal; other errors,
- * such as a full disk, pass through.
+ * Runs queries over a source. Files that changed meanwhile, or cannot be read, end it in SourceRefusal;
+ * other errors, such as a full disk, pass through.
  */
 export async function readSource<T>(
   source: OpenSource,

@@ -29,13 +29,13 @@ export interface Sources {
   /** Sentences for the operator, such as ignored columns. */
   warnings: string[];
   /**
-   * Every market once, in no order, a batch at a time. Throws SourceRefusal when a row breaks a rule or a file changed
-   * meanwhile: nothing of it may be published before the iteration has ended.
+   * Every market once, in no order, a batch at a time. Throws SourceRefusal when a row breaks a rule or a
+   * file changed meanwhile: nothing of it may be published before the iteration has ended.
    */
   markets(): AsyncIterable<MarketRow[]>;
   /**
-   * About `parts` equal parts of the archive: `parts` - 1 cut points, or fewer in a small archive, ascending by
-   * resolvedAt, then id. Each is the key of a market, the first of its part.
+   * About `parts` equal parts of the archive: `parts` - 1 cut points, or fewer in a small archive, ascending
+   * by resolvedAt, then id. Each is the key of a market, the first of its part.
    */
   cutPoints(parts: number): Promise<CutPoint[]>;
   /** The newest score of every protocol, by slug. Throws SourceRefusal for any row of the history. */

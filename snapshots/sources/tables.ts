@@ -1,6 +1,6 @@
 import { bounds, marketDimensionKeys, protocolDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
-import { quoted } from "../duckdb.ts";
+import { textList } from "../duckdb.ts";
 import {
   any,
   boolean,
@@ -96,7 +96,7 @@ export function marketsTable(latest: Date): SourceTable {
       {
         column: "dimensions",
         rule: `must have each of the keys ${marketDimensionKeys.join(", ")} once`,
-        holds: `coalesce(${dimensionKeys} = [${marketDimensionKeys.toSorted().map(quoted).join(", ")}], false)`,
+        holds: `coalesce(${dimensionKeys} = ${textList(marketDimensionKeys.toSorted())}, false)`,
         value: "to_json(list_transform(dimensions, lambda dimension: dimension.key))",
       },
     ],
@@ -150,7 +150,7 @@ export function protocolScoresTable(latest: Date): SourceTable {
       {
         column: "forge_scale_num",
         rule: "must be the number of forge_scale, 1 for RAW to 7 for ADAMANTINE",
-        holds: `coalesce(forge_scale_num = list_position([${forgeTiers.map(quoted).join(", ")}], forge_scale), true)`,
+        holds: `coalesce(forge_scale_num = list_position(${textList(forgeTiers)}, forge_scale), true)`,
         value: "concat(forge_scale_num, ' with ', forge_scale)",
       },
     ],

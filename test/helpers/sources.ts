@@ -19,7 +19,9 @@ export const start = new Date("2026-01-01T00:00:00.000Z");
 /** Queries by file name, without their ending: `markets`, or `markets/a` and so on. */
 export type SourceFiles = Record<string, string>;
 
-/** Writes sources from queries over sound rows: the tables `markets` (40) and `scores` (15), numbered by `n`. */
+/**
+ * Writes sources from queries over sound rows: the tables `markets` (40) and `scores` (15), numbered by `n`.
+ */
 export class SourceFixtures {
   readonly #folder: string;
   readonly #connection: DuckDBConnection;
@@ -43,7 +45,8 @@ export class SourceFixtures {
     });
     const connection = await instance.connect();
     const numbered = (name: string, files: string) =>
-      `CREATE TABLE ${name} AS SELECT file_row_number::INTEGER AS n, * FROM read_parquet(${quoted(join(sample, files))})`;
+      `CREATE TABLE ${name} AS
+        SELECT file_row_number::INTEGER AS n, * FROM read_parquet(${quoted(join(sample, files))})`;
     await connection.run(numbered("markets", "markets/*.parquet"));
     await connection.run(numbered("scores", "protocol_scores.parquet"));
     return new SourceFixtures(folder, connection, () => {
