@@ -1,9 +1,19 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import type { MarketPage } from "../schemas/envelopes.ts";
 import { filterValuesOf } from "../schemas/filters.ts";
+import { parseArchiveQuery } from "../schemas/query.ts";
 import { HistoricalMarket, ProtocolScore } from "../schemas/records.ts";
+import { planPage } from "../snapshots/paging.ts";
+import { verify } from "../snapshots/verify/verify.ts";
+import { testFields } from "./helpers/archive-field-check.ts";
+import { testFilters } from "./helpers/archive-filter-check.ts";
+import { type Query, search } from "./helpers/archive-proxy.ts";
+import { serveArchive } from "./helpers/archive-served.ts";
 import { sourceMarkets, sourceScores } from "./helpers/archive-source-rows.ts";
+import { cursorWalk } from "./helpers/archive-walk.ts";
+import { testWalks } from "./helpers/archive-walk-check.ts";
 import { readAll } from "./helpers/sources.ts";
 
 // Real input that is not part of the project; everything here is skipped on machines without it.
@@ -31,4 +41,42 @@ describe.skipIf(!present)("the real sources", () => {
       expect(JSON.stringify(record)).toBe(JSON.stringify(newest.get(entry.slug)));
     }
   });
+});
+
+describe.skipIf(!present)("the archive of the real sources", () => {
+  const served = serveArchive(async () => directory);
+
+  test("is published and verifies", async () => {
+    expect(served.proxy.catalog.current()?.manifest.counts).toMatchObject({
+      markets: 18_133,
+      protocols: 103,
+    });
+    expect((await verify(served.storage, () => {})).faults).toEqual([]);
+  });
+
+  testFields(served);
+  testWalks(served, [7, 100, 499, 500]);
+
+  test("a cursor walk at pageSize 1 shows every market once, in order", async () => {
+    // Without HTTP, which would take most of the time of 18,133 requests.
+    const page = async (query: Query): Promise<MarketPage> => {
+      const plan = await planPage(served.proxy.catalog, parseArchiveQuery(search(query)));
+      const body = await plan.body({
+        tier: "enterprise",
+        timestamp: "2030-01-01T00:00:00.000Z",
+        gzip: false,
+      });
+      return JSON.parse(body.toString());
+    };
+    let shown = 0;
+    for await (const { markets, total, page: number } of cursorWalk({ page }, { pageSize: 1 })) {
+      const expected = [served.markets[shown]?.id, 18_133, shown + 1];
+      if (`${[markets[0]?.id, total, number]}` !== `${expected}`)
+        expect([markets[0]?.id, total, number]).toEqual(expected);
+      shown += markets.length;
+    }
+    expect(shown).toBe(18_133);
+  });
+
+  testFilters(served, 1_000);
 });

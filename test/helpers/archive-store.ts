@@ -1,8 +1,8 @@
-import { mkdtempSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { mkdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "vitest";
+import { afterAll, beforeAll } from "vitest";
 import { layout } from "../../snapshots/layout.ts";
 import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
@@ -13,7 +13,10 @@ import { writeOddMarkets } from "./archive-odd-markets.ts";
 
 /** A fresh folder for the tests of a file; call it outside of tests. It is removed after the last of them. */
 export function testFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "prs-archive-"));
+  const folder = join(tmpdir(), `prs-archive-${randomBytes(8).toString("hex")}`);
+  beforeAll(async () => {
+    await mkdir(folder);
+  });
   afterAll(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
