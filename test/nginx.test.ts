@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PutBucketPolicyCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -11,23 +13,24 @@ import { readManifest } from "../snapshots/objects.ts";
 import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
-import { publishSources, testFolder } from "./helpers/archive-store.ts";
+import { publishSources } from "./helpers/archive-store.ts";
 import { createBucket, s3Environment } from "./helpers/ceph.ts";
 import { type Cdn, findNginx, startCdn } from "./helpers/nginx.ts";
 import { type Call, call } from "./helpers/proxy-client.ts";
 
-const folder = testFolder();
 const environment = s3Environment();
 const nginx = findNginx();
 const protocols = 25;
 
 describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket", () => {
+  let folder: string;
   let storage: Storage;
   let bucket: URL;
   let cdn: Cdn;
   let manifest: Manifest;
 
   beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "prs-cdn-"));
     const location = await createBucket(environment!);
     bucket = new URL(location.slice("s3://".length), `${environment!.AWS_ENDPOINT_URL_S3}/`);
     storage = openStorage(location, folder, environment);
@@ -38,7 +41,10 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     await letCdnRead(environment!.AWS_ENDPOINT_URL_S3, location.slice("s3://".length));
     cdn = await startCdn(nginx!, bucket);
   });
-  afterAll(() => cdn?.stop());
+  afterAll(async () => {
+    await cdn?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
 
   const get = (target: string, how?: Call) => call(cdn.port, target, how);
   const keysUnder = async (prefix: string) => {
