@@ -1,8 +1,8 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Catalog } from "../snapshots/catalog.ts";
-import { listCommits, newestCommit } from "../snapshots/commits.ts";
+import { newestCommit } from "../snapshots/commits.ts";
 import { layout } from "../snapshots/layout.ts";
 import { CommitLostError } from "../snapshots/publish/publish.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
@@ -11,7 +11,6 @@ import { verify } from "../snapshots/verify/verify.ts";
 import { addMarkets } from "./helpers/archive-odd-markets.ts";
 import { startArchiveProxy } from "./helpers/archive-proxy.ts";
 import { inArchiveOrder, recordsOf } from "./helpers/archive-records.ts";
-import { respellSources } from "./helpers/archive-respell.ts";
 import { changedStorage, countingStorage } from "./helpers/archive-storage.ts";
 import { contentOf, publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
 import { publishRecords } from "./helpers/proxy-archive.ts";
@@ -23,63 +22,6 @@ function newStore(): Storage {
   stores += 1;
   return directoryStorage(join(folder, `store-${stores}`));
 }
-
-describe("equal content", () => {
-  const sources = join(folder, "sources");
-  const storage = directoryStorage(join(folder, "first"));
-  let snapshotId: string;
-
-  beforeAll(async () => {
-    await writeSources(sources, { markets: 3_000 });
-    ({ snapshotId } = await publishSources(sources, storage, folder));
-  });
-
-  test.for([
-    { parts: 1, rowGroup: 122_880, codec: "snappy", order: "key" },
-    { parts: 3, rowGroup: 2_048, codec: "uncompressed", order: "md5(key)" },
-    { parts: 5, rowGroup: 2_048, codec: "zstd", order: "reverse(key) DESC" },
-  ])(
-    "gives the same snapshot from $parts file(s) by $order, $codec, row groups of $rowGroup",
-    async (how) => {
-      const respelled = join(folder, `respelled-${how.parts}`);
-      await respellSources(sources, respelled, how);
-      const second = newStore();
-      expect(await publishSources(respelled, second, folder)).toMatchObject({
-        outcome: "published",
-        snapshotId,
-      });
-      expect(await contentOf(second)).toEqual(await contentOf(storage));
-      // And none at all where it is published already.
-      expect(await publishSources(respelled, storage, folder)).toMatchObject({
-        outcome: "unchanged",
-        snapshotId,
-      });
-      expect(await listCommits(storage)).toEqual([1]);
-    },
-  );
-
-  test.for([1, 2, 4])("gives the same snapshot with %i threads", async (threads) => {
-    const second = newStore();
-    await publishSources(sources, second, folder, { threads });
-    expect(await contentOf(second)).toEqual(await contentOf(storage));
-  });
-
-  test("uploads nothing again, and says that it was checked", async () => {
-    const counting = countingStorage(storage);
-    const report = await publishSources(sources, counting, folder);
-    expect(report).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 0, bytes: 0 } });
-    expect(report.total).toEqual(report.unchanged);
-    expect(counting.written()).toEqual([layout.head, layout.checked]);
-  });
-
-  test("leaves no temporary files behind", async () => {
-    const temporary = join(folder, "temporary");
-    await writeSources(join(folder, "small"), { markets: 40 });
-    await mkdir(temporary);
-    await publishSources(join(folder, "small"), newStore(), temporary);
-    expect(await readdir(temporary)).toEqual([]);
-  });
-});
 
 describe("a dry run", () => {
   test("tells what would be done, and changes nothing", async () => {
@@ -237,4 +179,12 @@ describe("a store that fails", () => {
       }
     },
   );
+});
+
+test("leaves no temporary files behind", async () => {
+  const temporary = join(folder, "temporary");
+  await writeSources(join(folder, "small"), { markets: 40 });
+  await mkdir(temporary);
+  await publishSources(join(folder, "small"), newStore(), temporary);
+  expect(await readdir(temporary)).toEqual([]);
 });

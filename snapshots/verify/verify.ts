@@ -19,7 +19,7 @@ import type { Storage } from "../storage/storage.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 
 /** One object that is missing or does not hold what it should. */
-export interface Fault {
+interface Fault {
   key: string;
   reason: string;
 }

@@ -1,7 +1,7 @@
 import { maxObjectBytes, type Storage, tooLarge } from "../../snapshots/storage/storage.ts";
 
 /** One call of a storage. */
-export interface StorageCall {
+interface StorageCall {
   operation: "get" | "put" | "putIfAbsent" | "list" | "delete";
   key: string;
   /** Bytes written. */

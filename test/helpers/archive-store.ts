@@ -22,7 +22,7 @@ export function testFolder(): string {
 }
 
 /** When every test run of a publisher starts: after all times of samples and of real data. */
-export const publishedAt = new Date("2030-01-01T00:00:00.000Z");
+const publishedAt = new Date("2030-01-01T00:00:00.000Z");
 
 /** How a test publishes, where it differs from the plainest way. */
 export interface PublishChoices {

@@ -92,7 +92,11 @@ export function newestSegment(objects: Objects): { index: number; bytes: Buffer 
 }
 
 /** Takes the newest segment's pages apart, changes their markets, and builds everything anew around them. */
-export async function rebuild(objects: Objects, change: (pages: HistoricalMarket[][]) => void) {
+export async function rebuild(
+  objects: Objects,
+  change: (pages: HistoricalMarket[][]) => void,
+  compress = compressPage,
+) {
   const { index, bytes } = newestSegment(objects);
   const read = ({ hash, runs }: Page) => {
     const stored = objects.get(layout.page(hash))!;
@@ -106,7 +110,7 @@ export async function rebuild(objects: Objects, change: (pages: HistoricalMarket
   const pages: Page[] = [];
   for (const list of markets) {
     const lines = list.map((market) => Buffer.from(JSON.stringify(market)));
-    const { page, stored } = await compressPage(pageText(lines), lines);
+    const { page, stored } = await compress(pageText(lines), lines);
     objects.set(layout.page(page.hash), stored);
     pages.push(page);
   }
