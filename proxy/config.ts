@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isStoreLocation } from "../snapshots/storage/open.ts";
 import { parseTrust, type Trust } from "./client-address.ts";
 import type { FailurePolicy } from "./quota.ts";
 
@@ -7,7 +8,7 @@ export interface Config {
   host: string;
   /** 0 takes a free port. */
   port: number;
-  /** A directory. */
+  /** A directory or `s3://bucket/prefix`. */
   snapshotStore: string;
   /** Base of the public tree; undefined: the process serves it itself. */
   publicOrigin: URL | undefined;
@@ -74,8 +75,8 @@ const Environment = z.object({
   PORT: integer(0, 65_535).default(8080),
   METRICS_PORT: z.undefined("is not supported yet; leave it out").optional(),
   SNAPSHOT_STORE: z
-    .string("is missing; it names the store to serve, a directory")
-    .pipe(withoutScheme("a directory")),
+    .string("is missing; it names the store to serve, a directory or s3://bucket/prefix")
+    .refine(isStoreLocation, "must be a directory or s3://bucket/prefix"),
   PUBLIC_ORIGIN: publicOrigin.optional(),
   QUOTA_STORE: withoutScheme("a file path").default(".local/quota.sqlite"),
   QUOTA_ON_FAILURE: oneOf(["local", "open", "closed"]).default("local"),

@@ -7,7 +7,8 @@ try {
   const config = readConfig(process.env);
   const log = pino({ level: config.logLevel });
   // npm runs scripts in the package's folder and tells the user's in INIT_CWD.
-  const service = await startService(config, { directory: process.env.INIT_CWD ?? process.cwd(), log });
+  const directory = process.env.INIT_CWD ?? process.cwd();
+  const service = await startService(config, { directory, environment: process.env, log });
   log.info({ url: service.url }, "listening");
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, async () => {

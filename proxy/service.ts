@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { Catalog } from "../snapshots/catalog.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
+import type { S3Environment } from "../snapshots/storage/s3.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { type Config, ConfigError } from "./config.ts";
 import { keyRing } from "./key-ring.ts";
@@ -33,6 +34,8 @@ const publicShare = 1 / 8;
 export interface Surroundings {
   /** Relative paths resolve against it. */
   directory: string;
+  /** For S3: region and endpoint; credentials are the SDK's own business. */
+  environment?: S3Environment;
   log: Logger;
   /** Epoch milliseconds. */
   now?: () => number;
@@ -48,9 +51,9 @@ export interface Surroundings {
  */
 export async function startService(
   config: Config,
-  { directory, log, now = Date.now, originSeconds = 10 }: Surroundings,
+  { directory, environment, log, now = Date.now, originSeconds = 10 }: Surroundings,
 ): Promise<Service> {
-  const storage = openStorage(config.snapshotStore, directory);
+  const storage = openStorage(config.snapshotStore, directory, environment);
   const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
   const keys = keyRing(storage, {
     now,

@@ -20,9 +20,15 @@ export const SnapshotCounts = z.strictObject({
 });
 export type SnapshotCounts = z.infer<typeof SnapshotCounts>;
 
+/** Objects and their stored bytes. */
+export const Size = z.strictObject({ objects: Count, bytes: Count });
+export type Size = z.infer<typeof Size>;
+
+/** `rows` refers to the digests of the source rows, by which the next publish run tells what changed. */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1),
   pages: z.int().min(1),
+  rows: ObjectRef,
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
@@ -34,6 +40,8 @@ export const Manifest = z.strictObject({
   counts: SnapshotCounts,
   newestResolvedAt: Timestamp,
   newestUpdatedAt: Timestamp,
+  /** How the row digests were made; digests of another kind tell nothing. */
+  rowDigests: z.string(),
   segments: z.array(SegmentRef),
   scores: z.strictObject({
     list: ObjectRef,
@@ -42,14 +50,20 @@ export const Manifest = z.strictObject({
 });
 export type Manifest = z.infer<typeof Manifest>;
 
-/** `commits/<number>.json`: one published state; `previous` is the digest of the commit before, null in the first. */
+/**
+ * `commits/<number>.json`: one published state; `previous` is the digest of the commit before, null in the first.
+ * A rollback puts publishing on `hold` and adds the commits it leaves to `withdrawn`: [first, last] of each range.
+ */
 export const Commit = z.strictObject({
   formatVersion: FormatVersion,
   commit: CommitNumber,
   snapshotId: Digest,
   manifest: ObjectRef,
   counts: SnapshotCounts,
+  size: Size,
   publishedAt: Timestamp,
+  hold: z.boolean(),
+  withdrawn: z.array(z.tuple([CommitNumber, CommitNumber])),
   previous: Digest.nullable(),
   digest: Digest,
 });
@@ -59,7 +73,7 @@ export type Commit = z.infer<typeof Commit>;
 export const Head = z.strictObject({ commit: CommitNumber, digest: Digest });
 export type Head = z.infer<typeof Head>;
 
-/** `checked.json`: the newest publish run that succeeded, also one with nothing new. */
+/** `checked.json`: the newest publish run that succeeded, also one with nothing new; the public names show `commit`. */
 export const Checked = z.strictObject({
   checkedAt: Timestamp,
   commit: CommitNumber,

@@ -1,8 +1,12 @@
 import { resolve } from "node:path";
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { ConfigError } from "../proxy/config.ts";
+import { CommitLostError, CommitUnknownError } from "../snapshots/commits.ts";
 import { MissingObjectError } from "../snapshots/objects.ts";
-import { CommitLostError } from "../snapshots/publish/publish.ts";
+import { GuardRefusal } from "../snapshots/publish/guards.ts";
+import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
+
+import { RollbackError } from "../snapshots/publish/rollback.ts";
 import { CorruptObjectError } from "../snapshots/seal.ts";
 import { SourceRefusal } from "../snapshots/sources/sources.ts";
 import { StorageError } from "../snapshots/storage/storage.ts";
@@ -73,7 +77,11 @@ export function report(json: boolean, result: object, lines: readonly string[]):
 const meanings = [
   [UsageError, exitCodes.usage],
   [SourceRefusal, exitCodes.refused],
+  [RollbackError, exitCodes.usage],
+  [GuardRefusal, exitCodes.refused],
+  [PublishingOnHoldError, exitCodes.refused],
   [CommitLostError, exitCodes.lost],
+  [CommitUnknownError, exitCodes.unreachable],
   [StorageError, exitCodes.unreachable],
   [CorruptObjectError, exitCodes.unexpected],
   [MissingObjectError, exitCodes.unexpected],

@@ -94,7 +94,7 @@ function readCommand<const Options extends Parameters<typeof readArguments>[0]>(
 }
 
 function openStore(location: string | undefined) {
-  return openStorage(requiredOption("store", location), userDirectory());
+  return openStorage(requiredOption("store", location), userDirectory(), process.env);
 }
 
 /** A day or a moment; a day alone means its begin plus `dayAddition`. */

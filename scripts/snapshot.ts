@@ -1,15 +1,20 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { ParseArgsOptionsConfig } from "node:util";
+import type { Size } from "../schemas/snapshot.ts";
+import { collect } from "../snapshots/collect.ts";
 import { listCommits, readCommit } from "../snapshots/commits.ts";
+import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
+import { rollback } from "../snapshots/publish/rollback.ts";
 import { openSources } from "../snapshots/sources/open.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
-import type { Storage } from "../snapshots/storage/storage.ts";
 import { verify } from "../snapshots/verify/verify.ts";
 import {
   type ExitCode,
   exitCodes,
+  integerOption,
   readArguments,
   report,
   requiredOption,
@@ -21,54 +26,77 @@ import {
 } from "./cli.ts";
 import { progressOn } from "./progress.ts";
 
-const usage = `Usage: npm run snapshot -- publish --sources DIR --store STORE [--dry-run] [--json]
-       npm run snapshot -- verify --store STORE [--json]
-       npm run snapshot -- list --store STORE [--json]
+const usage = `Usage:
+  npm run snapshot -- publish --sources DIR --store STORE [--allow-removed N] [--allow-changed N] [--allow-added N]
+                              [--resume] [--dry-run] [--json]
+  npm run snapshot -- verify --store STORE [--json]
+  npm run snapshot -- list --store STORE [--json]
+  npm run snapshot -- rollback ID --store STORE [--json]
+  npm run snapshot -- gc --store STORE [--keep-hours 48] [--keep-commits 24] [--dry-run] [--json]
 
-  publish   builds a snapshot from Parquet sources and commits it; the same content makes no new commit
-  verify    checks every byte and index of a store
-  list      the commits of a store, newest first
+publish   builds a snapshot from Parquet sources and commits it; the same content makes no new commit.
+          --allow-… N lets a guard pass that printed this number; --resume goes on after a rollback
+verify    checks every byte and index of a store
+list      the commits of a store, newest first
+rollback  makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id
+gc        deletes what no retained commit reaches
 
-STORE is a directory.`;
+STORE is a directory or s3://bucket/prefix.`;
 
-/** Faults shown one by one; the rest is counted. */
-const shownFaults = 50;
+/** Faults and keys shown one by one; the rest is counted. */
+const shownLines = 50;
 
 const progress = progressOn(process.stderr);
-const option = { type: "string" } as const;
+const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;
+const common = { store: text, json: flag } as const;
 
 await runCommand(usage, async () => {
-  const { values, positionals } = readArguments(
-    { sources: option, store: option, "dry-run": flag, json: flag },
-    true,
-  );
-  const [command, ...extra] = positionals;
-  if (extra.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(extra[0])}`);
-  const store = () => openStorage(requiredOption("store", values.store), userDirectory());
-  const json = values.json ?? false;
-  if (command === "publish") {
-    const sources = userPath(requiredOption("sources", values.sources));
-    return publishCommand(sources, store(), values["dry-run"] ?? false, json);
-  }
-  for (const name of ["sources", "dry-run"] as const) {
-    if (values[name] !== undefined) throw new UsageError(`--${name} belongs to publish`);
-  }
-  if (command === "verify") return verifyCommand(store(), json);
-  if (command === "list") return listCommand(store(), json);
-  throw new UsageError(command ? `${JSON.stringify(command)} is not a command` : "no command given");
+  // Each command reads its own options, so that one of another command is an error and not ignored.
+  const [name] = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
+  if (name === "publish") return publishCommand();
+  if (name === "verify") return verifyCommand();
+  if (name === "list") return listCommand();
+  if (name === "rollback") return rollbackCommand();
+  if (name === "gc") return collectCommand();
+  throw new UsageError("the command must be one of publish, verify, list, rollback, gc");
 });
 
-async function publishCommand(
-  directory: string,
-  storage: Storage,
-  dryRun: boolean,
-  json: boolean,
-): Promise<ExitCode> {
+function readCommand<const Options extends ParseArgsOptionsConfig>(
+  name: string,
+  options: Options,
+  operands = 0,
+) {
+  const { values, positionals } = readArguments(options, true);
+  if (positionals[0] !== name) throw new UsageError(`${name} must come before its options' values`);
+  const extra = positionals[operands + 1];
+  if (extra !== undefined) throw new UsageError(`unexpected argument ${JSON.stringify(extra)}`);
+  return { values, operand: positionals[1] };
+}
+
+function openStore(location: string | undefined) {
+  return openStorage(requiredOption("store", location), userDirectory(), process.env);
+}
+
+async function publishCommand(): Promise<ExitCode> {
+  const allowed = { "allow-removed": text, "allow-changed": text, "allow-added": text } as const;
+  const { values } = readCommand("publish", {
+    ...common,
+    ...allowed,
+    sources: text,
+    resume: flag,
+    "dry-run": flag,
+  });
+  const directory = userPath(requiredOption("sources", values.sources));
+  const storage = openStore(values.store);
+  const allow: Allowance = {};
+  for (const kind of ["removed", "changed", "added"] as const) {
+    const given = values[`allow-${kind}`];
+    if (given !== undefined) allow[kind] = integerOption(`allow-${kind}`, given, { min: 0, otherwise: 0 });
+  }
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   try {
-    // A second thread would double what DuckDB holds, and the other core has the sorting and compressing to do.
-    const sources = await openSources(directory, { now: new Date(), temporaryDirectory, threads: 1 });
+    const sources = await openSources(directory, { now: new Date(), temporaryDirectory });
     try {
       for (const warning of sources.warnings) say(`Warning: ${warning}`);
       const done = await publish({
@@ -76,10 +104,12 @@ async function publishCommand(
         storage,
         temporaryDirectory,
         now: () => new Date(),
-        dryRun,
+        dryRun: values["dry-run"] ?? false,
+        resume: values.resume ?? false,
+        allow,
         progress,
       });
-      report(json, done, describePublish(done));
+      report(values.json ?? false, done, describePublish(done));
       return exitCodes.done;
     } finally {
       await sources.close();
@@ -96,43 +126,83 @@ function describePublish(done: PublishReport): string[] {
     unchanged: `Nothing new: commit ${commit} already has snapshot ${snapshotId}`,
     "dry-run": `Dry run: snapshot ${snapshotId} would follow commit ${commit}`,
   }[outcome];
-  const size = ({ objects, bytes }: { objects: number; bytes: number }) => `${objects} (${bytes} bytes)`;
   return [
     headline,
     `${counts.markets} markets in ${counts.pages} pages and ${counts.segments} segments, ${counts.protocols} protocols`,
-    `objects: ${size(uploaded)} uploaded, ${size(unchanged)} unchanged, ${size(total)} total`,
+    `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
   ];
 }
 
-async function verifyCommand(storage: Storage, json: boolean): Promise<ExitCode> {
-  const done = await verify(storage, progress);
-  const { faults, commits, markets, objects, bytes, unreferenced } = done;
-  const faultLines = faults.slice(0, shownFaults).map(({ key, reason }) => `${key}: ${reason}`);
-  if (faults.length > shownFaults) faultLines.push(`and ${faults.length - shownFaults} more`);
-  report(json, done, [
-    ...faultLines,
-    `${faults.length === 0 ? "All good" : `${faults.length} faults`}: ${commits} commits, ${markets} markets, ` +
-      `${objects} objects (${bytes} bytes), ${unreferenced} of them unreferenced`,
+function describeSize({ objects, bytes }: Size): string {
+  return `${objects} (${bytes} bytes)`;
+}
+
+function shorten(lines: readonly string[]): string[] {
+  const more = lines.length - shownLines;
+  return more > 0 ? [...lines.slice(0, shownLines), `and ${more} more`] : [...lines];
+}
+
+async function verifyCommand(): Promise<ExitCode> {
+  const { values } = readCommand("verify", common);
+  const done = await verify(openStore(values.store), progress);
+  const { faults, commits, collected, markets, objects, bytes, unreferenced } = done;
+  report(values.json ?? false, done, [
+    ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
+    `${faults.length === 0 ? "All good" : `${faults.length} faults`}: ${commits} commits (${collected} collected), ` +
+      `${markets} markets, ${objects} objects (${bytes} bytes), ${unreferenced} of them unreferenced`,
   ]);
   return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
 }
 
-async function listCommand(storage: Storage, json: boolean): Promise<undefined> {
+async function listCommand(): Promise<undefined> {
+  const { values } = readCommand("list", common);
+  const storage = openStore(values.store);
   const commits = [];
   for (const number of (await listCommits(storage)).reverse())
     commits.push(await readCommit(storage, number));
   const known = commits.filter((commit) => commit !== undefined);
-  report(json, { commits: known }, [
-    ...known.map(({ commit, publishedAt, snapshotId, counts }) =>
-      [
-        commit,
-        publishedAt,
-        snapshotId.slice(0, 16),
-        `${counts.markets} markets`,
-        `${counts.protocols} protocols`,
-      ].join("  "),
-    ),
+  const withdrawn = known[0]?.withdrawn ?? [];
+  const stateOf = (number: number, hold: boolean) => {
+    if (hold) return "rollback";
+    return withdrawn.some(([first, last]) => first <= number && number <= last) ? "withdrawn" : "";
+  };
+  report(values.json ?? false, { commits: known }, [
+    ...known.map(({ commit, publishedAt, snapshotId, counts, size, hold }) => {
+      const columns = [commit, publishedAt, snapshotId.slice(0, 16), `${counts.markets} markets`];
+      columns.push(`${counts.protocols} protocols`, `${describeSize(size)}`, stateOf(commit, hold));
+      return columns.join("  ").trimEnd();
+    }),
     ...(known.length === 0 ? [`${storage.location} holds no commit yet`] : []),
+  ]);
+  return undefined;
+}
+
+async function rollbackCommand(): Promise<undefined> {
+  const { values, operand } = readCommand("rollback", common, 1);
+  if (!operand) throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
+  const commit = await rollback(openStore(values.store), operand, () => new Date());
+  report(values.json ?? false, commit, [
+    `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
+  ]);
+  return undefined;
+}
+
+async function collectCommand(): Promise<undefined> {
+  const options = { ...common, "keep-hours": text, "keep-commits": text, "dry-run": flag } as const;
+  const { values } = readCommand("gc", options);
+  const dryRun = values["dry-run"] ?? false;
+  const keepHours = integerOption("keep-hours", values["keep-hours"], { min: 0, max: 87_600, otherwise: 48 });
+  const keepCommits = integerOption("keep-commits", values["keep-commits"], {
+    min: 1,
+    max: 1e6,
+    otherwise: 24,
+  });
+  const done = await collect(openStore(values.store), { keepHours, keepCommits, now: new Date(), dryRun });
+  const { keptCommits, deleted, young } = done;
+  report(values.json ?? false, done, [
+    ...(dryRun ? shorten(deleted.keys) : []),
+    `${dryRun ? "Would delete" : "Deleted"} ${deleted.keys.length} objects (${deleted.bytes} bytes); ` +
+      `${keptCommits} commits kept, ${young} unreachable objects are too young to go`,
   ]);
   return undefined;
 }

@@ -62,8 +62,11 @@ export class Catalog {
     this.#checkedAt = await this.#readChecked();
   }
 
-  /** The snapshot of a commit, from memory or the store; undefined when the store no longer holds it. */
+  /** The snapshot of a commit, from memory or the store; undefined when it was withdrawn or is no longer kept. */
   async find(commit: number, snapshotId: string): Promise<Snapshot | undefined> {
+    // A rollback takes back what it leaves, also from walks that have begun.
+    const withdrawn = this.#current?.commit.withdrawn ?? [];
+    if (withdrawn.some(([first, last]) => first <= commit && commit <= last)) return undefined;
     const held = this.#current?.commit.commit === commit ? this.#current : this.#snapshots.get(commit);
     const snapshot = held ?? (await this.#find(commit));
     return snapshot?.commit.snapshotId === snapshotId ? snapshot : undefined;

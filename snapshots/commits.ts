@@ -1,7 +1,7 @@
 import { Commit, Head } from "../schemas/snapshot.ts";
 import { layout } from "./layout.ts";
 import { CorruptObjectError, seal, unseal } from "./seal.ts";
-import type { Storage } from "./storage/storage.ts";
+import { type Storage, StorageError } from "./storage/storage.ts";
 
 /** Sealed records are small; anything larger is not one. */
 const maxRecordBytes = 64 * 1024;
@@ -58,14 +58,49 @@ export async function listCommits(storage: Storage): Promise<number[]> {
   return numbers.sort((a, b) => a - b);
 }
 
+/** Another publisher took the commit number first. Nothing of it is lost; the next run goes on from there. */
+export class CommitLostError extends Error {
+  override readonly name = "CommitLostError";
+}
+
+/** The store took the commit or did not, and cannot be asked. Nothing may be cleaned up; the next run finds out. */
+export class CommitUnknownError extends Error {
+  override readonly name = "CommitUnknownError";
+}
+
 /**
- * Puts a commit under its number, which is the compare-and-swap of the whole store; false when another publisher took
- * the number first.
+ * Puts a commit under its number, which is the compare-and-swap of the whole store.
+ * Throws CommitLostError or CommitUnknownError; when it returns, the commit is there.
  */
-export async function appendCommit(storage: Storage, content: Omit<Commit, "digest">): Promise<boolean> {
+export async function appendCommit(storage: Storage, content: Omit<Commit, "digest">): Promise<Commit> {
   const key = layout.commit(content.commit);
   const bytes = seal(content);
-  if (await storage.putIfAbsent(key, bytes)) return true;
-  // The first try may have been stored and its answer lost.
-  return (await storage.get(key, { maxBytes: maxRecordBytes }))?.equals(bytes) ?? false;
+  const created = await storage.putIfAbsent(key, bytes).catch((error) => {
+    if (error instanceof StorageError) return error;
+    throw error;
+  });
+  // "Exists already" may be an answer to our own second try, and an error may have come after the work was done.
+  if (created !== true && !(await isStored(storage, key, bytes, created))) {
+    const { location } = storage;
+    throw new CommitLostError(`${location}: another publisher made commit ${content.commit} first`);
+  }
+  return unseal(key, bytes, Commit);
+}
+
+async function isStored(
+  storage: Storage,
+  key: string,
+  bytes: Buffer,
+  failure: StorageError | false,
+): Promise<boolean> {
+  const unknown = (cause: unknown) =>
+    new CommitUnknownError(
+      `${storage.location}: whether ${key} was stored is unknown; run again to find out`,
+      { cause },
+    );
+  const stored = await storage.get(key, { maxBytes: maxRecordBytes }).catch((error) => {
+    throw unknown(error);
+  });
+  if (stored) return stored.equals(bytes);
+  throw unknown(failure);
 }

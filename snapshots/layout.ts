@@ -2,6 +2,7 @@
 export const layout = {
   head: "head.json",
   checked: "checked.json",
+  probe: "probe.json",
   commits: "commits/",
   commit: (number: number) => `commits/${String(number).padStart(10, "0")}.json`,
   manifests: "manifests/",
@@ -13,6 +14,8 @@ export const layout = {
   stableScore: (slug: string) => `public/api/v1/scores/${slug}.json`,
   segments: "private/segments/",
   segment: (hash: string) => `private/segments/${hash}`,
+  rows: "private/rows/",
+  rowsOf: (hash: string) => `private/rows/${hash}`,
   pages: "private/pages/",
   page: (hash: string) => `private/pages/${hash}.json.gz`,
   keys: "keys/",

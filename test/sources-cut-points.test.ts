@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { MarketRow } from "../snapshots/sources/sources.ts";
 import { readAll, SourceFixtures, withSources } from "./helpers/sources.ts";
 
 let fixtures: SourceFixtures;
@@ -15,7 +14,10 @@ describe("cut points", () => {
     a.resolvedAt - b.resolvedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
   /** Sizes of the parts that cut points make of markets. */
-  function sizesOf(markets: readonly MarketRow[], points: readonly { resolvedAt: number; id: string }[]) {
+  function sizesOf(
+    markets: readonly { resolvedAt: number; id: string }[],
+    points: readonly { resolvedAt: number; id: string }[],
+  ) {
     const sizes = Array<number>(points.length + 1).fill(0);
     for (const market of markets) sizes[points.filter((point) => before(point, market) <= 0).length]! += 1;
     return sizes;

@@ -6,7 +6,7 @@ import { type Page, type Run, runMarkets } from "../format/page.ts";
 import { CorruptObjectError } from "../seal.ts";
 import { wordsFor } from "./bits.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
-import { buildLabelColumn, type LoadedLabelColumn } from "./label-column.ts";
+import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn } from "./label-column.ts";
 import type { LabelTable } from "./label-table.ts";
 import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
@@ -158,8 +158,18 @@ export function readPages(key: string, stored: Buffer): Page[] {
   });
 }
 
-/** Loads a segment whose bytes were checked against its name. Throws CorruptObjectError. */
-export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
+/** A segment's columns as they are stored, over a copy of what queries need. */
+interface StoredColumns {
+  markets: number;
+  resident: ArrayBuffer;
+  table: ReturnType<typeof readPageTable>;
+  times: TimeColumn;
+  integers: Map<string, IntegerColumn>;
+  labels: Map<string, LabelColumn>;
+}
+
+/** The columns of a segment. Throws CorruptObjectError. */
+export function readColumns(key: string, stored: Buffer): StoredColumns {
   const { header, body } = openSegment(key, stored);
   // A copy of its own: aligned for the typed arrays, and without the part that only loading needs.
   const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
@@ -168,35 +178,54 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   const slices = (name: string, range: number) => words(name, wordsFor(header.markets) * sliceCount(range));
   const table = readPageTable(key, resident, section, header);
   const integers = new Map<string, IntegerColumn>();
-  const labels = new Map<string, LoadedLabelColumn>();
-  let tableBytes = 0;
+  const labels = new Map<string, LabelColumn>();
   for (const row of fields) {
     if (row.kind === "integer") {
       integers.set(row.field, { min: row.min, max: row.max, slices: slices(row.field, row.max - row.min) });
       continue;
     }
-    const intern = (text: string) => tables[row.field as keyof LabelTables].intern(text);
     const [offset, bytes] = sectionLookup(key, header, body.length)(`${row.field}.rare`);
-    const rare = parseLabels(key, body.toString("utf8", offset, offset + bytes));
     const frequent = header.frequent[row.field] ?? [];
     const [postingsStart, postingsBytes] = section(`${row.field}.postings`);
     const postings = new Uint16Array(resident, postingsStart, postingsBytes >>> 1);
-    const column = {
+    labels.set(row.field, {
       codes: { min: 0, max: frequent.length, slices: slices(`${row.field}.codes`, frequent.length) },
+      frequent,
+      rare: parseLabels(key, body.toString("utf8", offset, offset + bytes)),
       postings,
       starts: words(`${row.field}.starts`, wordsFor(postings.length)),
-      frequentIds: Uint32Array.from(frequent, intern),
-      rareIds: Uint32Array.from(rare, intern),
-    };
-    labels.set(row.field, column);
-    tableBytes += column.frequentIds.byteLength + column.rareIds.byteLength;
+    });
   }
+  const times = { low: words("times", header.markets), epochs: header.epochs };
   return {
     markets: header.markets,
-    pageStarts: startsOf(table.pageMarkets),
-    times: { low: words("times", header.markets), epochs: header.epochs },
+    resident,
+    table,
+    times,
     integers,
     labels,
+  };
+}
+
+/** Loads a segment whose bytes were checked against its name. Throws CorruptObjectError. */
+export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
+  const { markets, resident, table, times, integers, labels } = readColumns(key, stored);
+  let tableBytes = 0;
+  const load = (field: keyof LabelTables, { frequent, rare, ...column }: LabelColumn): LoadedLabelColumn => {
+    const intern = (text: string) => tables[field].intern(text);
+    const [frequentIds, rareIds] = [Uint32Array.from(frequent, intern), Uint32Array.from(rare, intern)];
+    tableBytes += frequentIds.byteLength + rareIds.byteLength;
+    return { ...column, frequentIds, rareIds };
+  };
+  const loaded = [...labels].map(
+    ([field, column]) => [field, load(field as keyof LabelTables, column)] as const,
+  );
+  return {
+    markets,
+    pageStarts: startsOf(table.pageMarkets),
+    times,
+    integers,
+    labels: new Map(loaded),
     residentBytes: resident.byteLength + tableBytes,
     page: table.page,
   };

@@ -1,11 +1,13 @@
-import type { SegmentRef } from "../../schemas/snapshot.ts";
+import type { FilterValues } from "../../schemas/filters.ts";
+import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/order.ts";
 import { compressPage, type Page, pageText } from "../format/page.ts";
-import { encodeSegment, type IndexRow } from "../index/segment.ts";
+import { encodeSegment } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import { sha256 } from "../seal.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
+import type { PreviousSnapshot } from "./previous.ts";
 
 /** Pages compressed and stored at the same time; each holds a few MB. */
 const pagesInFlight = 8;
@@ -18,74 +20,120 @@ export interface WrittenArchive {
   newestResolvedAt: number;
 }
 
-/** Cuts markets that arrive in order into pages and segments, and writes both; holds one segment's index at a time. */
+/** A page that was written or found: `index` is its place in the current snapshot when it is that very page. */
+interface PlacedPage {
+  page: Page;
+  index: number | undefined;
+}
+
+/** A market of the segment at work, without its text. */
+type Row = Pick<SortedMarket, "id" | "resolvedAt" | "digest"> & {
+  ordinal?: number | undefined;
+  values?: FilterValues;
+};
+
+/**
+ * Cuts markets that arrive in order into pages and segments, and writes what the current snapshot does not have. Holds
+ * one segment's index at a time.
+ */
 export class ArchiveWriter {
   readonly #objects: ObjectWriter;
-  readonly #known: ReadonlyMap<string, Page>;
+  readonly #previous: PreviousSnapshot | undefined;
   readonly #cutter = new Cutter();
   readonly #written: WrittenArchive = { segments: [], pageDigests: [], markets: 0, newestResolvedAt: 0 };
-  readonly #inFlight = new Set<Promise<Page>>();
-  #lines: Buffer[] = [];
-  #rows: IndexRow[] = [];
-  #pages: Promise<Page>[] = [];
+  readonly #inFlight = new Set<Promise<PlacedPage>>();
+  #markets: SortedMarket[] = [];
+  #rows: Row[] = [];
+  #pages: Promise<PlacedPage>[] = [];
 
-  /** `known`: pages of the current snapshot by the digest of their text, to be reused as they are stored. */
-  constructor(objects: ObjectWriter, known: ReadonlyMap<string, Page>) {
+  constructor(objects: ObjectWriter, previous: PreviousSnapshot | undefined) {
     this.#objects = objects;
-    this.#known = known;
+    this.#previous = previous;
   }
 
   /** Takes the next markets, from the oldest up. */
   async add(markets: readonly SortedMarket[]): Promise<void> {
-    for (const { line, ...row } of markets) {
-      const last = this.#rows.at(-1);
-      if (last && last.resolvedAt === row.resolvedAt && last.id === row.id)
-        throw new Error(`market ${row.id} came twice`);
-      this.#lines.push(line);
-      this.#rows.push(row);
-      const cut = this.#cutter.next(row.id);
+    for (const market of markets) {
+      this.#markets.push(market);
+      const { id, resolvedAt, digest, ordinal } = market;
+      const values = market.ordinal === undefined ? { values: market.values } : {};
+      this.#rows.push({ id, resolvedAt, digest, ordinal, ...values });
+      const cut = this.#cutter.next(id);
       if (cut !== "none") await this.#endPage();
       if (cut === "segment") await this.#endSegment();
     }
   }
 
   async finish(): Promise<WrittenArchive> {
-    if (this.#lines.length > 0) await this.#endPage();
+    if (this.#markets.length > 0) await this.#endPage();
     if (this.#rows.length > 0) await this.#endSegment();
     return this.#written;
   }
 
   async #endPage(): Promise<void> {
-    const lines = this.#lines.reverse();
-    this.#lines = [];
+    const markets = this.#markets;
+    this.#markets = [];
     while (this.#inFlight.size >= pagesInFlight) await Promise.race(this.#inFlight);
-    const page = this.#writePage(lines);
+    const page = this.#writePage(markets);
     this.#inFlight.add(page);
     // The failure is reported where the page is awaited; here it only must not count as unhandled.
     page.catch(() => {}).finally(() => this.#inFlight.delete(page));
     this.#pages.push(page);
   }
 
-  async #writePage(lines: Buffer[]): Promise<Page> {
+  async #writePage(markets: readonly SortedMarket[]): Promise<PlacedPage> {
+    const same = this.#previous?.pageOf(markets.map((market) => market.ordinal));
+    if (same && this.#objects.keep(layout.page(same.page.hash), same.page.bytes)) return same;
+    const lines: Buffer[] = [];
+    for (const market of markets.toReversed()) lines.push(await this.#lineOf(market));
     const text = pageText(lines);
-    const known = this.#known.get(sha256(text));
-    if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) return known;
+    const known = this.#previous?.pageWithText(sha256(text));
+    // Another zlib may give other bytes: a stored page goes with the table entry that was made with it.
+    if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
+      return { page: known, index: undefined };
     const { page, stored } = await compressPage(text, lines);
     await this.#objects.write(layout.page(page.hash), stored);
-    return page;
+    return { page, index: undefined };
+  }
+
+  async #lineOf(market: SortedMarket): Promise<Buffer> {
+    return market.ordinal === undefined ? market.line : this.#previous!.line(market.ordinal);
   }
 
   async #endSegment(): Promise<void> {
-    const pages = await Promise.all(this.#pages);
-    const stored = encodeSegment(pages, this.#rows);
-    const hash = sha256(stored);
-    await this.#objects.write(layout.segment(hash), stored);
-    const written = this.#written;
-    written.segments.push({ hash, bytes: stored.length, markets: this.#rows.length, pages: pages.length });
-    for (const page of pages) written.pageDigests.push(page.rawDigest);
-    written.markets += this.#rows.length;
-    written.newestResolvedAt = this.#rows.at(-1)?.resolvedAt ?? written.newestResolvedAt;
+    const rows = this.#rows;
+    const placed = await Promise.all(this.#pages);
     this.#rows = [];
     this.#pages = [];
+    const written = this.#written;
+    written.segments.push(this.#unchangedSegment(placed) ?? (await this.#writeSegment(placed, rows)));
+    for (const { page } of placed) written.pageDigests.push(page.rawDigest);
+    written.markets += rows.length;
+    written.newestResolvedAt = rows.at(-1)!.resolvedAt;
+  }
+
+  #unchangedSegment(placed: readonly PlacedPage[]): SegmentRef | undefined {
+    const same = this.#previous?.segmentOf(placed.map(({ index }) => index));
+    if (!same) return undefined;
+    this.#objects.keep(layout.segment(same.hash), same.bytes);
+    this.#objects.keep(layout.rowsOf(same.rows.hash), same.rows.bytes);
+    return same;
+  }
+
+  async #writeSegment(placed: readonly PlacedPage[], rows: readonly Row[]): Promise<SegmentRef> {
+    const pages = placed.map(({ page }) => page);
+    const index = [];
+    for (const { id, resolvedAt, ordinal, values } of rows) {
+      index.push({ id, resolvedAt, values: values ?? (await this.#previous!.values(ordinal!)) });
+    }
+    const put = async (keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> => {
+      const hash = sha256(bytes);
+      await this.#objects.write(keyOf(hash), bytes);
+      return { hash, bytes: bytes.length };
+    };
+    const digests = BigUint64Array.from(rows, (row) => row.digest);
+    const stored = await put(layout.rowsOf, Buffer.from(digests.buffer));
+    const segment = await put(layout.segment, encodeSegment(pages, index));
+    return { ...segment, markets: rows.length, pages: pages.length, rows: stored };
   }
 }

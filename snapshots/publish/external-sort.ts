@@ -1,14 +1,16 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { FilterValues } from "../../schemas/filters.ts";
 import { compareKeys, type MarketKey } from "../format/order.ts";
-import type { IndexRow } from "../index/segment.ts";
+
 import type { MarketRow } from "../sources/sources.ts";
 
-/** A market on its way into a page: its index values and its JSON text. */
-export interface SortedMarket extends IndexRow {
-  line: Buffer;
-}
+/** A market on its way into a page: either one the current snapshot has too, or one with its text and values. */
+export type SortedMarket = MarketKey & { digest: bigint } & (
+    | { ordinal: number }
+    | { ordinal?: undefined; values: FilterValues; line: Buffer }
+  );
 
 /** Buffered bytes over all buckets before they are written out. */
 const bufferBytes = 8 * 1024 * 1024;
@@ -38,9 +40,13 @@ export class ExternalSort {
   }
 
   add(rows: readonly MarketRow[]): void {
-    for (const { id, resolvedAt, values, json } of rows) {
-      const record = `${JSON.stringify([resolvedAt, id, values])}\n${json}\n`;
-      this.#buffers[this.#bucketOf({ id, resolvedAt })]!.push(record);
+    for (const row of rows) {
+      const key = [row.resolvedAt, row.id, String(row.digest)];
+      const record =
+        row.ordinal === undefined
+          ? `${JSON.stringify([...key, row.values])}\n${row.json}\n`
+          : `${JSON.stringify([...key, row.ordinal])}\n`;
+      this.#buffers[this.#bucketOf(row)]!.push(record);
       this.#buffered += record.length;
     }
     if (this.#buffered > bufferBytes) this.#flush();
@@ -86,15 +92,20 @@ export class ExternalSort {
   }
 }
 
-/** Takes apart alternating lines of key and record; JSON text never holds a raw line break. */
+/** Takes apart lines of keys, each followed by the record's line where it has one; JSON text holds no raw line break. */
 function parseBucket(bytes: Buffer): SortedMarket[] {
   const markets: SortedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {
     const keyEnd = bytes.indexOf(10, start);
-    const lineEnd = bytes.indexOf(10, keyEnd + 1);
-    const [resolvedAt, id, values] = JSON.parse(bytes.toString("utf8", start, keyEnd));
-    markets.push({ resolvedAt, id, values, line: bytes.subarray(keyEnd + 1, lineEnd) });
-    start = lineEnd + 1;
+    const [resolvedAt, id, digest, rest] = JSON.parse(bytes.toString("utf8", start, keyEnd));
+    const key = { resolvedAt, id, digest: BigInt(digest) };
+    start = keyEnd + 1;
+    if (typeof rest === "number") markets.push({ ...key, ordinal: rest });
+    else {
+      const end = bytes.indexOf(10, start);
+      markets.push({ ...key, values: rest, line: bytes.subarray(start, end) });
+      start = end + 1;
+    }
   }
   return markets;
 }

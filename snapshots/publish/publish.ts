@@ -1,208 +1,185 @@
 import { feedVersion } from "../../schemas/envelopes.ts";
-import { type Commit, formatVersion, type Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
+import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
 import { appendCommit, newestCommit } from "../commits.ts";
-import type { Page } from "../format/page.ts";
 import { snapshotIdOf } from "../identity.ts";
-import { readPages } from "../index/segment.ts";
+import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
-import { readManifest, readObject } from "../objects.ts";
-import { seal } from "../seal.ts";
 import type { Sources } from "../sources/sources.ts";
+import { probeConditionalWrites } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { ExternalSort } from "./external-sort.ts";
-import { ObjectWriter, type Tally } from "./object-writer.ts";
+import { finishRun } from "./finish.ts";
+import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
+import { ObjectWriter } from "./object-writer.ts";
+import { PreviousSnapshot } from "./previous.ts";
 import { referTo, renderScores, type ScoreObjects } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: some 50 MB of JSON text. */
 const bucketMarkets = 16_384;
 
-/** Another publisher took the commit number first. Nothing of it is lost; the next run goes on from there. */
-export class CommitLostError extends Error {
-  override readonly name = "CommitLostError";
+/** A rollback holds publishing, or the next run would undo it. */
+export class PublishingOnHoldError extends Error {
+  override readonly name = "PublishingOnHoldError";
 }
 
 /** What a publish run is given. */
 export interface PublishOptions {
   sources: Sources;
   storage: Storage;
-  /** A local folder for the external sort; it takes as much as the archive's JSON text. */
+  /** A local folder for the external sort; it takes as much as the JSON text of the markets that are new or changed. */
   temporaryDirectory: string;
   now: () => Date;
-  dryRun: boolean;
+  /** Does everything but writing. */
+  dryRun?: boolean;
+  /** Ends a hold. */
+  resume?: boolean;
+  /** What the guards are to let pass. */
+  allow?: Allowance;
   /** Told as work goes on; `of` is the count the step will reach. */
-  progress: (step: string, done: number, of: number) => void;
+  progress?: (step: string, done: number, of: number) => void;
 }
 
 /** What a publish run did. */
 export interface PublishReport {
   outcome: "published" | "unchanged" | "dry-run";
+  /** The current commit after the run; 0 when there is none. */
   commit: number;
   snapshotId: string;
   counts: Manifest["counts"];
-  uploaded: Tally;
-  unchanged: Tally;
-  total: Tally;
-}
-
-/** The snapshot that readers see now, as far as a publisher builds on it. */
-interface Previous {
-  commit: Commit;
-  pages: Map<string, Page>;
-  keys: Set<string>;
+  uploaded: Size;
+  unchanged: Size;
+  total: Size;
 }
 
 /**
  * Builds a snapshot and commits it: leaves, then manifest, then commit, then hint, then the public names.
  * Sources with the content of the current snapshot make no new commit.
- * Throws SourceRefusal, CommitLostError, CorruptObjectError or StorageError; readers then see what they saw before.
+ * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, CommitLostError, CommitUnknownError, CorruptObjectError or
+ * StorageError; readers then see what they saw before, or, after a CommitUnknownError, either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const { storage, sources, dryRun, now } = options;
-  const previous = await readPrevious(storage);
+  const { storage, sources, now, dryRun = false, resume = false } = options;
+  const current = await newestCommit(storage);
+  if (current?.hold && !resume) {
+    const detail = `commit ${current.commit} is a rollback and holds publishing; go on with --resume`;
+    throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
+  }
+  const previous = current && (await PreviousSnapshot.read(storage, current));
   const scores = renderScores(await sources.scores());
-  const objects = new ObjectWriter(storage, previous?.keys ?? new Set(), dryRun);
-  const archive = await writeArchive(options, objects, previous?.pages ?? new Map());
-  const manifest = await writeManifestLeaves(objects, archive, scores);
-  const same = previous?.commit.snapshotId === manifest.snapshotId;
-  if (dryRun || same) {
-    const outcome = dryRun ? "dry-run" : "unchanged";
-    if (!dryRun) await finish(storage, previous?.commit.commit ?? 0, manifest, scores, "unchanged", now());
-    return report(outcome, previous?.commit.commit ?? 0, manifest, objects);
-  }
-  const manifestBytes = Buffer.from(JSON.stringify(manifest));
-  const manifestRef = referTo(manifestBytes);
-  await objects.write(layout.manifest(manifestRef.hash), manifestBytes);
-  const commit = await commitSnapshot(storage, previous?.commit, manifest, manifestRef, now());
-  await finish(storage, commit, manifest, scores, "published", now());
-  return report("published", commit, manifest, objects);
-}
+  const objects = new ObjectWriter(storage, new Set(previous?.present), dryRun);
+  const archive = await writeArchive(options, objects, previous, scores);
+  const manifest = await writeManifest(objects, sources.rowDigests, archive, scores);
 
-async function readPrevious(storage: Storage): Promise<Previous | undefined> {
-  const commit = await newestCommit(storage);
-  if (!commit) return undefined;
-  const manifest = await readManifest(storage, commit.manifest);
-  const pages = new Map<string, Page>();
-  const keys = new Set<string>();
-  for (const segment of manifest.segments) {
-    const key = layout.segment(segment.hash);
-    keys.add(key);
-    for (const page of readPages(key, await readObject(storage, key, segment))) {
-      pages.set(page.rawDigest, page);
-      keys.add(layout.page(page.hash));
-    }
+  const report = (outcome: PublishReport["outcome"], commit: number) =>
+    reportOf(outcome, commit, manifest, objects);
+  if (dryRun) return report("dry-run", current?.commit ?? 0);
+  const manifestBytes = Buffer.from(JSON.stringify(manifest));
+  const ref = referTo(manifestBytes);
+  // Objects that somebody deleted are there again now; under other names they need a commit that says so.
+  const whole = previous?.complete || current?.manifest.hash === ref.hash;
+  if (current && current.snapshotId === manifest.snapshotId && !current.hold && whole) {
+    await finishRun(storage, previous?.manifest, "unchanged", now());
+    return report("unchanged", current.commit);
   }
-  const { list, records } = manifest.scores;
-  for (const { hash } of [list, ...Object.values(records)]) keys.add(layout.publicObject(hash));
-  return { commit, pages, keys };
+  await objects.write(layout.manifest(ref.hash), manifestBytes);
+  const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
+  await finishRun(storage, previous?.manifest, "published", now());
+  return report("published", commit.commit);
 }
 
 async function writeArchive(
-  { sources, temporaryDirectory, progress }: PublishOptions,
+  { storage, sources, temporaryDirectory, dryRun, progress = () => {}, allow = {} }: PublishOptions,
   objects: ObjectWriter,
-  known: ReadonlyMap<string, Page>,
+  previous: PreviousSnapshot | undefined,
+  scores: ScoreObjects,
 ): Promise<WrittenArchive> {
   const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
   const sort = await ExternalSort.create(temporaryDirectory, cutPoints);
   try {
+    const difference = previous && new DifferenceCount(previous);
+    const comparable = previous?.manifest.rowDigests === sources.rowDigests;
     let done = 0;
-    for await (const rows of sources.markets()) {
+    for await (const rows of sources.markets(comparable ? previous?.rowDigests() : undefined)) {
+      difference?.add(rows);
       sort.add(rows);
       done += rows.length;
       progress("reading markets", done, sources.marketCount);
     }
-    // From here on every row has passed validation: only now does anything go to the store.
-    const writer = new ArchiveWriter(objects, known);
-    done = 0;
+    if (previous && difference) {
+      const after = { markets: done, slugs: new Set(scores.records.keys()) };
+      checkGuards(previous, await difference.markets(), after, allow);
+    }
+    // From here on every row has passed validation and the guards: only now does anything go to the store.
+    if (!dryRun) await probeConditionalWrites(storage);
+    const writer = new ArchiveWriter(objects, previous);
+    let written = 0;
     for await (const markets of sort.sorted()) {
       await writer.add(markets);
-      done += markets.length;
-      progress("writing pages", done, sources.marketCount);
+      written += markets.length;
+      progress("writing pages", written, done);
     }
-    const written = await writer.finish();
-    if (written.markets !== sources.marketCount) {
-      throw new Error(`${written.markets} markets were read where the sources count ${sources.marketCount}`);
+    if (written !== sources.marketCount) {
+      throw new Error(`${written} markets were read where the sources count ${sources.marketCount}`);
     }
-    return written;
+    return await writer.finish();
   } finally {
     await sort.close();
   }
 }
 
-async function writeManifestLeaves(
+async function writeManifest(
   objects: ObjectWriter,
+  rowDigests: string,
   archive: WrittenArchive,
   scores: ScoreObjects,
 ): Promise<Manifest> {
-  const put = async (bytes: Buffer) => {
-    const ref = referTo(bytes);
-    await objects.write(layout.publicObject(ref.hash), bytes);
-    return ref;
-  };
-  const refs: Manifest["scores"] = { list: await put(scores.list), records: {} };
-  for (const [slug, bytes] of scores.records) refs.records[slug] = await put(bytes);
+  const list = referTo(scores.list);
+  const records = Object.fromEntries([...scores.records].map(([slug, bytes]) => [slug, referTo(bytes)]));
+  await inParallel([scores.list, ...scores.records.values()], async (bytes) => {
+    await objects.write(layout.publicObject(referTo(bytes).hash), bytes);
+  });
   const { segments, pageDigests, markets, newestResolvedAt } = archive;
   return {
     formatVersion,
     feedVersion,
-    snapshotId: snapshotIdOf({ pageDigests, scores: refs }),
+    snapshotId: snapshotIdOf({ pageDigests, scores: { list, records } }),
     counts: { markets, protocols: scores.records.size, segments: segments.length, pages: pageDigests.length },
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),
     newestUpdatedAt: scores.newestUpdatedAt,
+    rowDigests,
     segments,
-    scores: refs,
+    scores: { list, records },
   };
 }
 
-async function commitSnapshot(
-  storage: Storage,
-  previous: Commit | undefined,
-  manifest: Manifest,
-  manifestRef: ObjectRef,
+/** The commit that follows `current` and makes this manifest the current one. */
+function nextCommit(
+  current: Commit | undefined,
+  { snapshotId, counts }: Manifest,
+  manifest: Commit["manifest"],
+  size: Size,
   now: Date,
-): Promise<number> {
-  const commit = (previous?.commit ?? 0) + 1;
-  const { snapshotId, counts } = manifest;
-  const publishedAt = now.toISOString();
-  const content = { formatVersion, commit, snapshotId, manifest: manifestRef, counts, publishedAt } as const;
-  const won = await appendCommit(storage, { ...content, previous: previous?.digest ?? null });
-  if (!won) throw new CommitLostError(`${storage.location}: another publisher made commit ${commit} first`);
-  return commit;
+): Omit<Commit, "digest"> {
+  return {
+    formatVersion,
+    commit: (current?.commit ?? 0) + 1,
+    snapshotId,
+    manifest,
+    counts,
+    size,
+    publishedAt: now.toISOString(),
+    hold: false,
+    withdrawn: current?.withdrawn ?? [],
+    previous: current?.digest ?? null,
+  };
 }
 
-/** What follows a successful run; each part may be repeated by the next run, and none is needed by readers. */
-async function finish(
-  storage: Storage,
-  commit: number,
-  manifest: Manifest,
-  scores: ScoreObjects,
-  outcome: "published" | "unchanged",
-  now: Date,
-): Promise<void> {
-  await storage.put(layout.head, seal({ commit }));
-  await putUnlessEqual(storage, layout.stableScoreList, scores.list);
-  for (const slug of Object.keys(manifest.scores.records)) {
-    const bytes = scores.records.get(slug);
-    if (bytes) await putUnlessEqual(storage, layout.stableScore(slug), bytes);
-  }
-  for await (const { key } of storage.list(layout.stableScores)) {
-    const slug = /^public\/api\/v1\/scores\/(.+)\.json$/.exec(key)?.[1];
-    if (slug !== undefined && !scores.records.has(slug)) await storage.delete(key);
-  }
-  await storage.put(layout.checked, seal({ checkedAt: now.toISOString(), commit, outcome }));
-}
-
-async function putUnlessEqual(storage: Storage, key: string, bytes: Buffer): Promise<void> {
-  const stored = await storage.get(key).catch(() => undefined);
-  if (!stored?.equals(bytes)) await storage.put(key, bytes);
-}
-
-function report(
+function reportOf(
   outcome: PublishReport["outcome"],
   commit: number,
   { snapshotId, counts }: Manifest,
-  { uploaded, unchanged }: ObjectWriter,
+  { uploaded, unchanged, total }: ObjectWriter,
 ): PublishReport {
-  const total = { objects: uploaded.objects + unchanged.objects, bytes: uploaded.bytes + unchanged.bytes };
   return { outcome, commit, snapshotId, counts, uploaded, unchanged, total };
 }

@@ -16,6 +16,8 @@ export interface FileGroup {
   fields: readonly BoundField[];
   /** Names of all columns, also those that the contract does not name. */
   columns: ReadonlySet<string>;
+  /** Names and types of all columns, down to the members of structs. */
+  signature: string;
 }
 
 /** A source whose files all have the columns of the contract. */
@@ -44,7 +46,7 @@ export async function groupFiles(
     for (const name of unnamed) extra.add(name);
     const group = bySignature.get(signature);
     if (group) group.files.push(file);
-    else bySignature.set(signature, { files: [file], fields, columns: new Set(columns.keys()) });
+    else bySignature.set(signature, { files: [file], fields, columns: new Set(columns.keys()), signature });
   }
   refusals.throwIfAny();
   return { groups: [...bySignature.values()], extra: [...extra].sort() };

@@ -2,20 +2,25 @@ import type { DuckDBDataChunk, DuckDBVector } from "@duckdb/node-api";
 import type { FilterValues } from "../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
-import { textList } from "../duckdb.ts";
+import { identifier, textList, withConnection } from "../duckdb.ts";
 import { soundRow } from "./checks.ts";
 import type { FileGroup } from "./groups.ts";
+import { loadKnownRows, rowDigest } from "./known-rows.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { jsonOfRow, milliseconds } from "./render.ts";
 import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./source.ts";
-import type { CutPoint, MarketRow } from "./sources.ts";
+import type { CutPoint, KnownRows, MarketRow } from "./sources.ts";
 
 /**
- * Streams every market once. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too
- * much.
+ * Streams every market once; rows that are known come as their ordinals. Nothing is sorted: DuckDB sorts nested rows
+ * only in memory, and needs far too much.
  */
-export async function* readMarkets(source: OpenSource): AsyncGenerator<MarketRow[]> {
+export async function* readMarkets(
+  source: OpenSource,
+  known: AsyncIterable<KnownRows> | undefined,
+): AsyncGenerator<MarketRow[]> {
   try {
+    await withConnection(source.instance, (connection) => loadKnownRows(connection, known));
     for (const group of source.groups) yield* readGroup(source, group);
     await refuseChangedFiles(source);
   } catch (error) {
@@ -30,6 +35,8 @@ async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<
     // Room for some six chunks, so that threads need not wait for the reader; the text in them does not
     // count here.
     await connection.run("SET streaming_buffer_size = '2MB'");
+    // Never the other way round: hashing all markets for a join with few known rows would take all of their memory.
+    await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
     const result = await connection.stream(marketsQuery(source, group));
     next = result.fetchChunk();
     for (;;) {
@@ -54,8 +61,9 @@ async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<
   }
 }
 
-/** Columns in the order that rowsOf takes them; the record is null when the row breaks a rule. */
-function marketsQuery({ table }: OpenSource, { fields, files }: FileGroup): string {
+/** Columns in the order that rowsOf takes them; the record is null when the row is known, or breaks a rule. */
+function marketsQuery({ table }: OpenSource, group: FileGroup): string {
+  const { fields, files } = group;
   const integers = [
     `list_position(${textList(forgeTiers)}, tier)`,
     "disputed",
@@ -65,10 +73,12 @@ function marketsQuery({ table }: OpenSource, { fields, files }: FileGroup): stri
         [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`,
     ),
   ];
-  return `SELECT CASE WHEN ${soundRow(fields, table.rowRules)} THEN ${jsonOfRow(fields)} END,
-    id, ${milliseconds("resolved_at")}::DOUBLE, category, resolved_outcome,
-    ${integers.map((value) => `TRY_CAST(${value} AS INTEGER)`).join(", ")}
-    FROM ${readParquet(files)}`;
+  const columns = fields.map(({ name }) => identifier(name)).join(", ");
+  return `SELECT known.ordinal::DOUBLE, source.digest, id, ${milliseconds("resolved_at")}::DOUBLE,
+    CASE WHEN known.ordinal IS NULL AND ${soundRow(fields, table.rowRules)} THEN ${jsonOfRow(fields)} END,
+    category, resolved_outcome, ${integers.map((value) => `TRY_CAST(${value} AS INTEGER)`).join(", ")}
+    FROM (SELECT ${columns}, ${rowDigest(group)} AS digest FROM ${readParquet(files)}) AS source
+    LEFT JOIN known ON source.digest = known.digest`;
 }
 
 /** Rows of vectors of equal length; undefined when one of the rows breaks a rule. */
@@ -77,22 +87,29 @@ function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
   const number = (column: number, row: number) => columns[column]!.getItem(row) as number;
   const rows: MarketRow[] = [];
   for (let row = 0; row < columns[0]!.itemCount; row += 1) {
-    const json = columns[0]!.getItem(row) as string | null;
+    const ordinal = columns[0]!.getItem(row) as number | null;
+    const digest = columns[1]!.getItem(row) as bigint;
+    const key = { id: text(2, row), resolvedAt: number(3, row), digest };
+    if (ordinal !== null) {
+      rows.push({ ...key, ordinal });
+      continue;
+    }
+    const json = columns[4]!.getItem(row) as string | null;
     if (json === null) return undefined;
     const values: FilterValues = {
-      category: text(3, row),
-      outcome: text(4, row),
-      tier: number(5, row),
-      disputed: number(6, row),
-      composite: number(7, row),
-      informed: number(8, row),
-      integrity: number(9, row),
-      oracle: number(10, row),
-      catalyst: number(11, row),
-      design: number(12, row),
-      counterparty: number(13, row),
+      category: text(5, row),
+      outcome: text(6, row),
+      tier: number(7, row),
+      disputed: number(8, row),
+      composite: number(9, row),
+      informed: number(10, row),
+      integrity: number(11, row),
+      oracle: number(12, row),
+      catalyst: number(13, row),
+      design: number(14, row),
+      counterparty: number(15, row),
     };
-    rows.push({ id: text(1, row), resolvedAt: number(2, row), json, values });
+    rows.push({ ...key, json, values });
   }
   return rows;
 }

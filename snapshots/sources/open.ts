@@ -4,6 +4,7 @@ import type { DuckDBInstance } from "@duckdb/node-api";
 import { openSession, withConnection } from "../duckdb.ts";
 import { listSourceFiles, type SourceFile } from "./files.ts";
 import { groupFiles } from "./groups.ts";
+import { digestKind } from "./known-rows.ts";
 import { readCutPoints, readMarkets } from "./markets.ts";
 import { planMemory } from "./memory.ts";
 import { RefusalList } from "./refusals.ts";
@@ -83,7 +84,8 @@ async function checkedSources(
   return {
     marketCount,
     warnings: [...grouped.flatMap(extraWarning), ...memoryWarnings],
-    markets: () => readMarkets(markets),
+    markets: (known) => readMarkets(markets, known),
+    rowDigests: await withConnection(instance, digestKind),
     cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
     scores: () => readScores(scores),
   };

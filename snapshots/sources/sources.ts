@@ -1,16 +1,36 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
 
-/** One market as the build needs it. `json` is the published record, one line, fields in SPEC 2.4's order. */
-export interface MarketRow {
+/** What the build needs of any market. */
+interface MarketHead {
   id: string;
   /** Epoch milliseconds, truncated. */
   resolvedAt: number;
+  /** Digest of the source row, 64 bits. */
+  digest: bigint;
+}
+
+/** A market whose row is known already, by its ordinal; it was neither checked nor rendered again. */
+export interface KnownMarket extends MarketHead {
+  ordinal: number;
+}
+
+/** A market whose row was checked. `json` is its record, one line, fields in SPEC 2.4's order. */
+export interface RenderedMarket extends MarketHead {
+  ordinal?: undefined;
   json: string;
   values: FilterValues;
 }
 
-/** A place to cut the archive at. */
+export type MarketRow = KnownMarket | RenderedMarket;
+
+/** Digests of rows that were published before; ordinal `start` is the first one's, 0 stands for no row. */
+export interface KnownRows {
+  start: number;
+  digests: BigUint64Array;
+}
+
+/** A place in the archive's order, oldest first. */
 export interface CutPoint {
   /** Epoch milliseconds. */
   resolvedAt: number;
@@ -29,10 +49,13 @@ export interface Sources {
   /** Sentences for the operator, such as ignored columns. */
   warnings: string[];
   /**
-   * Every market once, in no order, a batch at a time. Throws SourceRefusal when a row breaks a rule or a
-   * file changed meanwhile: nothing of it may be published before the iteration has ended.
+   * Every market once, in no order, a batch at a time; rows whose digest is `known` come as its ordinal.
+   * Throws SourceRefusal when a row breaks a rule or a file changed meanwhile: nothing of it may be published before
+   * the iteration has ended.
    */
-  markets(): AsyncIterable<MarketRow[]>;
+  markets(known?: AsyncIterable<KnownRows>): AsyncIterable<MarketRow[]>;
+  /** How row digests are made; those of another kind cannot be compared. */
+  rowDigests: string;
   /**
    * About `parts` equal parts of the archive: `parts` - 1 cut points, or fewer in a small archive, ascending
    * by resolvedAt, then id. Each is the key of a market, the first of its part.

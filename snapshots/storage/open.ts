@@ -12,3 +12,8 @@ export function openStorage(location: string, base: string, environment: S3Envir
     throw new StorageError(`${location}: a store is a directory or s3://bucket/prefix`);
   return directoryStorage(resolve(base, location));
 }
+
+/** Whether a text can name a store; a mistyped address would otherwise become a folder of that name. */
+export function isStoreLocation(location: string): boolean {
+  return parseS3Location(location) !== undefined || !location.includes("://");
+}

@@ -13,8 +13,10 @@ import { compareKeys } from "../format/order.ts";
 import { snapshotIdOf } from "../identity.ts";
 import { layout } from "../layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../objects.ts";
+import { publicNames } from "../publish/projection.ts";
 import { renderScores } from "../publish/score-objects.ts";
 import { CorruptObjectError, parseObject, sha256, unseal } from "../seal.ts";
+import { probeBody } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 
@@ -27,6 +29,8 @@ interface Fault {
 /** What `verify` found. */
 export interface VerifyReport {
   commits: number;
+  /** Commits whose snapshots have been collected. */
+  collected: number;
   markets: number;
   objects: number;
   bytes: number;
@@ -54,6 +58,9 @@ class StoreCheck {
   readonly #faults: Fault[] = [];
   readonly #segments = new Map<string, CheckedSegment | undefined>();
   readonly #manifests = new Map<string, Manifest | undefined>();
+  /** Hashes of every score list and record that a manifest names. */
+  readonly #published = new Set<string>();
+  #collected = 0;
   #bytes = 0;
 
   constructor(storage: Storage, progress: (step: string, done: number, of: number) => void) {
@@ -66,10 +73,12 @@ class StoreCheck {
     const newest = await this.#commits(numbers);
     if (newest) await this.#publicNames(newest);
     else await this.#passOver(layout.stableScores);
+    await this.#attempt(() => this.#probe());
     await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked));
     const unreferenced = await this.#everythingElse();
     return {
       commits: numbers.length,
+      collected: this.#collected,
       markets: newest?.counts.markets ?? 0,
       objects: this.#seen.size,
       bytes: this.#bytes,
@@ -97,19 +106,25 @@ class StoreCheck {
   };
 
   /**
-   * Checks the log and every snapshot it reaches; the newest manifest, unless that is at fault. The oldest commits may
-   * have been collected, but none between two others, and none that head.json names.
+   * Checks the log and every snapshot it reaches that was not collected; the newest manifest, unless that is at fault.
+   * The oldest commits may be missing, but none between two others, and none that head.json names.
    */
   async #commits(numbers: readonly number[]): Promise<Manifest | undefined> {
     const missing = (number: number) =>
       this.#faults.push({ key: layout.commit(number), reason: "it is missing" });
+    const kept = new Set<string>();
+    for await (const { key } of this.#storage.list(layout.manifests)) kept.add(key);
     let before: Commit | undefined;
     let newest: Manifest | undefined;
     for (const [place, number] of numbers.entries()) {
       const expected = place === 0 ? number : numbers[place - 1]! + 1;
       if (number !== expected) missing(expected);
       const commit = await this.#commit(number, before);
-      newest = commit && (await this.#snapshot(commit));
+      // Collections begin with the manifest, so a snapshot that still has one must be whole, as must the newest.
+      const collected =
+        commit && number !== numbers.at(-1) && !kept.has(layout.manifest(commit.manifest.hash));
+      if (collected) this.#collected += 1;
+      else newest = commit && (await this.#snapshot(commit));
       before = commit;
     }
     const head = await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head));
@@ -169,6 +184,7 @@ class StoreCheck {
 
   /** Records parse, and the list is the one they give. */
   async #scores(manifestKey: string, { scores, newestUpdatedAt }: Manifest): Promise<void> {
+    for (const { hash } of [scores.list, ...Object.values(scores.records)]) this.#published.add(hash);
     const records: ProtocolScore[] = [];
     for (const [slug, ref] of Object.entries(scores.records)) {
       const record = await this.#publicObject(ref, (key, bytes) => parseObject(key, bytes, ProtocolScore));
@@ -201,11 +217,8 @@ class StoreCheck {
   }
 
   /** The stable names of the public tree hold what the newest manifest says. */
-  async #publicNames({ scores }: Manifest): Promise<void> {
-    const names = Object.entries(scores.records).map(
-      ([slug, ref]) => [layout.stableScore(slug), ref] as const,
-    );
-    for (const [key, ref] of [[layout.stableScoreList, scores.list] as const, ...names]) {
+  async #publicNames(manifest: Manifest): Promise<void> {
+    for (const [key, ref] of publicNames(manifest)) {
       await this.#attempt(async () => {
         this.#count(key, (await readObject(this.#storage, key, ref)).length);
       });
@@ -215,6 +228,14 @@ class StoreCheck {
   /** Leaves alone what only the newest manifest could judge: that one is at fault, not they. */
   async #passOver(prefix: string): Promise<void> {
     for await (const { key, bytes } of this.#storage.list(prefix)) this.#count(key, bytes);
+  }
+
+  async #probe(): Promise<void> {
+    const bytes = await this.#storage.get(layout.probe);
+    if (!bytes) return;
+    this.#count(layout.probe, bytes.length);
+    if (!bytes.equals(probeBody))
+      throw new CorruptObjectError(layout.probe, "it is not the probe of a publisher");
   }
 
   #sealed<T>(key: string, read: (bytes: Buffer) => T): Promise<T | undefined> {
@@ -243,12 +264,16 @@ class StoreCheck {
   }
 
   async #strayObject(key: string): Promise<void> {
-    const hash = /\/([0-9a-f]{64})(\.json(\.gz)?)?$/.exec(key)?.[1];
-    if (!hash) throw new CorruptObjectError(key, "no such object belongs into a store");
     const bytes = await this.#storage.get(key);
-    if (bytes && sha256(bytes) !== hash)
+    if (!bytes) return;
+    this.#count(key, bytes.length);
+    const hash = /\/([0-9a-f]{64})(\.json(\.gz)?)?$/.exec(key)?.[1];
+    if (hash && sha256(bytes) !== hash)
       throw new CorruptObjectError(key, "its content does not match its name");
-    this.#count(key, bytes?.length ?? 0);
+    if (hash) return;
+    // The name of a protocol that is gone stays until it is collected, with what it showed last.
+    const leftover = key.startsWith(layout.stableScores) && this.#published.has(sha256(bytes));
+    if (!leftover) throw new CorruptObjectError(key, "no such object belongs into a store");
   }
 }
 

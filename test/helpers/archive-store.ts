@@ -4,12 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { layout } from "../../snapshots/layout.ts";
-import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
+import type { PublishReport } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { sha256 } from "../../snapshots/seal.ts";
 import { openSources } from "../../snapshots/sources/open.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 import { writeOddMarkets } from "./archive-odd-markets.ts";
+import { publishFreely } from "./publish-freely.ts";
 
 /** A fresh folder for the tests of a file; call it outside of tests. It is removed after the last of them. */
 export function testFolder(): string {
@@ -41,7 +42,7 @@ export async function publishSources(
   const sources = await openSources(directory, where);
   try {
     const how = { dryRun, now: () => publishedAt, progress: () => {} };
-    return await publish({ sources, storage, temporaryDirectory: folder, ...how });
+    return await publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
   } finally {
     await sources.close();
   }

@@ -1,0 +1,126 @@
+import type { Commit, Manifest } from "../schemas/snapshot.ts";
+import { listCommits, readCommit } from "./commits.ts";
+import { inParallel } from "./in-parallel.ts";
+import { readPages } from "./index/segment.ts";
+import { layout } from "./layout.ts";
+import { MissingObjectError, readManifest, readObject } from "./objects.ts";
+import { publicNames } from "./publish/projection.ts";
+import type { ObjectInfo, Storage } from "./storage/storage.ts";
+
+/** What a collection is to keep and when. */
+export interface CollectOptions {
+  /** Snapshots stay this long after they were superseded, and unreachable objects after they were stored. */
+  keepHours: number;
+  /** The newest commits whose snapshots stay whatever their age. */
+  keepCommits: number;
+  now: Date;
+  /** Tells what would go, and deletes nothing. */
+  dryRun: boolean;
+}
+
+/** What a collection did, or would do. */
+export interface CollectReport {
+  keptCommits: number;
+  deleted: { keys: string[]; bytes: number };
+  /** Unreachable objects that are too young to go: a publish run may be about to need them. */
+  young: number;
+}
+
+/** The only places where anything is ever deleted; manifests first, so that no manifest outlives its objects. */
+const collected = [
+  layout.manifests,
+  layout.publicObjects,
+  layout.stableScores,
+  layout.segments,
+  layout.rows,
+  layout.pages,
+];
+
+const hour = 3_600_000;
+
+/**
+ * Deletes what no retained commit reaches. An object goes only when it was unreachable and older than the grace period
+ * at the time of the listing. Throws MissingObjectError when a retained snapshot is broken, CorruptObjectError or
+ * StorageError; a collection that was interrupted is continued by the next.
+ */
+export async function collect(storage: Storage, options: CollectOptions): Promise<CollectReport> {
+  const { now, keepHours, dryRun } = options;
+  const commits = await readLog(storage);
+  const retained = retainedCommits(commits, options);
+  const reachable = await markReachable(storage, commits, retained);
+  const report: CollectReport = { keptCommits: retained.size, deleted: { keys: [], bytes: 0 }, young: 0 };
+  const oldest = now.getTime() - keepHours * hour;
+  for (const prefix of collected) {
+    const doomed: ObjectInfo[] = [];
+    for await (const info of storage.list(prefix)) {
+      if (reachable.has(info.key)) continue;
+      if (info.modified.getTime() > oldest) report.young += 1;
+      else doomed.push(info);
+    }
+    if (!dryRun) await inParallel(doomed, ({ key }) => storage.delete(key));
+    for (const { key, bytes } of doomed) {
+      report.deleted.keys.push(key);
+      report.deleted.bytes += bytes;
+    }
+  }
+  return report;
+}
+
+/** The whole log, oldest first. */
+async function readLog(storage: Storage): Promise<Commit[]> {
+  const commits: Commit[] = [];
+  for (const number of await listCommits(storage)) {
+    const commit = await readCommit(storage, number);
+    if (commit) commits.push(commit);
+  }
+  return commits;
+}
+
+/** The newest commits, and those that were superseded not long ago. */
+function retainedCommits(
+  commits: readonly Commit[],
+  { now, keepHours, keepCommits }: CollectOptions,
+): Set<Commit> {
+  const since = now.getTime() - keepHours * hour;
+  const kept = commits.filter((_, index) => {
+    const successor = commits[index + 1];
+    const recent = !successor || Date.parse(successor.publishedAt) >= since;
+    return recent || index >= commits.length - keepCommits;
+  });
+  return new Set(kept);
+}
+
+async function markReachable(
+  storage: Storage,
+  commits: readonly Commit[],
+  retained: ReadonlySet<Commit>,
+): Promise<Set<string>> {
+  const reachable = new Set<string>();
+  for (const commit of retained) {
+    const key = layout.manifest(commit.manifest.hash);
+    if (reachable.has(key)) continue;
+    const manifest = await readManifest(storage, commit.manifest).catch((error) => {
+      // A shorter retention may have collected it before; only the current snapshot must be there.
+      if (error instanceof MissingObjectError && commit !== commits.at(-1)) return undefined;
+      throw error;
+    });
+    if (!manifest) continue;
+    reachable.add(key);
+    await markManifest(storage, manifest, reachable);
+    if (commit === commits.at(-1)) for (const name of publicNames(manifest).keys()) reachable.add(name);
+  }
+  return reachable;
+}
+
+async function markManifest(storage: Storage, manifest: Manifest, reachable: Set<string>): Promise<void> {
+  const { list, records } = manifest.scores;
+  for (const { hash } of [list, ...Object.values(records)]) reachable.add(layout.publicObject(hash));
+  await inParallel(manifest.segments, async (ref) => {
+    const key = layout.segment(ref.hash);
+    if (reachable.has(key)) return;
+    for (const page of readPages(key, await readObject(storage, key, ref)))
+      reachable.add(layout.page(page.hash));
+    reachable.add(key);
+    reachable.add(layout.rowsOf(ref.rows.hash));
+  });
+}

@@ -1,0 +1,35 @@
+import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { hasBit, wordsFor } from "./bits.ts";
+import { type IntegerColumn, sliceCount } from "./integer-column.ts";
+import { readColumns } from "./segment.ts";
+
+/** The filter values of every market of a segment, by ordinal: the inverse of building its index. */
+export function decodeValues(key: string, stored: Buffer): FilterValues[] {
+  const { markets, integers, labels } = readColumns(key, stored);
+  const fields: readonly FilterField[] = filterFields;
+  const columns = fields.map((row) => {
+    if (row.kind === "integer") return decodeIntegers(integers.get(row.field)!, markets);
+    const { codes, frequent, rare, postings, starts } = labels.get(row.field)!;
+    const values: (string | undefined)[] = decodeIntegers(codes, markets).map((code) => frequent[code - 1]);
+    let label = -1;
+    postings.forEach((ordinal, position) => {
+      if (hasBit(starts, position)) label += 1;
+      values[ordinal] = rare[label];
+    });
+    return values;
+  });
+  return Array.from({ length: markets }, (_, ordinal) => {
+    return Object.fromEntries(fields.map((row, n) => [row.field, columns[n]![ordinal]])) as FilterValues;
+  });
+}
+
+function decodeIntegers({ min, max, slices }: IntegerColumn, count: number): number[] {
+  const words = wordsFor(count);
+  const values = new Array<number>(count).fill(min);
+  for (let slice = 0; slice < sliceCount(max - min); slice += 1) {
+    const bits = slices.subarray(slice * words, (slice + 1) * words);
+    for (let ordinal = 0; ordinal < count; ordinal += 1)
+      if (hasBit(bits, ordinal)) values[ordinal]! += 2 ** slice;
+  }
+  return values;
+}

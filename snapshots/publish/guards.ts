@@ -1,0 +1,157 @@
+import { createHash } from "node:crypto";
+import type { MarketRow } from "../sources/sources.ts";
+import type { PreviousSnapshot } from "./previous.ts";
+
+/** The share of the current snapshot's markets or protocols that may go or change at once. */
+const sharePercent = 5;
+/** An archive this many times as large was probably loaded twice. */
+const growth = 2;
+
+/** What a publish run would take away from readers, change for them, or add. */
+export interface Difference {
+  removed: number;
+  changed: number;
+  added: number;
+}
+
+/** The exact number of each kind that the operator has seen and allows. */
+export type Allowance = Partial<Difference>;
+
+/** The sources look broken: readers would lose or see changed more than an ordinary run explains. */
+export class GuardRefusal extends Error {
+  override readonly name = "GuardRefusal";
+  /** The allowance with which the same sources pass. */
+  readonly needed: Allowance;
+
+  constructor(message: string, needed: Allowance) {
+    super(message);
+    this.needed = needed;
+  }
+}
+
+/** Hashes of rows: of the id, of id and formula version, and of the whole record; 64 bits each. */
+class RowFacts {
+  #columns = [new BigUint64Array(1024), new BigUint64Array(1024), new BigUint64Array(1024)] as const;
+  #size = 0;
+
+  /** `record` is the JSON text of a market. */
+  add(record: string): void {
+    if (this.#size === this.#columns[0].length) {
+      const grow = (column: BigUint64Array) => {
+        const larger = new BigUint64Array(column.length * 2);
+        larger.set(column);
+        return larger;
+      };
+      this.#columns = [grow(this.#columns[0]), grow(this.#columns[1]), grow(this.#columns[2])];
+    }
+    const id = record.slice('{"id":"'.length, record.indexOf('"', '{"id":"'.length));
+    // Inside a string the quotes would be escaped, so the first match is the member itself.
+    const formula = /,"formulaVersion":("(?:[^"\\]|\\.)*")/.exec(record)?.[1] ?? "";
+    [id, `${id} ${formula}`, record].forEach((text, column) => {
+      this.#columns[column]![this.#size] = createHash("sha256").update(text).digest().readBigUInt64LE();
+    });
+    this.#size += 1;
+  }
+
+  get sorted(): { ids: BigUint64Array; formulas: BigUint64Array; records: BigUint64Array } {
+    const [ids, formulas, records] = this.#columns;
+    const cut = (column: BigUint64Array) => column.subarray(0, this.#size).sort();
+    return { ids: cut(ids), formulas: cut(formulas), records: cut(records) };
+  }
+}
+
+/** How many numbers two ascending lists have in common. */
+function commonCount(a: BigUint64Array, b: BigUint64Array): number {
+  let [common, left, right] = [0, 0, 0];
+  while (left < a.length && right < b.length) {
+    if (a[left]! < b[right]!) left += 1;
+    else if (a[left]! > b[right]!) right += 1;
+    else {
+      common += 1;
+      left += 1;
+      right += 1;
+    }
+  }
+  return common;
+}
+
+/** Compares the rows of a publish run with the current snapshot, at the cost of what differs. */
+export class DifferenceCount {
+  readonly #previous: PreviousSnapshot;
+  readonly #kept: Uint8Array;
+  readonly #fresh = new RowFacts();
+
+  constructor(previous: PreviousSnapshot) {
+    this.#previous = previous;
+    this.#kept = new Uint8Array(previous.markets);
+  }
+
+  add(rows: readonly MarketRow[]): void {
+    for (const row of rows) {
+      if (row.ordinal === undefined) this.#fresh.add(row.json);
+      else this.#kept[row.ordinal] = 1;
+    }
+  }
+
+  /** Reads the current snapshot's pages that hold rows the sources no longer have as they were. */
+  async markets(): Promise<Difference> {
+    const old = new RowFacts();
+    for (let index = 0; index < this.#previous.pageCount; index += 1) {
+      const { from, to, usable } = this.#previous.pageRange(index);
+      if (!usable || !this.#kept.subarray(from, to).includes(0)) continue;
+      const lines = await this.#previous.pageLines(index);
+      lines.forEach((line, position) => {
+        if (this.#kept[to - 1 - position] === 0) old.add(line.toString("utf8"));
+      });
+    }
+    const [before, after] = [old.sorted, this.#fresh.sorted];
+    const common = commonCount(before.ids, after.ids);
+    return {
+      removed: before.ids.length - common,
+      added: after.ids.length - common,
+      changed: commonCount(before.formulas, after.formulas) - commonCount(before.records, after.records),
+    };
+  }
+}
+
+/** Throws GuardRefusal naming the numbers and the options that allow them. */
+export function checkGuards(
+  previous: PreviousSnapshot,
+  markets: Difference,
+  after: { markets: number; slugs: ReadonlySet<string> },
+  allowed: Allowance,
+): void {
+  const { counts, scores } = previous.manifest;
+  const gone = Object.keys(scores.records).filter((slug) => !after.slugs.has(slug)).length;
+  const tooMany = (count: number, of: number) => count * 100 > of * sharePercent;
+  const removed = markets.removed + gone;
+  const faults: string[] = [];
+  const needed: Allowance = {};
+  const judge = (kind: keyof Difference, count: number, broken: boolean, what: string) => {
+    if (!broken) return;
+    needed[kind] = count;
+    if (allowed[kind] === count) return;
+    faults.push(`${what}; if that is meant, publish with --allow-${kind} ${count}`);
+  };
+  judge(
+    "removed",
+    removed,
+    tooMany(markets.removed, counts.markets) || tooMany(gone, counts.protocols),
+    `${markets.removed} of ${counts.markets} markets and ${gone} of ${counts.protocols} protocols are gone`,
+  );
+  judge(
+    "changed",
+    markets.changed,
+    tooMany(markets.changed, counts.markets),
+    `${markets.changed} of ${counts.markets} markets changed under an unchanged formula_version`,
+  );
+  judge(
+    "added",
+    markets.added,
+    after.markets >= growth * counts.markets,
+    `the archive grows from ${counts.markets} to ${after.markets} markets, ${markets.added} of them new`,
+  );
+  if (faults.length > 0) {
+    throw new GuardRefusal(`The sources look broken: ${faults.join(". ")}.`, needed);
+  }
+}

@@ -1,0 +1,210 @@
+import { LRUCache } from "lru-cache";
+import type { FilterValues } from "../../schemas/filters.ts";
+import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import { type Page, readRun } from "../format/page.ts";
+import { decodeValues } from "../index/decode.ts";
+import { readPages } from "../index/segment.ts";
+import { layout } from "../layout.ts";
+import { readManifest, readObject } from "../objects.ts";
+import type { Storage } from "../storage/storage.ts";
+
+/** Pages whose lines are kept: the rows of a page that is made anew mostly come from one or two old pages. */
+const keptPages = 16;
+/** Segments whose values are kept. */
+const keptSegments = 2;
+
+interface PreviousSegment {
+  ref: SegmentRef;
+  /** Ordinal of its oldest market over the whole archive. */
+  start: number;
+  firstPage: number;
+  pages: Page[];
+}
+
+/** A page of the current snapshot and where it lies. */
+interface PreviousPage {
+  page: Page;
+  start: number;
+  /** Whether the store really has it: what somebody deleted must be made anew. */
+  usable: boolean;
+}
+
+/**
+ * The snapshot that readers see now, as far as a publisher builds on it: which of its rows, pages and segments are
+ * there to be used again.
+ */
+export class PreviousSnapshot {
+  readonly commit: Commit;
+  readonly manifest: Manifest;
+  /** Keys of its objects that the store has. */
+  readonly present: ReadonlySet<string>;
+  /** Whether these are all. */
+  readonly complete: boolean;
+  readonly #storage: Storage;
+  readonly #segments: readonly PreviousSegment[];
+  readonly #pages: readonly PreviousPage[];
+  readonly #byDigest = new Map<string, Page>();
+  readonly #lines = new LRUCache<number, Buffer[]>({ max: keptPages });
+  readonly #values = new LRUCache<number, FilterValues[]>({ max: keptSegments });
+
+  private constructor(
+    storage: Storage,
+    commit: Commit,
+    manifest: Manifest,
+    segments: readonly PreviousSegment[],
+    { present, complete }: { present: ReadonlySet<string>; complete: boolean },
+  ) {
+    this.#storage = storage;
+    this.commit = commit;
+    this.manifest = manifest;
+    this.#segments = segments;
+    this.present = present;
+    this.complete = complete;
+    this.#pages = segments.flatMap((segment) => {
+      let start = segment.start;
+      return segment.pages.map((page) => {
+        start += page.markets;
+        return { page, start: start - page.markets, usable: present.has(layout.page(page.hash)) };
+      });
+    });
+    for (const { page, usable } of this.#pages) if (usable) this.#byDigest.set(page.rawDigest, page);
+  }
+
+  /** Throws MissingObjectError, CorruptObjectError or StorageError. */
+  static async read(storage: Storage, commit: Commit): Promise<PreviousSnapshot> {
+    const manifest = await readManifest(storage, commit.manifest);
+    const segments: PreviousSegment[] = [];
+    let [start, firstPage] = [0, 0];
+    for (const ref of manifest.segments) {
+      const key = layout.segment(ref.hash);
+      const pages = readPages(key, await readObject(storage, key, ref));
+      segments.push({ ref, start, firstPage, pages });
+      start += ref.markets;
+      firstPage += pages.length;
+    }
+    return new PreviousSnapshot(
+      storage,
+      commit,
+      manifest,
+      segments,
+      await presentKeys(storage, manifest, segments),
+    );
+  }
+
+  get markets(): number {
+    return this.manifest.counts.markets;
+  }
+
+  /** Digests of the source rows by ordinal, segment by segment; 0 where the page is not there any more. */
+  async *rowDigests(): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
+    for (const { ref, start, firstPage, pages } of this.#segments) {
+      const bytes = await readObject(this.#storage, layout.rowsOf(ref.rows.hash), ref.rows);
+      const digests = new BigUint64Array(new Uint8Array(bytes).buffer);
+      for (const { page, start: pageStart, usable } of this.#pages.slice(
+        firstPage,
+        firstPage + pages.length,
+      )) {
+        if (!usable) digests.fill(0n, pageStart - start, pageStart - start + page.markets);
+      }
+      yield { start, digests };
+    }
+  }
+
+  /** The page that consists of exactly these old rows, by their ordinals from the oldest up. */
+  pageOf(ordinals: readonly (number | undefined)[]): { index: number; page: Page } | undefined {
+    const first = ordinals[0];
+    if (first === undefined) return undefined;
+    const index = this.#pageIndexOf(first);
+    const { page, start } = this.#pages[index]!;
+    const same = start === first && page.markets === ordinals.length;
+    return same && ordinals.every((ordinal, n) => ordinal === first + n) ? { index, page } : undefined;
+  }
+
+  /** A stored page with this text, wherever it lies. */
+  pageWithText(rawDigest: string): Page | undefined {
+    return this.#byDigest.get(rawDigest);
+  }
+
+  /** The segment that consists of exactly these old pages, by their indexes from the oldest up. */
+  segmentOf(pageIndexes: readonly (number | undefined)[]): SegmentRef | undefined {
+    const segment = this.#segments.find(({ firstPage }) => firstPage === pageIndexes[0]);
+    const same = segment?.pages.length === pageIndexes.length;
+    if (!same || !pageIndexes.every((index, n) => index === segment.firstPage + n)) return undefined;
+    const { hash, rows } = segment.ref;
+    const stored = [layout.segment(hash), layout.rowsOf(rows.hash)].every((key) => this.present.has(key));
+    return stored ? segment.ref : undefined;
+  }
+
+  /** JSON text of an old row. */
+  async line(ordinal: number): Promise<Buffer> {
+    const index = this.#pageIndexOf(ordinal);
+    const { start, page } = this.#pages[index]!;
+    return (await this.pageLines(index))[start + page.markets - 1 - ordinal]!;
+  }
+
+  get pageCount(): number {
+    return this.#pages.length;
+  }
+
+  /** Ordinals of a page's rows, from (inclusive) to (exclusive), and whether the store has the page. */
+  pageRange(index: number): { from: number; to: number; usable: boolean } {
+    const { start, page, usable } = this.#pages[index]!;
+    return { from: start, to: start + page.markets, usable };
+  }
+
+  /** JSON texts of a page's rows, newest first. */
+  async pageLines(index: number): Promise<Buffer[]> {
+    const known = this.#lines.get(index);
+    if (known) return known;
+    const { page } = this.#pages[index]!;
+    const key = layout.page(page.hash);
+    const stored = await readObject(this.#storage, key, page);
+    const lines = page.runs.flatMap((_, run) => readRun(key, stored, page.runs, run));
+    this.#lines.set(index, lines);
+    return lines;
+  }
+
+  /** Filter values of an old row. */
+  async values(ordinal: number): Promise<FilterValues> {
+    const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
+    const { ref, start } = this.#segments[index]!;
+    let values = this.#values.get(index);
+    if (!values) {
+      const key = layout.segment(ref.hash);
+      values = decodeValues(key, await readObject(this.#storage, key, ref));
+      this.#values.set(index, values);
+    }
+    return values[ordinal - start]!;
+  }
+
+  #pageIndexOf(ordinal: number): number {
+    let [from, to] = [0, this.#pages.length - 1];
+    while (from < to) {
+      const middle = (from + to + 1) >>> 1;
+      if (this.#pages[middle]!.start <= ordinal) from = middle;
+      else to = middle - 1;
+    }
+    return from;
+  }
+}
+
+/** Which of a snapshot's objects the store lists, with the size they must have. */
+async function presentKeys(
+  storage: Storage,
+  { scores, segments: refs }: Manifest,
+  segments: readonly PreviousSegment[],
+): Promise<{ present: Set<string>; complete: boolean }> {
+  const wanted = new Map<string, number>();
+  const want = (key: string, { bytes }: Pick<ObjectRef, "bytes">) => wanted.set(key, bytes);
+  for (const ref of refs) {
+    want(layout.segment(ref.hash), ref);
+    want(layout.rowsOf(ref.rows.hash), ref.rows);
+  }
+  for (const { pages } of segments) for (const page of pages) want(layout.page(page.hash), page);
+  for (const ref of [scores.list, ...Object.values(scores.records)]) want(layout.publicObject(ref.hash), ref);
+  const present = new Set<string>();
+  for (const prefix of [layout.segments, layout.rows, layout.pages, layout.publicObjects]) {
+    for await (const { key, bytes } of storage.list(prefix)) if (wanted.get(key) === bytes) present.add(key);
+  }
+  return { present, complete: present.size === wanted.size };
+}

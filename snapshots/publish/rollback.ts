@@ -1,0 +1,77 @@
+import type { Commit } from "../../schemas/snapshot.ts";
+import { appendCommit, listCommits, newestCommit, readCommit } from "../commits.ts";
+import { MissingObjectError } from "../objects.ts";
+import type { Storage } from "../storage/storage.ts";
+import { showNewest } from "./finish.ts";
+import { PreviousSnapshot } from "./previous.ts";
+
+/** The snapshot asked for is none that can be rolled back to. */
+export class RollbackError extends Error {
+  override readonly name = "RollbackError";
+}
+
+/**
+ * Makes an earlier snapshot the current one by a new commit, withdraws the commits in between, and holds publishing.
+ * `target` is a commit number, or 8 or more leading digits of a snapshot id. Returns the new commit.
+ * Throws RollbackError, CommitLostError, CommitUnknownError, CorruptObjectError or StorageError.
+ */
+export async function rollback(storage: Storage, target: string, now: () => Date): Promise<Commit> {
+  const current = await newestCommit(storage);
+  if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
+  const wanted = await findCommit(storage, target);
+  if (wanted.snapshotId === current.snapshotId) {
+    throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
+  }
+  await requireWhole(storage, wanted);
+  const { snapshotId, manifest, counts, size } = wanted;
+  const { digest: _, ...rest } = current;
+  const commit = await appendCommit(storage, {
+    ...rest,
+    commit: current.commit + 1,
+    snapshotId,
+    manifest,
+    counts,
+    size,
+    publishedAt: now().toISOString(),
+    hold: true,
+    withdrawn: [...current.withdrawn, [wanted.commit + 1, current.commit]],
+    previous: current.digest,
+  });
+  await showNewest(storage, undefined);
+  return commit;
+}
+
+/** The newest commit of this number or snapshot id that no rollback has withdrawn. */
+async function findCommit(storage: Storage, target: string): Promise<Commit> {
+  if (/^[1-9]\d{0,9}$/.test(target) && target.length < 8) {
+    const commit = await readCommit(storage, Number(target));
+    if (commit) return commit;
+    throw new RollbackError(`${storage.location}: there is no commit ${target}`);
+  }
+  if (!/^[0-9a-f]{8,64}$/.test(target)) {
+    throw new RollbackError(
+      `${JSON.stringify(target)} is neither a commit number nor 8 or more digits of a snapshot id`,
+    );
+  }
+  const found = new Map<string, Commit>();
+  for (const number of await listCommits(storage)) {
+    const commit = await readCommit(storage, number);
+    if (commit?.snapshotId.startsWith(target)) found.set(commit.snapshotId, commit);
+  }
+  const [commit, another] = [...found.values()];
+  if (!commit) throw new RollbackError(`${storage.location}: no commit has a snapshot ${target}…`);
+  if (another) throw new RollbackError(`${target} begins several snapshot ids; give more digits`);
+  return commit;
+}
+
+/** Rolling back to a snapshot whose objects were collected would leave readers without any. */
+async function requireWhole(storage: Storage, commit: Commit): Promise<void> {
+  const gone = `the snapshot of commit ${commit.commit} is not whole in the store any more`;
+  try {
+    const snapshot = await PreviousSnapshot.read(storage, commit);
+    if (!snapshot.complete) throw new RollbackError(gone);
+  } catch (error) {
+    if (error instanceof MissingObjectError) throw new RollbackError(gone, { cause: error });
+    throw error;
+  }
+}

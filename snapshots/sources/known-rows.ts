@@ -1,0 +1,51 @@
+import { BIGINT, type DuckDBConnection, DuckDBDataChunk, UBIGINT } from "@duckdb/node-api";
+import { identifier, quoted } from "../duckdb.ts";
+import type { FileGroup } from "./groups.ts";
+import type { KnownRows } from "./sources.ts";
+
+/** Raised when a row's digest or the checks of a row change: rows known by older digests are then checked again. */
+const digestRevision = 1;
+
+/** Rows of a chunk, DuckDB's vector size. */
+const chunkRows = 2048;
+
+/** See Sources.rowDigests. DuckDB may hash otherwise in another version. */
+export async function digestKind(connection: DuckDBConnection): Promise<string> {
+  const result = await connection.runAndReadAll("SELECT version()");
+  return `duckdb-${result.getRows()[0]?.[0]}-${digestRevision}`;
+}
+
+/**
+ * SQL of a market row's digest. DuckDB's hash runs the elements of nested lists together, so that ["a"], [] and [], ["a"]
+ * side by side are the same to it; the text of the inner lists tells them apart. So does the columns' signature for
+ * structs with other names.
+ */
+export function rowDigest({ fields, signature }: FileGroup): string {
+  const lists = `to_json(list_transform(dimensions, lambda dimension: {
+    evidence: len(dimension.evidence), "references": dimension."references",
+    raises: dimension.computation.raises, lowers: dimension.computation.lowers}))::VARCHAR`;
+  return `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
+}
+
+/** Fills the table `known` (digest, ordinal) of the session. */
+export async function loadKnownRows(
+  connection: DuckDBConnection,
+  known: AsyncIterable<KnownRows> | undefined,
+): Promise<void> {
+  await connection.run("CREATE OR REPLACE TABLE known (digest UBIGINT, ordinal BIGINT)");
+  const appender = await connection.createAppender("known");
+  try {
+    for await (const { start, digests } of known ?? []) {
+      for (let first = 0; first < digests.length; first += chunkRows) {
+        const part = Array.from(digests.subarray(first, first + chunkRows));
+        const chunk = DuckDBDataChunk.create([UBIGINT, BIGINT], part.length);
+        chunk.setColumns([part, part.map((_, n) => BigInt(start + first + n))]);
+        appender.appendDataChunk(chunk);
+      }
+    }
+    appender.flushSync();
+  } finally {
+    appender.closeSync();
+  }
+  await connection.run("DELETE FROM known WHERE digest = 0");
+}
