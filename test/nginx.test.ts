@@ -100,7 +100,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     await storage.put(layout.key("0123456789abcdef"), Buffer.from("{}"));
     const others = (await keysUnder("")).filter((key) => !key.startsWith("public/"));
     expect(new Set(others.map((key) => key.split("/")[0]))).toEqual(
-      new Set(["checked.json", "commits", "head.json", "keys", "manifests", "private"]),
+      new Set(["checked.json", "commits", "head.json", "keys", "manifests", "private", "probe.json"]),
     );
     for (const key of others) {
       for (const target of tricks(bucket.pathname.slice(1), key)) {

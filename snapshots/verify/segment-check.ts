@@ -31,12 +31,6 @@ export async function checkSegment(
   const stored = await readObject(storage, key, ref);
   counted(key, stored.length);
   const pages = readPages(key, stored);
-  const rowsKey = layout.rowsOf(ref.rows.hash);
-  const digests = await readObject(storage, rowsKey, ref.rows);
-  counted(rowsKey, digests.length);
-  if (digests.length !== ref.markets * BigUint64Array.BYTES_PER_ELEMENT) {
-    throw new CorruptObjectError(rowsKey, "it does not hold one digest per market");
-  }
   const rows: IndexRow[] = [];
   for (const page of pages) {
     const pageKey = layout.page(page.hash);
@@ -51,6 +45,12 @@ export async function checkSegment(
   }
   if (!encodeSegment(pages, rows).equals(stored)) {
     throw new CorruptObjectError(key, "its index is not the one its pages give");
+  }
+  const rowsKey = layout.rowsOf(ref.rows.hash);
+  const digests = await readObject(storage, rowsKey, ref.rows);
+  counted(rowsKey, digests.length);
+  if (digests.length !== ref.markets * BigUint64Array.BYTES_PER_ELEMENT) {
+    throw new CorruptObjectError(rowsKey, "it does not hold one digest per market");
   }
   return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
 }
