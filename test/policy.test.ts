@@ -4,7 +4,9 @@ import { describe, expect, test } from "vitest";
 import { issueKey, readKeys, revokeKey } from "../proxy/key-records.ts";
 import { keyRing } from "../proxy/key-ring.ts";
 import { Catalog } from "../snapshots/catalog.ts";
+import { collect } from "../snapshots/collect.ts";
 import { layout } from "../snapshots/layout.ts";
+import { rollback } from "../snapshots/publish/rollback.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import { verify } from "../snapshots/verify/verify.ts";
 import { testFolder } from "./helpers/archive-store.ts";
@@ -30,12 +32,14 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   //                 example                             publisher  gc    proxy  key-issuer
   head: [layout.head, "gpc", "", "g", ""],
   checked: [layout.checked, "gpc", "", "g", ""],
+  probe: [layout.probe, "gpc", "", "g", ""],
   commit: [layout.commit(42), "gc", "g", "g", ""],
   manifest: [layout.manifest(hash), "gpc", "gd", "g", ""],
   publicObject: [layout.publicObject(hash), "gpc", "d", "g", ""],
   stableScoreList: [layout.stableScoreList, "gpc", "d", "g", ""],
   stableScore: [layout.stableScore("curve.fi"), "gpc", "d", "g", ""],
   segment: [layout.segment(hash), "gpc", "gd", "g", ""],
+  rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],
   page: [layout.page(hash), "gpc", "d", "g", ""],
   key: [layout.key("0123456789abcdef"), "", "", "g", "gpc"],
   keyRevocation: [layout.keyRevocation("0123456789abcdef"), "", "", "g", "gpc"],
@@ -60,6 +64,12 @@ function passing(may: (request: StoreRequest) => boolean, key: string): string {
     .map((operation) => letters[operation])
     .join("");
 }
+
+test("every kind of object has its rights said here", () => {
+  // The other entries of the layout are prefixes.
+  const kinds = Object.entries(layout).filter(([, key]) => typeof key !== "string" || !key.endsWith("/"));
+  expect(kinds.map(([kind]) => kind).sort()).toEqual(Object.keys(rights).sort());
+});
 
 describe("roles", () => {
   test.each(Object.entries(rights))(
@@ -228,6 +238,19 @@ describe("a store behind the policies", () => {
     const ring = keyRing(as("proxy"), { now: Date.now, damaged: () => expect.unreachable() });
     await ring.reload();
     expect(ring.ready()).toBe(true);
+    expect((await verify(as("proxy"), () => {})).faults).toEqual([]);
+  });
+
+  test("is rolled back by the publisher and collected by gc", async () => {
+    const gone = layout.stableScore("gone");
+    await as("publisher").put(gone, Buffer.from("{}"));
+    await rollback(as("publisher"), "1", () => new Date());
+
+    const later = new Date(Date.now() + 3_600_000);
+    const done = await collect(as("gc"), { keepHours: 0, keepCommits: 1, now: later, dryRun: false });
+    expect(done.deleted.keys).toContain(gone);
+    const kinds = new Set(done.deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
+    expect([...kinds]).toEqual([layout.manifests, layout.publicObjects, `${layout.stableScores}scores/`]);
     expect((await verify(as("proxy"), () => {})).faults).toEqual([]);
   });
 
