@@ -1,4 +1,4 @@
-import { readFile, truncate, writeFile } from "node:fs/promises";
+import { appendFile, readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { quoted } from "../snapshots/duckdb.ts";
@@ -154,20 +154,30 @@ describe("list and verify", () => {
     );
     const copy = join(folder, "damaged");
     await publishSources(sources, directoryStorage(copy), folder);
+    const names = Object.keys(await contentOf(directoryStorage(copy)));
+    const isRecord = (key: string) => key.startsWith(layout.stableScores) && key !== layout.stableScoreList;
+    const record = names.find(isRecord)!;
+    await appendFile(join(copy, record), " ");
     const path = join(copy, layout.stableScoreList);
     const bytes = await readFile(path);
     bytes[20]! ^= 1;
     await writeFile(path, bytes);
-    const bad = await run("verify --store damaged");
-    expect(bad.code).toBe(1);
-    expect(bad.stdout).toContain(
-      `${layout.stableScoreList}: its content does not match its name\n1 faults: `,
-    );
-    const json = await run("verify --store damaged --json");
-    expect(json.code).toBe(1);
-    expect(JSON.parse(json.stdout).faults).toEqual([
+    const faults = [
       { key: layout.stableScoreList, reason: "its content does not match its name" },
-    ]);
+      {
+        key: record,
+        reason: expect.stringMatching(/^it has \d+ bytes, more than the \d+ expected at most$/),
+      },
+    ];
+    const bad = await run("verify --store damaged --json");
+    expect(bad.code).toBe(1);
+    expect(JSON.parse(bad.stdout).faults).toEqual(faults);
+    const told = await run("verify --store damaged");
+    expect(told.code).toBe(1);
+    expect(told.stdout).toContain(
+      `${layout.stableScoreList}: its content does not match its name\n${record}: it has `,
+    );
+    expect(told.stdout).toContain("\n2 faults: ");
   });
 });
 

@@ -7,8 +7,9 @@ import { describe, expect, test } from "vitest";
 import { MarketPage } from "../schemas/envelopes.ts";
 import { combinations } from "./helpers/archive-combinations.ts";
 import { testFields } from "./helpers/archive-field-check.ts";
-import { type Query, search } from "./helpers/archive-proxy.ts";
+import { type Query, search, startArchiveProxy } from "./helpers/archive-proxy.ts";
 import { serveSample } from "./helpers/archive-served.ts";
+import { idsOf } from "./helpers/archive-walk.ts";
 import { testWalks } from "./helpers/archive-walk-check.ts";
 
 const run = promisify(execFile);
@@ -16,6 +17,18 @@ const served = serveSample({ markets: 800 });
 
 describe("walks", () => {
   testWalks(served, [1, 7, 100, 499, 500]);
+});
+
+test("a walk with a cache that holds no page at all, and several requests at once", async () => {
+  const proxy = await startArchiveProxy(served.storage, { cacheBytes: 1 });
+  const queries = [1, 2, 3, 1, 2, 3].map((page) => ({ page, pageSize: 400 }));
+  const pages = await Promise.all(queries.map((query) => proxy.page(query)));
+  const ids = served.markets.map(({ id }) => id);
+  pages.forEach((page, place) => {
+    const start = (queries[place]!.page - 1) * 400;
+    expect(idsOf(page)).toEqual(ids.slice(start, start + 400));
+  });
+  await proxy.stop();
 });
 
 describe("records", () => {
