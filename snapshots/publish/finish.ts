@@ -1,5 +1,5 @@
-import { Checked, type Manifest } from "../../schemas/snapshot.ts";
-import { newestCommit, readCommit } from "../commits.ts";
+import { Checked, type Commit, type Manifest } from "../../schemas/snapshot.ts";
+import { newestCommit } from "../commits.ts";
 import { layout } from "../layout.ts";
 import { CorruptObjectError, seal, unseal } from "../seal.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -15,14 +15,16 @@ export async function showNewest(storage: Storage, shown: Manifest | undefined):
   return projectPublicNames(storage, shown);
 }
 
-/** Ends a publish run that succeeded. `before` is the manifest of the commit that was current before it. */
+/** Ends a publish run that succeeded. `before` is the snapshot that was current before it. */
 export async function finishRun(
   storage: Storage,
-  before: Manifest | undefined,
+  before: { commit: Commit; manifest: Manifest } | undefined,
   outcome: Checked["outcome"],
   now: Date,
 ): Promise<void> {
-  const commit = await showNewest(storage, await shownBy(storage, await readChecked(storage), before));
+  // The names show it for certain only when the last run got to its end with that very commit; rollbacks do not tell.
+  const shown = before && (await readChecked(storage))?.commit === before.commit.commit;
+  const commit = await showNewest(storage, shown ? before.manifest : undefined);
   await storage.put(layout.checked, seal({ checkedAt: now.toISOString(), commit, outcome }));
 }
 
@@ -35,14 +37,4 @@ async function readChecked(storage: Storage): Promise<Checked | undefined> {
     if (error instanceof CorruptObjectError) return undefined;
     throw error;
   }
-}
-
-/** The manifest that the public names show for certain: `before`, when the last run got to its end with it. */
-async function shownBy(
-  storage: Storage,
-  checked: Checked | undefined,
-  before: Manifest | undefined,
-): Promise<Manifest | undefined> {
-  const commit = checked && (await readCommit(storage, checked.commit));
-  return commit && commit.snapshotId === before?.snapshotId ? before : undefined;
 }

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { FilterValues } from "../../schemas/filters.ts";
-import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { type Page, readRun } from "../format/page.ts";
 import { decodeValues } from "../index/decode.ts";
 import { readPages } from "../index/segment.ts";
@@ -70,35 +70,45 @@ export class PreviousSnapshot {
     for (const { page, usable } of this.#pages) if (usable) this.#byDigest.set(page.rawDigest, page);
   }
 
-  /** Throws MissingObjectError, CorruptObjectError or StorageError. */
+  /**
+   * What somebody deleted is left out, to be made anew; only the manifest must be there.
+   * Throws MissingObjectError, CorruptObjectError or StorageError.
+   */
   static async read(storage: Storage, commit: Commit): Promise<PreviousSnapshot> {
     const manifest = await readManifest(storage, commit.manifest);
+    const named = namedBy(manifest);
+    const present = await presentOf(storage, named, [layout.segments, layout.rows, layout.publicObjects]);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
     for (const ref of manifest.segments) {
       const key = layout.segment(ref.hash);
-      const pages = readPages(key, await readObject(storage, key, ref));
-      segments.push({ ref, start, firstPage, pages });
+      if (present.has(key)) {
+        const pages = readPages(key, await readObject(storage, key, ref));
+        segments.push({ ref, start, firstPage, pages });
+        firstPage += pages.length;
+      }
       start += ref.markets;
-      firstPage += pages.length;
     }
-    return new PreviousSnapshot(
-      storage,
-      commit,
-      manifest,
-      segments,
-      await presentKeys(storage, manifest, segments),
-    );
+    const pages = segments.flatMap((segment) => segment.pages);
+    const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
+    const presentPages = await presentOf(storage, wanted, [layout.pages]);
+    const complete = present.size === named.size && presentPages.size === wanted.size;
+    return new PreviousSnapshot(storage, commit, manifest, segments, {
+      present: present.union(presentPages),
+      complete,
+    });
   }
 
   get markets(): number {
     return this.manifest.counts.markets;
   }
 
-  /** Digests of the source rows by ordinal, segment by segment; 0 where the page is not there any more. */
+  /** Digests of the source rows by ordinal, segment by segment; 0 or none where an object is not there any more. */
   async *rowDigests(): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
     for (const { ref, start, firstPage, pages } of this.#segments) {
-      const bytes = await readObject(this.#storage, layout.rowsOf(ref.rows.hash), ref.rows);
+      const key = layout.rowsOf(ref.rows.hash);
+      if (!this.present.has(key)) continue;
+      const bytes = await readObject(this.#storage, key, ref.rows);
       const digests = new BigUint64Array(new Uint8Array(bytes).buffer);
       for (const { page, start: pageStart, usable } of this.#pages.slice(
         firstPage,
@@ -188,23 +198,27 @@ export class PreviousSnapshot {
   }
 }
 
-/** Which of a snapshot's objects the store lists, with the size they must have. */
-async function presentKeys(
-  storage: Storage,
-  { scores, segments: refs }: Manifest,
-  segments: readonly PreviousSegment[],
-): Promise<{ present: Set<string>; complete: boolean }> {
-  const wanted = new Map<string, number>();
-  const want = (key: string, { bytes }: Pick<ObjectRef, "bytes">) => wanted.set(key, bytes);
-  for (const ref of refs) {
-    want(layout.segment(ref.hash), ref);
-    want(layout.rowsOf(ref.rows.hash), ref.rows);
+/** What the manifest itself refers to, with the bytes it must have. */
+function namedBy({ segments, scores }: Manifest): Map<string, number> {
+  const named = new Map<string, number>();
+  for (const { hash, bytes, rows } of segments) {
+    named.set(layout.segment(hash), bytes).set(layout.rowsOf(rows.hash), rows.bytes);
   }
-  for (const { pages } of segments) for (const page of pages) want(layout.page(page.hash), page);
-  for (const ref of [scores.list, ...Object.values(scores.records)]) want(layout.publicObject(ref.hash), ref);
+  for (const { hash, bytes } of [scores.list, ...Object.values(scores.records)]) {
+    named.set(layout.publicObject(hash), bytes);
+  }
+  return named;
+}
+
+/** Which of these objects the store lists, with the size they must have. */
+async function presentOf(
+  storage: Storage,
+  wanted: ReadonlyMap<string, number>,
+  prefixes: readonly string[],
+): Promise<Set<string>> {
   const present = new Set<string>();
-  for (const prefix of [layout.segments, layout.rows, layout.pages, layout.publicObjects]) {
+  for (const prefix of prefixes) {
     for await (const { key, bytes } of storage.list(prefix)) if (wanted.get(key) === bytes) present.add(key);
   }
-  return { present, complete: present.size === wanted.size };
+  return present;
 }

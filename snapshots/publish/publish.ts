@@ -79,12 +79,12 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   // Objects that somebody deleted are there again now; under other names they need a commit that says so.
   const whole = previous?.complete || current?.manifest.hash === ref.hash;
   if (current && current.snapshotId === manifest.snapshotId && !current.hold && whole) {
-    await finishRun(storage, previous?.manifest, "unchanged", now());
+    await finishRun(storage, previous, "unchanged", now());
     return report("unchanged", current.commit);
   }
   await objects.write(layout.manifest(ref.hash), manifestBytes);
   const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
-  await finishRun(storage, previous?.manifest, "published", now());
+  await finishRun(storage, previous, "published", now());
   return report("published", commit.commit);
 }
 
