@@ -1,0 +1,106 @@
+import { expect } from "vitest";
+import { Catalog } from "../../snapshots/catalog.ts";
+import { layout } from "../../snapshots/layout.ts";
+import { sha256 } from "../../snapshots/seal.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
+import { inArchiveOrder, recordsOf } from "./archive-records.ts";
+import { changedStorage, memoryStorage } from "./archive-storage.ts";
+import { publishRecords } from "./proxy-archive.ts";
+
+const first = recordsOf(0, 100);
+/** The first content with three markets gone, two changed and some added: no more at once than the guards let pass. */
+const second = inArchiveOrder([
+  ...first.slice(3).map((market, place) => (place % 50 ? market : { ...market, composite: 999 })),
+  ...recordsOf(100, 130),
+]);
+
+/** Publishes the content that a store of these tests has before, or after; every public object is another. */
+export const publishOld = (storage: Storage) => publishRecords(storage, first, 700);
+export const publishNew = (storage: Storage) => publishRecords(storage, second, 710);
+
+/** The snapshots of both, and a store that holds the old one. */
+export interface OldAndNew {
+  store: ReadonlyMap<string, Buffer>;
+  old: string;
+  new: string;
+}
+
+/** Publishes both contents in memory. */
+export async function oldAndNew(): Promise<OldAndNew> {
+  const objects = new Map<string, Buffer>();
+  const { snapshotId: old } = await publishOld(memoryStorage(objects));
+  const store = new Map(objects);
+  return { store, old, new: (await publishNew(memoryStorage(objects))).snapshotId };
+}
+
+/** Fills an empty store. */
+export async function fill(storage: Storage, objects: ReadonlyMap<string, Buffer>): Promise<void> {
+  await Promise.all([...objects].map(([key, bytes]) => storage.put(key, bytes)));
+}
+
+/** The snapshot that a reader which starts now sees; undefined when it sees none. */
+export async function seenBy(storage: Storage): Promise<string | undefined> {
+  const catalog = new Catalog(storage, { cacheBytes: 1024 });
+  await catalog.refresh();
+  return catalog.current()?.commit.snapshotId;
+}
+
+/**
+ * Checks that readers see one of these snapshots, whole to the last byte, whatever a publisher left undone, and
+ * returns it. What the next run brings in order, the hint, the record of the run and the public names, may be behind;
+ * but every public name shows a whole record.
+ */
+export async function expectWhole(
+  storage: Storage,
+  ...snapshots: (string | undefined)[]
+): Promise<string | undefined> {
+  const seen = await seenBy(storage);
+  expect(snapshots).toContain(seen);
+  const { faults } = await verify(storage, () => {});
+  const behind = (key: string) =>
+    key === layout.head || key === layout.checked || key.startsWith(layout.stableScores);
+  expect(faults.filter(({ key }) => !behind(key))).toEqual([]);
+  const hashes = new Set<string>();
+  for await (const { key } of storage.list(layout.publicObjects)) hashes.add(key.slice(-69, -5));
+  for await (const { key } of storage.list(layout.stableScores)) {
+    expect(hashes, key).toContain(sha256((await storage.get(key))!));
+  }
+  return seen;
+}
+
+/** Checks that everything in a store is in order and shows this snapshot. */
+export async function expectAllGood(storage: Storage, snapshotId: string): Promise<void> {
+  expect((await verify(storage, () => {})).faults).toEqual([]);
+  expect(await seenBy(storage)).toBe(snapshotId);
+}
+
+/** The storage of a process that ends at its n-th operation, from 0, and does nothing any more. */
+export class Crash extends Error {
+  override readonly name = "Crash";
+}
+
+/** Runs `before` each operation on a storage, from 0, and `after` it; either may throw. */
+export function steppedStorage(
+  storage: Storage,
+  { before, after }: { before?: (n: number) => unknown; after?: (n: number) => unknown },
+): Storage {
+  let operations = 0;
+  const step = async <T>(work: () => Promise<T>): Promise<T> => {
+    const n = operations;
+    operations += 1;
+    await before?.(n);
+    const result = await work();
+    await after?.(n);
+    return result;
+  };
+  return changedStorage(storage, {
+    get: (key, options) => step(() => storage.get(key, options)),
+    put: (key, body) => step(() => storage.put(key, body)),
+    putIfAbsent: (key, body) => step(() => storage.putIfAbsent(key, body)),
+    delete: (key) => step(() => storage.delete(key)),
+    async *list(prefix) {
+      yield* await step(() => Array.fromAsync(storage.list(prefix)));
+    },
+  });
+}
