@@ -4,7 +4,7 @@ import type { FileGroup } from "./groups.ts";
 import type { KnownRows } from "./sources.ts";
 
 /** Raised when a row's digest or the checks of a row change: rows known by older digests are then checked again. */
-const digestRevision = 1;
+const digestRevision = 2;
 
 /** Rows of a chunk, DuckDB's vector size. */
 const chunkRows = 2048;
@@ -18,11 +18,12 @@ export async function digestKind(connection: DuckDBConnection): Promise<string> 
 /**
  * SQL of a market row's digest. DuckDB's hash runs the elements of nested lists together, so that ["a"], [] and [], ["a"]
  * side by side are the same to it; the text of the inner lists tells them apart. So does the columns' signature for
- * structs with other names.
+ * structs with other names, and the sign of a zero, which JSON shows, for 0.0 and -0.0.
  */
 export function rowDigest({ fields, signature }: FileGroup): string {
   const lists = `to_json(list_transform(dimensions, lambda dimension: {
     evidence: len(dimension.evidence), "references": dimension."references",
+    signs: [signbit(dimension.weight), signbit(dimension.computation.baseline)],
     raises: dimension.computation.raises, lowers: dimension.computation.lowers}))::VARCHAR`;
   return `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
 }
