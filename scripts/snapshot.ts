@@ -8,7 +8,6 @@ import { listCommits, readCommit } from "../snapshots/commits.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
-import { openSources } from "../snapshots/sources/open.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import { verify } from "../snapshots/verify/verify.ts";
 import {
@@ -19,15 +18,14 @@ import {
   report,
   requiredOption,
   runCommand,
-  say,
   UsageError,
   userDirectory,
-  userPath,
 } from "./cli.ts";
 import { progressOn } from "./progress.ts";
+import { sourcesLocation, withSources } from "./sources.ts";
 
 const usage = `Usage:
-  npm run snapshot -- publish --sources DIR --store STORE [--allow-removed N] [--allow-changed N] [--allow-added N]
+  npm run snapshot -- publish --sources SOURCES --store STORE [--allow-removed N] [--allow-changed N] [--allow-added N]
                               [--resume] [--dry-run] [--json]
   npm run snapshot -- verify --store STORE [--json]
   npm run snapshot -- list --store STORE [--json]
@@ -41,7 +39,7 @@ list      the commits of a store, newest first
 rollback  makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id
 gc        deletes what no retained commit reaches
 
-STORE is a directory or s3://bucket/prefix.`;
+SOURCES and STORE are a directory or s3://bucket/prefix each.`;
 
 /** Faults and keys shown one by one; the rest is counted. */
 const shownLines = 50;
@@ -87,7 +85,7 @@ async function publishCommand(): Promise<ExitCode> {
     resume: flag,
     "dry-run": flag,
   });
-  const directory = userPath(requiredOption("sources", values.sources));
+  const location = sourcesLocation(requiredOption("sources", values.sources));
   const storage = openStore(values.store);
   const allow: Allowance = {};
   for (const kind of ["removed", "changed", "added"] as const) {
@@ -96,10 +94,8 @@ async function publishCommand(): Promise<ExitCode> {
   }
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   try {
-    const sources = await openSources(directory, { now: new Date(), temporaryDirectory });
-    try {
-      for (const warning of sources.warnings) say(`Warning: ${warning}`);
-      const done = await publish({
+    const done = await withSources(location, temporaryDirectory, progress, (sources) =>
+      publish({
         sources,
         storage,
         temporaryDirectory,
@@ -108,12 +104,10 @@ async function publishCommand(): Promise<ExitCode> {
         resume: values.resume ?? false,
         allow,
         progress,
-      });
-      report(values.json ?? false, done, describePublish(done));
-      return exitCodes.done;
-    } finally {
-      await sources.close();
-    }
+      }),
+    );
+    report(values.json ?? false, done, describePublish(done));
+    return exitCodes.done;
   } finally {
     await rm(temporaryDirectory, { recursive: true, force: true });
   }

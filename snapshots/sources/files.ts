@@ -2,13 +2,23 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { type Refusal, SourceRefusal } from "./sources.ts";
 
+/** Where sources lie. */
+export interface SourceDirectory {
+  path: string;
+  /** The address it is a mirror of, for messages. Its files are then hard links, and others of them come and go. */
+  mirrorOf: string | undefined;
+}
+
 /** A file of the sources with what tells whether it has changed since. */
 export interface SourceFile {
   /** Absolute and free of symbolic links: DuckDB reads no others. */
   path: string;
   /** Relative to the sources' directory, with `/`; for messages. */
   name: string;
-  /** Size, times and inode: renaming another file over it, writing into it and touching it all show. */
+  /**
+   * Size, times and inode: renaming another file over it, writing into it and touching it all show. In a mirror,
+   * without the time of the inode's change: that of the number of links is none of the file.
+   */
   fingerprint: string;
 }
 
@@ -16,22 +26,23 @@ export interface SourceFile {
  * The files of one source: `<name>.parquet`, or every `*.parquet` below `<name>/`, by name.
  * Throws SourceRefusal when there is neither, or both.
  */
-export async function listSourceFiles(directory: string, name: string): Promise<SourceFile[]> {
-  const single = await fingerprint(join(directory, `${name}.parquet`));
-  const below = await filesBelow(join(directory, name));
+export async function listSourceFiles(directory: SourceDirectory, name: string): Promise<SourceFile[]> {
+  const { path: root, mirrorOf = root } = directory;
+  const single = await fingerprint(directory, join(root, `${name}.parquet`));
+  const below = await filesBelow(join(root, name));
   const refuse = (rule: string) => new SourceRefusal([{ file: `${name}.parquet`, rule }]);
   if (single !== undefined && below.length > 0) {
     throw refuse(`stands beside ${name}/, which holds Parquet files too; keep one of them`);
   }
-  const paths = single === undefined ? below : [join(directory, `${name}.parquet`)];
+  const paths = single === undefined ? below : [join(root, `${name}.parquet`)];
   if (paths.length === 0)
-    throw refuse(`is missing, and there is no Parquet file below ${name}/ in ${directory}`);
+    throw refuse(`is missing, and there is no Parquet file below ${name}/ in ${mirrorOf}`);
   return Promise.all(paths.map((path) => sourceFile(directory, path)));
 }
 
-async function sourceFile(directory: string, path: string): Promise<SourceFile> {
-  const name = relative(directory, path).split(sep).join("/");
-  const found = await fingerprint(path);
+async function sourceFile(directory: SourceDirectory, path: string): Promise<SourceFile> {
+  const name = relative(directory.path, path).split(sep).join("/");
+  const found = await fingerprint(directory, path);
   if (found === undefined) throw new SourceRefusal([{ file: name, rule: "is a link to nothing, or gone" }]);
   return { path: await realpath(path), name, fingerprint: found };
 }
@@ -55,7 +66,7 @@ async function filesBelow(directory: string): Promise<string[]> {
 
 /** Throws SourceRefusal when the files of a source are no longer those listed, or one has changed. */
 export async function refuseChanges(
-  directory: string,
+  directory: SourceDirectory,
   name: string,
   before: readonly SourceFile[],
 ): Promise<void> {
@@ -69,9 +80,10 @@ export async function refuseChanges(
   if (refusals.length > 0) throw new SourceRefusal(refusals);
 }
 
-async function fingerprint(path: string): Promise<string | undefined> {
+async function fingerprint({ mirrorOf }: SourceDirectory, path: string): Promise<string | undefined> {
   const info = await stat(path, { bigint: true }).catch(absentAs(undefined));
-  return info && [info.size, info.mtimeNs, info.ctimeNs, info.ino, info.dev].join("-");
+  const changed = mirrorOf === undefined ? info?.ctimeNs : "linked";
+  return info && [info.size, info.mtimeNs, changed, info.ino, info.dev].join("-");
 }
 
 /** Turns the error of a file that does not exist into a value. */

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import { openSession, withConnection } from "../duckdb.ts";
-import { listSourceFiles, type SourceFile } from "./files.ts";
+import { listSourceFiles, type SourceDirectory, type SourceFile } from "./files.ts";
 import { groupFiles } from "./groups.ts";
 import { digestKind } from "./known-rows.ts";
 import { readCutPoints, readMarkets } from "./markets.ts";
@@ -19,6 +19,8 @@ import { marketsTable, protocolScoresTable } from "./tables.ts";
 export interface SourcesOptions {
   /** The start of the run: rows may be up to five minutes later. */
   now: Date;
+  /** The address that the directory is a mirror of (mirror.ts). */
+  mirrorOf?: string;
   /** A local folder to spill to. */
   temporaryDirectory: string;
   /** What DuckDB's buffers may take, in millions of bytes; default 600. The process takes some 300 on top. */
@@ -36,8 +38,8 @@ const clockToleranceMilliseconds = 5 * 60_000;
  * they are read.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
-  const { now, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
-  const root = resolve(directory);
+  const { now, mirrorOf, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
+  const root = { path: resolve(directory), mirrorOf };
   const latest = new Date(now.getTime() + clockToleranceMilliseconds);
   const listed = await bothOf([marketsTable(latest), protocolScoresTable(latest)], (table) =>
     listSource(root, table),
@@ -105,7 +107,7 @@ async function bothOf<From, To>(
   return results as [To, To];
 }
 
-async function listSource(directory: string, table: SourceTable): Promise<ListedSource> {
+async function listSource(directory: SourceDirectory, table: SourceTable): Promise<ListedSource> {
   return { directory, table, files: await listSourceFiles(directory, table.name) };
 }
 

@@ -39,10 +39,14 @@ export interface RowRule {
   value: string;
 }
 
+/** The two sources. */
+export const sourceNames = ["markets", "protocol_scores"] as const;
+type SourceName = (typeof sourceNames)[number];
+
 /** A source: its columns and the rules over whole rows. */
 export interface SourceTable {
   /** `markets` stands for `markets.parquet` and for the Parquet files below `markets/`. */
-  name: "markets" | "protocol_scores";
+  name: SourceName;
   /** The column that tells a reader of a refusal which row is meant. */
   label: string;
   fields: readonly Field[];

@@ -1,7 +1,7 @@
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { withConnection } from "../duckdb.ts";
 import { faultsOfRow, soundRow } from "./checks.ts";
-import { refuseChanges, type SourceFile } from "./files.ts";
+import { refuseChanges, type SourceDirectory, type SourceFile } from "./files.ts";
 import type { FileGroup, GroupedSource } from "./groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { refuseUnreadable } from "./reading.ts";
@@ -11,7 +11,7 @@ import { SourceRefusal } from "./sources.ts";
 
 /** One source and the files it consists of. */
 export interface ListedSource {
-  directory: string;
+  directory: SourceDirectory;
   table: SourceTable;
   files: readonly SourceFile[];
 }

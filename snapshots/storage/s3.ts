@@ -73,7 +73,8 @@ export function createS3Client(environment: S3Environment, limits: S3Limits = de
   });
 }
 
-function statusOf(error: unknown): number | undefined {
+/** The HTTP status that an error of the SDK tells of. */
+export function statusOf(error: unknown): number | undefined {
   return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
 }
 
@@ -97,7 +98,7 @@ export function s3Storage(
       return await work({ abortSignal: signal ? AbortSignal.any([deadline, signal]) : deadline });
     } catch (error) {
       if (error instanceof CorruptObjectError) throw error;
-      const reason = deadline.aborted ? `no answer within ${operationSeconds} s` : describe(error);
+      const reason = deadline.aborted ? `no answer within ${operationSeconds} s` : describeS3Error(error);
       throw new StorageError(`${location}: cannot ${operation} ${key}: ${reason}`, { cause: error });
     }
   }
@@ -182,15 +183,22 @@ export function s3Storage(
 }
 
 function infoOf(entry: _Object, prefix: string): ObjectInfo {
-  const { Key = "", Size = 0, LastModified = new Date(0) } = entry;
-  return { key: Key.slice(prefix.length), bytes: Size, modified: LastModified };
+  const { Key = "", Size = 0, LastModified = new Date(0), ETag } = entry;
+  const tag = ETag === undefined ? {} : { tag: plainTag(ETag) };
+  return { key: Key.slice(prefix.length), bytes: Size, modified: LastModified, ...tag };
+}
+
+/** An ETag without its quotes: some servers want it so in If-Match. */
+export function plainTag(tag: string): string {
+  return tag.replace(/^"(.*)"$/, "$1");
 }
 
 function isMissingBucket(error: unknown): boolean {
   return error instanceof S3ServiceException && error.name === "NoSuchBucket";
 }
 
-function describe(error: unknown): string {
+/** An error of the SDK in a line that names no credential. */
+export function describeS3Error(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const status = statusOf(error);
   return [status, error.name, error.message].filter(Boolean).join(" ");

@@ -5,6 +5,8 @@ export interface ObjectInfo {
   key: string;
   bytes: number;
   modified: Date;
+  /** Another one for other content; only of backends that know one. */
+  tag?: string;
 }
 
 /** The largest object any reader takes into memory unless it says otherwise. */

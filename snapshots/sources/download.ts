@@ -1,0 +1,128 @@
+import { type FileHandle, open } from "node:fs/promises";
+import { GetObjectCommand, type S3Client } from "@aws-sdk/client-s3";
+import { describeS3Error, plainTag, type S3Location, statusOf } from "../storage/s3.ts";
+import { StorageError } from "../storage/storage.ts";
+import { SourceRefusal } from "./sources.ts";
+
+/** An object of the sources as a listing has it. */
+export interface RemoteFile {
+  /** Its key below the location. */
+  name: string;
+  bytes: number;
+  /** Its ETag, without quotes. */
+  tag: string;
+}
+
+/** Where a file goes. */
+interface Target {
+  path: string;
+  /** Gives up. */
+  signal: AbortSignal;
+  /** Told how many bytes came in; less than none when they are thrown away. */
+  received: (bytes: number) => void;
+}
+
+/** Tries of one object whose transfer breaks off in the middle; the SDK repeats only what fails before that. */
+const transferTries = 3;
+// A transfer slower than this counts as hanging; the client's own limit ends one that stands still.
+const slowestBytesPerSecond = 256 * 1024;
+const answerSeconds = 90;
+
+/** The connection failed within a body: worth another try. */
+class BrokenTransfer extends Error {
+  override readonly name = "BrokenTransfer";
+}
+
+/** What a file that is not the listed one is refused with. */
+export function changedFile(name: string): SourceRefusal {
+  return new SourceRefusal([{ file: name, rule: "changed while it was read" }]);
+}
+
+/**
+ * Streams one object to a new file, in constant memory, and makes it durable. Throws SourceRefusal when the object is no
+ * longer the listed one, StorageError when the store fails, and the error of the disk.
+ */
+export async function download(
+  client: S3Client,
+  location: S3Location,
+  file: RemoteFile,
+  target: Target,
+): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    const output = await open(target.path, "w", 0o600);
+    try {
+      return await transfer(client, location, file, output, target);
+    } catch (error) {
+      if (!(error instanceof BrokenTransfer)) throw error;
+      if (tries === transferTries || target.signal.aborted) throw failed(location, file, error.cause);
+    } finally {
+      await output.close();
+    }
+  }
+}
+
+async function transfer(
+  client: S3Client,
+  location: S3Location,
+  file: RemoteFile,
+  output: FileHandle,
+  { signal, received }: Target,
+): Promise<void> {
+  const seconds = answerSeconds + file.bytes / slowestBytesPerSecond;
+  const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
+  const body = await request(client, location, file, abortSignal);
+  let length = 0;
+  // Errors of the connection are told from those of the disk by where they come out.
+  async function* chunks() {
+    try {
+      for await (const chunk of body) {
+        abortSignal.throwIfAborted();
+        length += chunk.length;
+        if (length > file.bytes) throw new Error(`more than the ${file.bytes} bytes listed`);
+        received(chunk.length);
+        yield chunk;
+      }
+      if (length < file.bytes) throw new Error(`${length} of ${file.bytes} bytes`);
+    } catch (error) {
+      received(-length);
+      throw new BrokenTransfer("broke off", { cause: error });
+    }
+  }
+  await output.writeFile(chunks());
+  // A file under its final name after a power cut must not be empty.
+  await output.sync();
+}
+
+async function request(
+  client: S3Client,
+  location: S3Location,
+  { name, bytes, tag }: RemoteFile,
+  abortSignal: AbortSignal,
+): Promise<AsyncIterable<Uint8Array>> {
+  try {
+    const input = { Bucket: location.bucket, Key: location.prefix + name, IfMatch: tag };
+    const {
+      Body,
+      ContentLength,
+      ETag = "",
+    } = await client.send(new GetObjectCommand(input), {
+      abortSignal,
+    });
+    // A server that ignores If-Match would otherwise give new content under the old tag.
+    if (plainTag(ETag) !== tag || ContentLength !== bytes) {
+      if (Body && "destroy" in Body) Body.destroy();
+      throw changedFile(name);
+    }
+    if (!Body || !(Symbol.asyncIterator in Body)) throw new Error("an answer without a body");
+    return Body as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    if (error instanceof SourceRefusal) throw error;
+    if (statusOf(error) === 412 || statusOf(error) === 404) throw changedFile(name);
+    throw failed(location, { name }, error);
+  }
+}
+
+function failed({ bucket, prefix }: S3Location, { name }: { name: string }, cause: unknown): StorageError {
+  const reason = describeS3Error(cause);
+  return new StorageError(`s3://${bucket}/${prefix}: cannot read ${name}: ${reason}`, { cause });
+}

@@ -1,0 +1,194 @@
+import { link, mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { S3Client } from "@aws-sdk/client-s3";
+import type { Size } from "../../schemas/snapshot.ts";
+import { inParallel } from "../in-parallel.ts";
+import { sha256 } from "../seal.ts";
+import { type S3Location, s3Storage } from "../storage/s3.ts";
+import { type Storage, StorageError } from "../storage/storage.ts";
+import { download, type RemoteFile } from "./download.ts";
+import { RefusalList } from "./refusals.ts";
+import { sourceNames } from "./shape.ts";
+
+/** Sources on S3 as a local directory, for one run. */
+export interface SourceMirror {
+  /** The address it mirrors. */
+  location: string;
+  /** Holds the files under the names they have below the address. Nobody else writes there. */
+  directory: string;
+  /** What had to be fetched; the rest was in the cache. */
+  downloaded: Size;
+  /** Removes the directory; the cache stays. */
+  close(): Promise<void>;
+}
+
+/** How to mirror. */
+export interface MirrorOptions {
+  /** A folder for mirrors of any address; each has its own cache in there. */
+  cacheDirectory: string;
+  now: Date;
+  /** Told as files come in, in bytes. */
+  progress?: (step: string, done: number, of: number) => void;
+}
+
+/** Folders of runs that were killed go after this time, longer than any publish takes. */
+const leftoverHours = 48;
+
+/**
+ * Brings the Parquet sources below an address into a directory of this run's own. What is in the cache, by key and ETag,
+ * is not fetched again; what is no longer listed leaves it. The directory's files are hard links, so runs that share
+ * a cache cannot take them from each other.
+ * Throws SourceRefusal when an object changes meanwhile or cannot be a file, StorageError when the store fails.
+ */
+export async function mirrorSources(
+  s3: S3Location,
+  client: S3Client,
+  { cacheDirectory, now, progress = () => {} }: MirrorOptions,
+): Promise<SourceMirror> {
+  const storage = s3Storage(s3, client);
+  const cache = join(cacheDirectory, sha256(storage.location));
+  const [objects, runs] = [join(cache, "objects"), join(cache, "runs")];
+  const listed = await listRemote(storage);
+  refuseUnusableNames(listed.map(({ name }) => name));
+  for (const folder of [objects, runs]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  await removeLeftovers(runs, now);
+  const directory = await mkdtemp(join(runs, "run-"));
+  const close = () => rm(directory, { recursive: true, force: true });
+  try {
+    const missing = await linkCached(listed, objects, directory);
+    const downloaded = { objects: missing.length, bytes: missing.reduce((sum, { bytes }) => sum + bytes, 0) };
+    let done = 0;
+    const received = (bytes: number) => {
+      done += bytes;
+      progress("fetching sources, bytes", done, downloaded.bytes);
+    };
+    await fetchAll(missing, async (file, signal) => {
+      const path = join(directory, file.name);
+      await download(client, s3, file, { path, signal, received });
+      await unlessCode("EEXIST", link(path, join(objects, cacheName(file))));
+    });
+    refuseDifferences(listed, await listRemote(storage));
+    await prune(objects, new Set(listed.map(cacheName)));
+    return { location: storage.location, directory, downloaded, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The Parquet files of both sources. */
+async function listRemote(storage: Storage): Promise<RemoteFile[]> {
+  const files: RemoteFile[] = [];
+  for (const source of sourceNames) {
+    const single = `${source}.parquet`;
+    for (const prefix of [single, `${source}/`]) {
+      for await (const { key: name, bytes, tag } of storage.list(prefix)) {
+        if (prefix === single ? name !== single : !name.endsWith(".parquet")) continue;
+        if (!tag) throw new StorageError(`${storage.location}: ${name} is listed without an ETag`);
+        files.push({ name, bytes, tag });
+      }
+    }
+  }
+  return files;
+}
+
+/** Throws SourceRefusal for keys that are no names of files: S3 takes any text. */
+function refuseUnusableNames(names: readonly string[]): void {
+  const refusals = new RefusalList();
+  const all = new Set(names);
+  for (const file of names) {
+    const parts = file.split("/");
+    const unusable = parts.some(
+      (part) => ["", ".", ".."].includes(part) || part.includes("\0") || Buffer.byteLength(part) > 255,
+    );
+    if (unusable) refusals.add({ file, rule: "is a key that cannot be a file's name" });
+    const above = parts.map((_, depth) => parts.slice(0, depth).join("/"));
+    if (above.some((path) => all.has(path)))
+      refusals.add({ file, rule: "is a key below another file's, which cannot be a folder too" });
+  }
+  refusals.throwIfAny();
+}
+
+/** Another name for other content: an ETag alone need not tell objects apart. */
+function cacheName({ name, bytes, tag }: RemoteFile): string {
+  return sha256(JSON.stringify([name, bytes, tag]));
+}
+
+/** Links what the cache holds into the directory, makes the folders for the rest, and returns that. */
+async function linkCached(
+  files: readonly RemoteFile[],
+  objects: string,
+  directory: string,
+): Promise<RemoteFile[]> {
+  const missing: RemoteFile[] = [];
+  for (const file of files) {
+    const path = join(directory, file.name);
+    const cached = join(objects, cacheName(file));
+    await mkdir(dirname(path), { recursive: true });
+    const linked = await unlessCode("ENOENT", link(cached, path));
+    if (linked && (await stat(path)).size === file.bytes) continue;
+    // Damaged from outside: the fetched one is to take its place.
+    if (linked) for (const damaged of [path, cached]) await rm(damaged, { force: true });
+    missing.push(file);
+  }
+  return missing;
+}
+
+/** Fetches every file, some at a time. When one fails, none is left under way. */
+async function fetchAll(
+  files: readonly RemoteFile[],
+  fetchOne: (file: RemoteFile, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const stop = new AbortController();
+  const started: Promise<void>[] = [];
+  try {
+    await inParallel(files, (file) => {
+      const fetching = fetchOne(file, stop.signal);
+      started.push(fetching);
+      return fetching;
+    });
+  } catch (error) {
+    stop.abort();
+    await Promise.allSettled(started);
+    throw error;
+  }
+}
+
+/** Throws SourceRefusal naming what was changed, removed or added between two listings. */
+function refuseDifferences(before: readonly RemoteFile[], after: readonly RemoteFile[]): void {
+  const refusals = new RefusalList();
+  const now = new Map(after.map((file) => [file.name, cacheName(file)]));
+  for (const file of before) {
+    if (now.get(file.name) !== cacheName(file))
+      refusals.add({ file: file.name, rule: "changed while it was read" });
+    now.delete(file.name);
+  }
+  for (const file of now.keys()) refusals.add({ file, rule: "appeared while the others were read" });
+  refusals.throwIfAny();
+}
+
+async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(objects)) {
+    if (!wanted.has(name)) await rm(join(objects, name), { force: true });
+  }
+}
+
+async function removeLeftovers(runs: string, now: Date): Promise<void> {
+  for (const name of await readdir(runs)) {
+    const path = join(runs, name);
+    const info = await stat(path).catch(() => undefined);
+    if (info && now.getTime() - info.mtimeMs > leftoverHours * 3_600_000)
+      await rm(path, { recursive: true, force: true });
+  }
+}
+
+/** Whether the work was done; false when it failed with this code. */
+async function unlessCode(code: string, work: Promise<void>): Promise<boolean> {
+  try {
+    await work;
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === code) return false;
+    throw error;
+  }
+}

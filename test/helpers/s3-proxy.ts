@@ -1,0 +1,80 @@
+import { once } from "node:events";
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** One answer that went through the proxy. */
+export interface Passed {
+  method: string;
+  /** With the query. */
+  target: string;
+  status: number;
+  /** Of the body, as far as it came. */
+  bytes: number;
+}
+
+/** A reverse proxy before an S3 server, which counts and can disturb. */
+export interface S3Proxy {
+  url: string;
+  passed: Passed[];
+  /** GETs of objects that were answered with a body. */
+  fetched(): Passed[];
+  /** Called before a request goes on; `handled` when it answered itself. */
+  before: (request: IncomingMessage, response: ServerResponse) => Promise<"handled" | undefined>;
+  /** Called before an answer goes back; returns the body bytes to pass, then the connection is cut; undefined: all. */
+  cut: (target: string) => number | undefined;
+  /** Called when an answer has gone back whole. */
+  after: (target: string) => Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Starts the proxy on a free port; requests pass with the Host they came with, which is signed. */
+export async function startS3Proxy(endpoint: string): Promise<S3Proxy> {
+  const server = createServer((request, response) => {
+    pass(request, response).catch(() => response.destroy());
+  });
+
+  async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", url: target = "", headers } = request;
+    if ((await proxy.before(request, response)) === "handled") return;
+    const onward = httpRequest(new URL(target, endpoint), { method, headers, agent: false });
+    request.pipe(onward);
+    const [answer]: [IncomingMessage] = (await once(onward, "response")) as [IncomingMessage];
+    const entry: Passed = { method, target, status: answer.statusCode ?? 0, bytes: 0 };
+    proxy.passed.push(entry);
+    response.writeHead(entry.status, answer.rawHeaders);
+    const limit = proxy.cut(target);
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      const part = limit === undefined ? chunk : chunk.subarray(0, limit - entry.bytes);
+      entry.bytes += part.length;
+      response.write(part);
+    }
+    if (limit !== undefined) {
+      // What was written goes out first.
+      await new Promise<void>((flushed) => response.write("", () => flushed()));
+      response.destroy();
+      return;
+    }
+    await proxy.after(target);
+    response.end();
+  }
+
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const proxy: S3Proxy = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    passed: [],
+    fetched: () =>
+      proxy.passed.filter(
+        ({ method, target, status }) => method === "GET" && status === 200 && !/[?&]list-type=/.test(target),
+      ),
+    before: async () => undefined,
+    cut: () => undefined,
+    after: async () => {},
+    async stop() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+  return proxy;
+}
