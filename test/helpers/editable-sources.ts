@@ -1,0 +1,89 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { DuckDBConnection } from "@duckdb/node-api";
+import { quoted } from "../../snapshots/duckdb.ts";
+import { type PublishOptions, type PublishReport, publish } from "../../snapshots/publish/publish.ts";
+import { writeSample } from "../../snapshots/sample/sample.ts";
+import { openSources } from "../../snapshots/sources/open.ts";
+import type { Sources } from "../../snapshots/sources/sources.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+import { publishFreely } from "./publish-freely.ts";
+
+/** Makes the tables `markets` and `scores` of a sample, for SQL to edit. */
+export async function loadSample(
+  sql: DuckDBConnection,
+  folder: string,
+  { markets = 1_500, protocols = 12 } = {},
+): Promise<void> {
+  const directory = join(folder, "sample");
+  await writeSample({ directory, markets, protocols, days: 3, outcomes: 40, seed: 5 });
+  const load = (table: string, file: string) =>
+    sql.run(`CREATE OR REPLACE TABLE ${table} AS FROM read_parquet(${quoted(join(directory, file))})`);
+  await load("markets", "markets/*.parquet");
+  await load("scores", "protocol_scores.parquet");
+}
+
+/** Writes the two tables, or queries in their place, as sources. */
+export async function writeTables(
+  sql: DuckDBConnection,
+  directory: string,
+  { markets = "FROM markets", scores = "FROM scores" } = {},
+): Promise<string> {
+  await mkdir(directory, { recursive: true });
+  for (const [name, query] of [
+    ["markets", markets],
+    ["protocol_scores", scores],
+  ] as const) {
+    await sql.run(`COPY (${query}) TO ${quoted(join(directory, `${name}.parquet`))} (FORMAT parquet)`);
+  }
+  return directory;
+}
+
+/** When the runs of these tests start: after all times in a sample. */
+export const publishTime = new Date("2030-01-01T00:00:00.000Z");
+
+/** A run and how many markets it took over as they were, and rendered. */
+export interface CountedRun {
+  report: PublishReport;
+  known: number;
+  rendered: number;
+}
+
+/** How a run differs from the plainest one. */
+export type RunChoices = Partial<Omit<PublishOptions, "sources" | "storage" | "temporaryDirectory">> & {
+  /** Lets pass what the guards print. */
+  freely?: boolean;
+  /** Stands between the sources and the run. */
+  change?: (sources: Sources) => Sources;
+};
+
+/** Publishes sources, and counts the rows that come as ordinals and those that are rendered. */
+export async function publishCounted(
+  directory: string,
+  storage: Storage,
+  folder: string,
+  { freely = true, change = (sources) => sources, ...choices }: RunChoices = {},
+): Promise<CountedRun> {
+  const opened = await openSources(directory, { now: publishTime, temporaryDirectory: folder });
+  try {
+    const sources = change(opened);
+    const counts = { known: 0, rendered: 0 };
+    const counted: Sources = {
+      ...sources,
+      async *markets(known) {
+        counts.known = 0;
+        counts.rendered = 0;
+        for await (const rows of sources.markets(known)) {
+          for (const row of rows) counts[row.ordinal === undefined ? "rendered" : "known"] += 1;
+          yield rows;
+        }
+      },
+    };
+    const run = freely ? publishFreely : publish;
+    const now = () => publishTime;
+    const report = await run({ now, ...choices, sources: counted, storage, temporaryDirectory: folder });
+    return { report, ...counts };
+  } finally {
+    await opened.close();
+  }
+}
