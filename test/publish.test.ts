@@ -13,128 +13,134 @@ import { inArchiveOrder, recordsOf } from "./helpers/archive-records.ts";
 import { changedStorage, countingStorage } from "./helpers/archive-storage.ts";
 import { contentOf, publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
 import { publishRecords } from "./helpers/proxy-archive.ts";
+import { describeStores } from "./helpers/stores.ts";
 
-const folder = testFolder();
-let stores = 0;
-
-function newStore(): Storage {
-  stores += 1;
-  return directoryStorage(join(folder, `store-${stores}`));
-}
-
-describe("a dry run", () => {
-  test("tells what would be done, and changes nothing", async () => {
-    const sources = await writeSources(join(folder, "dry"), { markets: 100 });
-    const storage = newStore();
-    const counting = countingStorage(storage);
-    const dry = await publishSources(sources, counting, folder, { dryRun: true });
-    expect(counting.written()).toEqual([]);
-    const real = await publishSources(sources, storage, folder);
-    expect(dry).toMatchObject({
-      outcome: "dry-run",
-      commit: 0,
-      snapshotId: real.snapshotId,
-      counts: real.counts,
+describeStores("publishing to %s", ({ folder, newStore }) => {
+  describe("a dry run", () => {
+    test("tells what would be done, and changes nothing", async () => {
+      const sources = await writeSources(join(folder, "dry"), { markets: 100 });
+      const storage = newStore();
+      const counting = countingStorage(storage);
+      const dry = await publishSources(sources, counting, folder, { dryRun: true });
+      expect(counting.written()).toEqual([]);
+      const real = await publishSources(sources, storage, folder);
+      expect(dry).toMatchObject({
+        outcome: "dry-run",
+        commit: 0,
+        snapshotId: real.snapshotId,
+        counts: real.counts,
+      });
+      const before = await contentOf(storage);
+      const again = await publishSources(sources, storage, folder, { dryRun: true });
+      expect(again).toMatchObject({ outcome: "dry-run", commit: 1, uploaded: { objects: 0, bytes: 0 } });
+      expect(await contentOf(storage)).toEqual(before);
     });
-    const before = await contentOf(storage);
-    const again = await publishSources(sources, storage, folder, { dryRun: true });
-    expect(again).toMatchObject({ outcome: "dry-run", commit: 1, uploaded: { objects: 0, bytes: 0 } });
-    expect(await contentOf(storage)).toEqual(before);
+  });
+
+  describe("a small change", () => {
+    const sources = join(folder, "growing");
+
+    test("uploads the pages around it, and what names them, and nothing else", async () => {
+      await writeSources(sources, { markets: 5_000 });
+      const storage = newStore();
+      const before = await publishSources(sources, storage, folder);
+      await addMarkets(sources, 5);
+      const counting = countingStorage(storage);
+      const { uploaded, unchanged, total, counts } = await publishSources(sources, counting, folder);
+      expect(counts.markets).toBe(before.counts.markets + 5);
+      const written = counting.written();
+      const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
+      // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
+      expect(under(layout.pages)).toBeLessThanOrEqual(10);
+      expect(under(layout.segments)).toBeLessThanOrEqual(5);
+      expect(under(layout.publicObjects)).toBe(0);
+      expect(under(layout.rows)).toBe(under(layout.segments));
+      const parts = [layout.pages, layout.segments, layout.rows, layout.manifests];
+      expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
+      expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
+      expect(total).toEqual({
+        objects: uploaded.objects + unchanged.objects,
+        bytes: uploaded.bytes + unchanged.bytes,
+      });
+      // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
+      const read = counting.calls.filter(
+        ({ operation, key }) => operation === "get" && key.startsWith(layout.pages),
+      );
+      expect(read.length).toBeLessThanOrEqual(10);
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    });
+  });
+
+  describe("order of writing", () => {
+    test("leaves, manifest, commit, hint, public names, and the time of the run at last", async () => {
+      const counting = countingStorage(newStore());
+      await publishRecords(counting, recordsOf(0, 300));
+      const steps = [
+        /^probe\.json$/,
+        /^(private|public\/objects)\//,
+        /^manifests\//,
+        /^commits\//,
+        /^head\.json$/,
+        /^public\/api\//,
+        /^checked\.json$/,
+      ];
+      const order = counting.written().map((key) => steps.findIndex((step) => step.test(key)));
+      expect(order).toEqual(order.toSorted((a, b) => a - b));
+      expect(new Set(order).size).toBe(steps.length);
+    });
+  });
+
+  describe("two publishers", () => {
+    test("the one that comes second has lost, and readers see the other's snapshot", async () => {
+      const storage = newStore();
+      await publishRecords(storage, recordsOf(0, 100));
+      const proxy = await startArchiveProxy(storage);
+      const rival = changedStorage(storage, {
+        async putIfAbsent(key, body) {
+          if (key === layout.commit(2)) await publishRecords(storage, recordsOf(0, 120));
+          return storage.putIfAbsent(key, body);
+        },
+      });
+      const error = await publishRecords(rival, recordsOf(0, 110)).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(CommitLostError);
+      expect(String(error)).toContain("another publisher made commit 2 first");
+      expect((await proxy.page({})).total).toBe(100);
+      await proxy.refresh();
+      expect((await proxy.page({})).total).toBe(120);
+      await proxy.stop();
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+      expect(await publishRecords(storage, recordsOf(0, 110))).toMatchObject({
+        outcome: "published",
+        commit: 3,
+      });
+    });
+
+    test("one that lost only the store's answer has won", async () => {
+      const storage = newStore();
+      const deaf = changedStorage(storage, {
+        async putIfAbsent(key, body) {
+          await storage.putIfAbsent(key, body);
+          return false;
+        },
+      });
+      expect(await publishRecords(deaf, recordsOf(0, 50))).toMatchObject({ outcome: "published", commit: 1 });
+      expect((await newestCommit(storage))?.counts.markets).toBe(50);
+    });
+  });
+
+  test("leaves no temporary files behind", async () => {
+    const temporary = join(folder, "temporary");
+    await writeSources(join(folder, "small"), { markets: 40 });
+    await mkdir(temporary);
+    await publishSources(join(folder, "small"), newStore(), temporary);
+    expect(await readdir(temporary)).toEqual([]);
   });
 });
 
-describe("a small change", () => {
-  const sources = join(folder, "growing");
-
-  test("uploads the pages around it, and what names them, and nothing else", async () => {
-    await writeSources(sources, { markets: 5_000 });
-    const storage = newStore();
-    const before = await publishSources(sources, storage, folder);
-    await addMarkets(sources, 5);
-    const counting = countingStorage(storage);
-    const { uploaded, unchanged, total, counts } = await publishSources(sources, counting, folder);
-    expect(counts.markets).toBe(before.counts.markets + 5);
-    const written = counting.written();
-    const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
-    // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
-    expect(under(layout.pages)).toBeLessThanOrEqual(10);
-    expect(under(layout.segments)).toBeLessThanOrEqual(5);
-    expect(under(layout.publicObjects)).toBe(0);
-    expect(under(layout.rows)).toBe(under(layout.segments));
-    const parts = [layout.pages, layout.segments, layout.rows, layout.manifests];
-    expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
-    expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
-    expect(total).toEqual({
-      objects: uploaded.objects + unchanged.objects,
-      bytes: uploaded.bytes + unchanged.bytes,
-    });
-    // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
-    const read = counting.calls.filter(
-      ({ operation, key }) => operation === "get" && key.startsWith(layout.pages),
-    );
-    expect(read.length).toBeLessThanOrEqual(10);
-    expect((await verify(storage, () => {})).faults).toEqual([]);
-  });
-});
-
-describe("order of writing", () => {
-  test("leaves, manifest, commit, hint, public names, and the time of the run at last", async () => {
-    const counting = countingStorage(newStore());
-    await publishRecords(counting, recordsOf(0, 300));
-    const steps = [
-      /^probe\.json$/,
-      /^(private|public\/objects)\//,
-      /^manifests\//,
-      /^commits\//,
-      /^head\.json$/,
-      /^public\/api\//,
-      /^checked\.json$/,
-    ];
-    const order = counting.written().map((key) => steps.findIndex((step) => step.test(key)));
-    expect(order).toEqual(order.toSorted((a, b) => a - b));
-    expect(new Set(order).size).toBe(steps.length);
-  });
-});
-
-describe("two publishers", () => {
-  test("the one that comes second has lost, and readers see the other's snapshot", async () => {
-    const storage = newStore();
-    await publishRecords(storage, recordsOf(0, 100));
-    const proxy = await startArchiveProxy(storage);
-    const rival = changedStorage(storage, {
-      async putIfAbsent(key, body) {
-        if (key === layout.commit(2)) await publishRecords(storage, recordsOf(0, 120));
-        return storage.putIfAbsent(key, body);
-      },
-    });
-    const error = await publishRecords(rival, recordsOf(0, 110)).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(CommitLostError);
-    expect(String(error)).toContain("another publisher made commit 2 first");
-    expect((await proxy.page({})).total).toBe(100);
-    await proxy.refresh();
-    expect((await proxy.page({})).total).toBe(120);
-    await proxy.stop();
-    expect((await verify(storage, () => {})).faults).toEqual([]);
-    expect(await publishRecords(storage, recordsOf(0, 110))).toMatchObject({
-      outcome: "published",
-      commit: 3,
-    });
-  });
-
-  test("one that lost only the store's answer has won", async () => {
-    const storage = newStore();
-    const deaf = changedStorage(storage, {
-      async putIfAbsent(key, body) {
-        await storage.putIfAbsent(key, body);
-        return false;
-      },
-    });
-    expect(await publishRecords(deaf, recordsOf(0, 50))).toMatchObject({ outcome: "published", commit: 1 });
-    expect((await newestCommit(storage))?.counts.markets).toBe(50);
-  });
-});
-
+// What fails is a wrapper, the same over every kind of store; this many runs are quick over a directory alone.
 describe("a store that fails", () => {
+  const folder = testFolder();
+  let stores = 0;
   const old = recordsOf(0, 70);
   const next = inArchiveOrder([...recordsOf(5, 70), ...recordsOf(200, 260)]);
 
@@ -142,7 +148,8 @@ describe("a store that fails", () => {
   const publishNext = (storage: Storage) => publishRecords(storage, next, 710);
 
   async function storeWithOld(): Promise<Storage> {
-    const storage = newStore();
+    stores += 1;
+    const storage = directoryStorage(join(folder, `store-${stores}`));
     await publishRecords(storage, old);
     return storage;
   }
@@ -187,12 +194,4 @@ describe("a store that fails", () => {
       }
     },
   );
-});
-
-test("leaves no temporary files behind", async () => {
-  const temporary = join(folder, "temporary");
-  await writeSources(join(folder, "small"), { markets: 40 });
-  await mkdir(temporary);
-  await publishSources(join(folder, "small"), newStore(), temporary);
-  expect(await readdir(temporary)).toEqual([]);
 });

@@ -1,0 +1,45 @@
+import { join } from "node:path";
+import { beforeAll, describe } from "vitest";
+import { openStorage } from "../../snapshots/storage/open.ts";
+import type { S3Environment } from "../../snapshots/storage/s3.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+import { testFolder } from "./archive-store.ts";
+import { createBucket, s3Environment } from "./ceph.ts";
+
+/** New stores of one kind; everything here is for the inside of tests. */
+export interface Stores {
+  /** A local folder for the suite's other files. */
+  folder: string;
+  /** How a user would name a new, empty store. */
+  newLocation(): string;
+  /** What a process needs in its environment to open it; credentials aside. */
+  environment: S3Environment;
+  /** A new, empty store. */
+  newStore(): Storage;
+}
+
+const s3 = s3Environment();
+const kinds = [
+  { kind: "a directory", environment: undefined },
+  ...(s3 ? [{ kind: "S3", environment: s3 }] : []),
+];
+
+/** Describes a suite over each kind of store at hand; `%s` in the name stands for the kind. */
+export function describeStores(name: string, suite: (stores: Stores) => void): void {
+  for (const { kind, environment } of kinds) {
+    describe(name.replace("%s", kind), () => {
+      const folder = testFolder();
+      let base: string;
+      let opened = 0;
+      beforeAll(async () => {
+        base = environment ? await createBucket(environment) : join(folder, "stores");
+      });
+      const newLocation = () => {
+        opened += 1;
+        return `${base}/store-${opened}`;
+      };
+      const newStore = () => openStorage(newLocation(), folder, environment);
+      suite({ folder, newLocation, environment: environment ?? {}, newStore });
+    });
+  }
+}
