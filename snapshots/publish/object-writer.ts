@@ -1,7 +1,8 @@
 import type { Size } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../seal.ts";
 import type { Storage } from "../storage/storage.ts";
 
-/** Puts content-named objects, each once, and counts what it did. */
+/** Puts content-named objects, each once, reads them back, and counts what it did. */
 export class ObjectWriter {
   readonly uploaded: Size = { objects: 0, bytes: 0 };
   readonly unchanged: Size = { objects: 0, bytes: 0 };
@@ -24,10 +25,16 @@ export class ObjectWriter {
     };
   }
 
+  /** Throws CorruptObjectError when the store does not give back what it was given, or StorageError. */
   async write(key: string, body: Uint8Array): Promise<void> {
     if (this.#counted.has(key) || this.keep(key, body.length)) return;
     this.#count(this.uploaded, key, body.length);
-    if (!this.#dryRun) await this.#storage.put(key, body);
+    if (this.#dryRun) return;
+    await this.#storage.put(key, body);
+    // What a store changed or lost must be noticed before the commit, not by readers after it.
+    const stored = await this.#storage.get(key, { maxBytes: body.length });
+    if (!stored?.equals(body))
+      throw new CorruptObjectError(key, "the store holds other bytes than it was given");
   }
 
   /** Counts an object as unchanged when the store has it; false otherwise. */

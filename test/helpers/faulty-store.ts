@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { Catalog } from "../../snapshots/catalog.ts";
 import { layout } from "../../snapshots/layout.ts";
 import { sha256 } from "../../snapshots/seal.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import type { ObjectInfo, Storage } from "../../snapshots/storage/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { inArchiveOrder, recordsOf } from "./archive-records.ts";
 import { changedStorage, memoryStorage } from "./archive-storage.ts";
@@ -32,6 +32,24 @@ export async function oldAndNew(): Promise<OldAndNew> {
   const { snapshotId: old } = await publishOld(memoryStorage(objects));
   const store = new Map(objects);
   return { store, old, new: (await publishNew(memoryStorage(objects))).snapshotId };
+}
+
+/** What a storage lists, at once. */
+export async function listed(storage: Storage, prefix = ""): Promise<ObjectInfo[]> {
+  const infos: ObjectInfo[] = [];
+  for await (const info of storage.list(prefix)) infos.push(info);
+  return infos;
+}
+
+/** A copy of a store in memory, as it is now. */
+export async function copyOf(storage: Storage): Promise<Storage> {
+  const objects = new Map<string, Buffer>();
+  const copy = async (key: string) => {
+    const bytes = await storage.get(key);
+    if (bytes) objects.set(key, bytes);
+  };
+  await Promise.all((await listed(storage)).map(({ key }) => copy(key)));
+  return memoryStorage(objects);
 }
 
 /** Fills an empty store. */
@@ -100,7 +118,7 @@ export function steppedStorage(
     putIfAbsent: (key, body) => step(() => storage.putIfAbsent(key, body)),
     delete: (key) => step(() => storage.delete(key)),
     async *list(prefix) {
-      yield* await step(() => Array.fromAsync(storage.list(prefix)));
+      yield* await step(() => listed(storage, prefix));
     },
   });
 }
