@@ -1,8 +1,6 @@
-import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PutBucketPolicyCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ScoreList } from "../schemas/envelopes.ts";
 import { ProtocolScore } from "../schemas/records.ts";
@@ -14,7 +12,7 @@ import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { publishSources } from "./helpers/archive-store.ts";
-import { createBucket, s3Environment } from "./helpers/ceph.ts";
+import { createBucket, letCdnRead, s3Environment } from "./helpers/ceph.ts";
 import { type Cdn, findNginx, startCdn } from "./helpers/nginx.ts";
 import { type Call, call } from "./helpers/proxy-client.ts";
 
@@ -38,7 +36,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     await writeSample({ ...sampleDefaults, directory, markets: 2000, protocols, days: 8 });
     await publishSources(directory, storage, folder);
     manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
-    await letCdnRead(environment!.AWS_ENDPOINT_URL_S3, location.slice("s3://".length));
+    await letCdnRead(environment!, location);
     cdn = await startCdn(nginx!, bucket);
   });
   afterAll(async () => {
@@ -149,19 +147,6 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     }
   });
 });
-
-/** Puts the CDN's part of the bucket policy into Ceph, which knows no CloudFront: whoever asks is the CDN. */
-async function letCdnRead(endpoint: string, bucket: string): Promise<void> {
-  const file = new URL("../.github/deploy/bucket-policy.json", import.meta.url);
-  const policy = JSON.parse(readFileSync(file, "utf8").replaceAll("STORE_BUCKET", bucket));
-  const { Condition: _, ...statement } = policy.Statement.find(
-    ({ Sid }: { Sid: string }) => Sid === "CdnReadsThePublicTree",
-  );
-  const open = { ...policy, Statement: [{ ...statement, Principal: "*" }] };
-  const client = new S3Client({ region: "us-east-1", endpoint, forcePathStyle: true });
-  await client.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(open) }));
-  client.destroy();
-}
 
 /** Spellings of an address outside public/ that servers on the way might take apart differently. */
 function tricks(bucket: string, key: string): string[] {

@@ -1,19 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { MarketPage, ScoreList, Status } from "../schemas/envelopes.ts";
 import { ProtocolScore } from "../schemas/records.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { slugs } from "./helpers/proxy-archive.ts";
 import { bearer, outcome } from "./helpers/proxy-client.ts";
+import { describeStores } from "./helpers/stores.ts";
 
-let proxy: TestProxy;
-let aegis: string;
-beforeAll(async () => {
-  proxy = await startTestProxy();
-  aegis = await proxy.issue();
-});
-afterAll(() => proxy.stop());
+describeStores("what each address answers from %s", ({ newLocation, environment }) => {
+  let proxy: TestProxy;
+  let aegis: string;
+  beforeAll(async () => {
+    proxy = await startTestProxy({ snapshotStore: newLocation(), environment });
+    aegis = await proxy.issue();
+  });
+  afterAll(() => proxy.stop());
 
-describe("what each address answers", () => {
   test("the score list, its records and nothing else, without a key", async () => {
     const list = ScoreList.parse((await proxy.get("/api/v1/scores")).json());
     expect(list.scores.map((row) => row.slug)).toEqual([...slugs].sort());

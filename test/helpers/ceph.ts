@@ -1,9 +1,18 @@
 import { randomBytes } from "node:crypto";
-import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
+import { readFileSync } from "node:fs";
+import {
+  CreateBucketCommand,
+  DeleteBucketPolicyCommand,
+  PutBucketPolicyCommand,
+  S3Client,
+} from "@aws-sdk/client-s3";
 import type { S3Environment } from "../../snapshots/storage/s3.ts";
 
+/** An S3 server for tests. */
+type TestServer = S3Environment & { AWS_ENDPOINT_URL_S3: string };
+
 /** The environment of a running S3 server for tests, or undefined; `.ci/run` starts one and sets it. */
-export function s3Environment(): (S3Environment & { AWS_ENDPOINT_URL_S3: string }) | undefined {
+export function s3Environment(): TestServer | undefined {
   const { TEST_S3_ENDPOINT } = process.env;
   if (TEST_S3_ENDPOINT) return { AWS_ENDPOINT_URL_S3: TEST_S3_ENDPOINT, AWS_REGION: "us-east-1" };
   if (process.env.CI) throw new Error("CI runs the S3 tests too: TEST_S3_ENDPOINT must name a server");
@@ -14,16 +23,40 @@ export function s3Environment(): (S3Environment & { AWS_ENDPOINT_URL_S3: string 
 }
 
 /** A new bucket, as `s3://` location. */
-export async function createBucket(
-  environment: S3Environment & { AWS_ENDPOINT_URL_S3: string },
-): Promise<string> {
+export async function createBucket(environment: TestServer): Promise<string> {
   const bucket = `test-${randomBytes(6).toString("hex")}`;
-  const client = new S3Client({
-    region: "us-east-1",
-    endpoint: environment.AWS_ENDPOINT_URL_S3,
-    forcePathStyle: true,
-  });
-  await client.send(new CreateBucketCommand({ Bucket: bucket }));
-  client.destroy();
+  await withClient(environment, (client) => client.send(new CreateBucketCommand({ Bucket: bucket })));
   return `s3://${bucket}`;
+}
+
+/** Puts the CDN's part of the bucket policy into Ceph, which knows no CloudFront: whoever asks is the CDN. */
+export async function letCdnRead(environment: TestServer, location: string): Promise<void> {
+  const bucket = location.slice("s3://".length);
+  const file = new URL("../../.github/deploy/bucket-policy.json", import.meta.url);
+  const policy = JSON.parse(readFileSync(file, "utf8").replaceAll("STORE_BUCKET", bucket));
+  const { Condition: _, ...statement } = policy.Statement.find(
+    ({ Sid }: { Sid: string }) => Sid === "CdnReadsThePublicTree",
+  );
+  const open = { ...policy, Statement: [{ ...statement, Principal: "*" }] };
+  const command = new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(open) });
+  await withClient(environment, (client) => client.send(command));
+}
+
+/** Takes the policy away again: only the owner reads then. */
+export async function letNobodyRead(environment: TestServer, location: string): Promise<void> {
+  const command = new DeleteBucketPolicyCommand({ Bucket: location.slice("s3://".length) });
+  await withClient(environment, (client) => client.send(command));
+}
+
+/** Lends a client to the server. */
+export async function withClient<T>(
+  { AWS_ENDPOINT_URL_S3: endpoint }: TestServer,
+  work: (client: S3Client) => Promise<T>,
+): Promise<T> {
+  const client = new S3Client({ region: "us-east-1", endpoint, forcePathStyle: true });
+  try {
+    return await work(client);
+  } finally {
+    client.destroy();
+  }
 }

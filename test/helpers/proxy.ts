@@ -6,7 +6,8 @@ import { pino } from "pino";
 import type { Config } from "../../proxy/config.ts";
 import { issueKey, type KeyRequest } from "../../proxy/key-records.ts";
 import { startService } from "../../proxy/service.ts";
-import { directoryStorage } from "../../snapshots/storage/directory.ts";
+import { openStorage } from "../../snapshots/storage/open.ts";
+import type { S3Environment } from "../../snapshots/storage/s3.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 import { publishArchive } from "./proxy-archive.ts";
 import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client.ts";
@@ -14,7 +15,7 @@ import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client
 /** A proxy on a free port over its own store, with a clock that stands still. */
 export interface TestProxy {
   storage: Storage;
-  /** Its store is `store`, its quota file `quota.sqlite` in there. */
+  /** Its store is `store` unless it was told another, its quota file `quota.sqlite` in there. */
   directory: string;
   port: number;
   /** Lines logged so far. */
@@ -35,6 +36,8 @@ export interface TestProxyOptions extends Partial<Config> {
   /** Start without a snapshot. */
   empty?: boolean;
   originSeconds?: number;
+  /** For a store on S3. */
+  environment?: S3Environment;
 }
 
 const config: Config = {
@@ -55,7 +58,7 @@ const config: Config = {
 /** Starts a proxy on a small archive in a temporary folder. */
 export async function startTestProxy(options: TestProxyOptions = {}): Promise<TestProxy> {
   const directory = await mkdtemp(join(tmpdir(), "prs-proxy-"));
-  const storage = directoryStorage(join(directory, "store"));
+  const storage = openStorage(options.snapshotStore ?? config.snapshotStore, directory, options.environment);
   if (!options.empty) await publishArchive(storage);
   const proxy = await start(options, directory, storage);
   return {
@@ -68,11 +71,11 @@ export async function startTestProxy(options: TestProxyOptions = {}): Promise<Te
 }
 
 async function start(options: TestProxyOptions, directory: string, storage: Storage): Promise<TestProxy> {
-  const { empty: _, originSeconds = 2, ...changes } = options;
+  const { empty: _, originSeconds = 2, environment = {}, ...changes } = options;
   const logged: string[] = [];
   const log = pino({ level: changes.logLevel ?? config.logLevel }, lines(logged));
   const clock = { now: Date.parse("2026-03-01T12:00:00.000Z") };
-  const surroundings = { directory, log, now: () => clock.now, originSeconds };
+  const surroundings = { directory, environment, log, now: () => clock.now, originSeconds };
   const service = await startService({ ...config, ...changes }, surroundings);
   const port = Number(new URL(service.url).port);
   return {
