@@ -157,8 +157,8 @@ async function listCommand(): Promise<undefined> {
   const known = commits.filter((commit) => commit !== undefined);
   const withdrawn = known[0]?.withdrawn ?? [];
   const stateOf = (number: number, hold: boolean) => {
-    if (hold) return "rollback";
-    return withdrawn.some(([first, last]) => first <= number && number <= last) ? "withdrawn" : "";
+    const gone = withdrawn.some(([first, last]) => first <= number && number <= last);
+    return [...(hold ? ["rollback"] : []), ...(gone ? ["withdrawn"] : [])].join(", ");
   };
   report(values.json ?? false, { commits: known }, [
     ...known.map(({ commit, publishedAt, snapshotId, counts, size, hold }) => {

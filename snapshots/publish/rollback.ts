@@ -41,7 +41,7 @@ export async function rollback(storage: Storage, target: string, now: () => Date
   return commit;
 }
 
-/** The newest commit of this number or snapshot id that no rollback has withdrawn. */
+/** The commit of this number, or the newest one of this snapshot id; also one that was withdrawn, to take that back. */
 async function findCommit(storage: Storage, target: string): Promise<Commit> {
   if (/^[1-9]\d{0,9}$/.test(target) && target.length < 8) {
     const commit = await readCommit(storage, Number(target));

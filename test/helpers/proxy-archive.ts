@@ -32,10 +32,11 @@ export async function publishRecords(
   storage: Storage,
   markets: readonly HistoricalMarket[],
   bri = 700,
+  choices: { resume?: boolean; now?: () => Date } = {},
 ): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   const now = () => new Date("2026-03-01T00:00:00.000Z");
-  const options = { storage, temporaryDirectory, now, sources: sourcesOf(markets, bri) };
+  const options = { storage, temporaryDirectory, now, sources: sourcesOf(markets, bri), ...choices };
   try {
     return await publishFreely(options);
   } finally {
