@@ -215,6 +215,40 @@ describe("a rollback", () => {
   });
 });
 
+describe("a rollback that stops at any one write", () => {
+  test.for(["before", "after"] as const)(
+    "%s it took effect is finished by the same command",
+    async (when) => {
+      const counting = countingStorage(await storeOf("A", "B"));
+      await rollBack(counting, 1);
+      const writes = counting.written();
+      expect(writes).toEqual(expect.arrayContaining([layout.commit(3), layout.head, layout.stableScoreList]));
+      for (const failing of writes) {
+        const storage = await storeOf("A", "B");
+        const fail = async <T>(key: string, write: () => Promise<T>): Promise<T> => {
+          if (key !== failing) return write();
+          if (when === "after") await write();
+          throw new StorageError(`cannot write ${key}`);
+        };
+        const stopping = changedStorage(storage, {
+          put: (key, body) => fail(key, () => storage.put(key, body)),
+          putIfAbsent: (key, body) => fail(key, () => storage.putIfAbsent(key, body)),
+        });
+        const stopped = await rollBack(stopping, 1).catch((error: unknown) => error);
+        // Whether a commit was stored can be asked afterwards.
+        const noticed = when === "after" && failing === layout.commit(3);
+        expect(stopped instanceof Error, failing).toBe(!noticed);
+        expect(await rollBack(storage, 1), failing).toMatchObject({
+          commit: 3,
+          hold: true,
+          withdrawn: [[2, 2]],
+        });
+        await expectShown(storage, 3);
+      }
+    },
+  );
+});
+
 /** Commit 1's bytes with a snapshot id that begins like another's. */
 async function likeCommit(storage: Storage, beginning: string): Promise<Buffer> {
   const { digest: _, ...commit } = JSON.parse(String(await storage.get(layout.commit(1))));

@@ -12,7 +12,8 @@ export class RollbackError extends Error {
 
 /**
  * Makes an earlier snapshot the current one by a new commit, withdraws the commits in between, and holds publishing.
- * `target` is a commit number, or 8 or more leading digits of a snapshot id. Returns the new commit.
+ * `target` is a commit number, or 8 or more leading digits of a snapshot id. Returns the new commit, or the current one
+ * when that is this very rollback already, and brings the public names to it.
  * Throws RollbackError, CommitLostError, CommitUnknownError, CorruptObjectError or StorageError.
  */
 export async function rollback(storage: Storage, target: string, now: () => Date): Promise<Commit> {
@@ -20,6 +21,11 @@ export async function rollback(storage: Storage, target: string, now: () => Date
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
   const wanted = await findCommit(storage, target);
   if (wanted.snapshotId === current.snapshotId) {
+    if (current.hold) {
+      // An earlier run may have stopped after its commit, with names that still show what it took back.
+      await showNewest(storage, undefined);
+      return current;
+    }
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
   }
   await requireWhole(storage, wanted);
