@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -93,6 +94,7 @@ async function publishCommand(): Promise<ExitCode> {
     if (given !== undefined) allow[kind] = integerOption(`allow-${kind}`, given, { min: 0, otherwise: 0 });
   }
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
+  removeWhenStopped(temporaryDirectory);
   try {
     const done = await withSources(location, temporaryDirectory, progress, (sources) =>
       publish({
@@ -110,6 +112,17 @@ async function publishCommand(): Promise<ExitCode> {
     return exitCodes.done;
   } finally {
     await rm(temporaryDirectory, { recursive: true, force: true });
+  }
+}
+
+/** Removes a folder when the process is told to stop, and stops. The store needs no such care. */
+function removeWhenStopped(folder: string): void {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => {
+      rmSync(folder, { recursive: true, force: true });
+      // Without a handler any more the signal does what it always does, and the caller sees it.
+      process.kill(process.pid, signal);
+    });
   }
 }
 
