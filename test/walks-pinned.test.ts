@@ -9,6 +9,7 @@ import { inArchiveOrder, recordsOf } from "./helpers/archive-records.ts";
 import { publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
 import { cursorWalk, idsOf, pagesOf } from "./helpers/archive-walk.ts";
 import { publishRecords } from "./helpers/proxy-archive.ts";
+import { describeStores } from "./helpers/stores.ts";
 
 const folder = testFolder();
 const running = new Set<ArchiveProxy>();
@@ -107,27 +108,6 @@ describe("a walk keeps to the snapshot it began in", () => {
     expect(late.catalog.current()?.commit.commit).toBe(16);
   });
 
-  test("when both contents come from Parquet sources", async () => {
-    const storage = newStore();
-    const sources = await Promise.all(
-      [1, 2].map((seed) => writeSources(join(folder, `sources-${seed}`), { markets: 200, seed })),
-    );
-    await publishSources(sources[0]!, storage, folder);
-    const proxy = await start(storage);
-    const before = (await pagesOf(cursorWalk(proxy, { pageSize: 500 }))).flatMap(idsOf);
-    let page = await proxy.page({ pageSize: 90 });
-    const seen = idsOf(page);
-    for (let round = 1; page.nextCursor !== null; round += 1) {
-      const report = await publishSources(sources[round % 2]!, storage, folder);
-      expect(report.outcome).toBe("published");
-      await proxy.refresh();
-      page = await proxy.page({ cursor: page.nextCursor });
-      expect(page.total).toBe(before.length);
-      seen.push(...idsOf(page));
-    }
-    expect(seen).toEqual(before);
-  });
-
   test("and says which snapshot that is", async () => {
     const storage = newStore();
     const first = await publishRecords(storage, recordsOf(0, 50));
@@ -149,5 +129,28 @@ describe("a walk keeps to the snapshot it began in", () => {
     expect((await proxy.page({ page: 2, pageSize: 20 })).total).toBe(50);
     await proxy.refresh();
     expect((await proxy.page({ page: 2, pageSize: 20 })).total).toBe(60);
+  });
+});
+
+describeStores("a walk over sources published to %s keeps to its snapshot", ({ folder, newStore }) => {
+  test("from its first page to its last", async () => {
+    const storage = newStore();
+    const sources = await Promise.all(
+      [1, 2].map((seed) => writeSources(join(folder, `sources-${seed}`), { markets: 200, seed })),
+    );
+    await publishSources(sources[0]!, storage, folder);
+    const proxy = await start(storage);
+    const before = (await pagesOf(cursorWalk(proxy, { pageSize: 500 }))).flatMap(idsOf);
+    let page = await proxy.page({ pageSize: 90 });
+    const seen = idsOf(page);
+    for (let round = 1; page.nextCursor !== null; round += 1) {
+      const report = await publishSources(sources[round % 2]!, storage, folder);
+      expect(report.outcome).toBe("published");
+      await proxy.refresh();
+      page = await proxy.page({ cursor: page.nextCursor });
+      expect(page.total).toBe(before.length);
+      seen.push(...idsOf(page));
+    }
+    expect(seen).toEqual(before);
   });
 });
