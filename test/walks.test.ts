@@ -16,7 +16,7 @@ const run = promisify(execFile);
 const served = serveSample({ markets: 800 });
 
 describe("walks", () => {
-  testWalks(served, [1, 7, 100, 499, 500]);
+  testWalks(served, { cursor: [1, 7, 100, 499, 500], page: [1, 7, 100, 499, 500] });
 });
 
 test("a walk with a cache that holds no page at all, and several requests at once", async () => {

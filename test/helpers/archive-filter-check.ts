@@ -6,11 +6,14 @@ import { plainFilter } from "./archive-plain-filter.ts";
 import type { ServedArchive } from "./archive-served.ts";
 import { withDuckDb } from "./archive-sql.ts";
 import { type SqlFilter, sqlFilter } from "./archive-sql-filter.ts";
-import { idsOf } from "./archive-walk.ts";
+import { cursorWalk, idsOf } from "./archive-walk.ts";
 
 /** Defines the test that `runs` random combinations of filters agree with both oracles, page by page. */
 export function testFilters(served: ServedArchive, runs: number): void {
-  test(`${runs} combinations agree with SQL and with SPEC's words, by page and by cursor`, async () => {
+  // The longest tests of all, on a machine that may be busy.
+  test(`${runs} combinations agree with SQL and with SPEC's words, by page and by cursor`, {
+    timeout: 600_000,
+  }, async () => {
     const matches: number[] = [];
     await withDuckDb(served.folder, async (connection) => {
       const sql = await sqlFilter(connection, served.directory);
@@ -28,8 +31,8 @@ export function testFilters(served: ServedArchive, runs: number): void {
   });
 }
 
-/** Up to this many pages, a combination is walked from end to end. */
-const wholeWalkPages = 4;
+/** Up to this many pages of a combination are walked from the first. */
+const walkedPages = 4;
 
 /** Compares one combination; returns its number of matches. */
 async function checkCombination(
@@ -39,15 +42,20 @@ async function checkCombination(
 ): Promise<number> {
   const ids = plainFilter(markets, filters).map((market) => market.id);
   expectSame(await sql(filters), ids);
+  const walked: MarketPage[] = [];
+  for await (const found of cursorWalk(proxy, { ...filters, pageSize })) {
+    walked.push(found);
+    expectPage(found, ids, walked.length, pageSize);
+    if (walked.length === walkedPages) break;
+  }
   const last = Math.max(1, Math.ceil(ids.length / pageSize));
-  const numbers = last <= wholeWalkPages ? Array.from({ length: last }, (_, n) => n + 1) : [1, last];
-  let byCursor: MarketPage | undefined;
-  for (const number of new Set([...numbers, page])) {
+  for (const number of new Set([page, last])) {
     const byNumber = await proxy.page({ ...filters, pageSize, page: number });
     expectPage(byNumber, ids, number, pageSize);
-    if (byCursor?.page === number) expect(JSON.stringify(byNumber)).toBe(JSON.stringify(byCursor));
-    byCursor = byNumber.nextCursor === null ? undefined : await proxy.page({ cursor: byNumber.nextCursor });
-    if (byCursor) expectPage(byCursor, ids, number + 1, pageSize);
+    const byCursor = walked[number - 1];
+    if (byCursor) expect(JSON.stringify(byNumber)).toBe(JSON.stringify(byCursor));
+    else if (byNumber.nextCursor !== null)
+      expectPage(await proxy.page({ cursor: byNumber.nextCursor }), ids, number + 1, pageSize);
   }
   return ids.length;
 }

@@ -5,12 +5,11 @@ import { sourceMarkets } from "./archive-source-rows.ts";
 import { cursorWalk, idsOf, pageWalk } from "./archive-walk.ts";
 
 /** Defines the tests that every walk shows the whole archive once, in its order. */
-export function testWalks(served: ServedArchive, pageSizes: readonly number[]): void {
-  const walks = [
-    { name: "cursor", walk: cursorWalk },
-    { name: "page", walk: pageWalk },
+export function testWalks(served: ServedArchive, pageSizes: { cursor: number[]; page: number[] }): void {
+  const cases = [
+    ...pageSizes.cursor.map((pageSize) => ({ name: "cursor", walk: cursorWalk, pageSize })),
+    ...pageSizes.page.map((pageSize) => ({ name: "page", walk: pageWalk, pageSize })),
   ];
-  const cases = walks.flatMap((walk) => pageSizes.map((pageSize) => ({ ...walk, pageSize })));
 
   test.for(cases)("a $name walk at pageSize $pageSize shows every market once, in order", async (how) => {
     const { pageSize } = how;
