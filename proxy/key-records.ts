@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../schemas/keys.ts";
 import type { KeyPlan } from "../schemas/plans.ts";
-import { layout } from "../snapshots/layout.ts";
+import { isKeyRevocation, layout } from "../snapshots/layout.ts";
 import { CorruptObjectError, seal, sha256, unseal } from "../snapshots/seal.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { generateKey } from "./key-codec.ts";
@@ -42,7 +42,7 @@ export async function issueKey(
   return { key, record };
 }
 
-/** Every key record of a store and what could not be read; revocations by key id. Throws StorageError. */
+/** Every key record of a store and what could not be read; the earliest revocation by key id. Throws StorageError. */
 export async function readKeys(storage: Storage): Promise<{
   records: KeyRecord[];
   revocations: Map<string, KeyRevocation>;
@@ -55,7 +55,10 @@ export async function readKeys(storage: Storage): Promise<{
     try {
       const entry = await readKeyObject(storage, key);
       if (entry?.record) records.push(entry.record);
-      if (entry?.revocation) revocations.set(entry.revocation.id, entry.revocation);
+      if (entry?.revocation) {
+        const { id } = entry.revocation;
+        revocations.set(id, earlierOf(entry.revocation, revocations.get(id)));
+      }
     } catch (error) {
       if (!(error instanceof CorruptObjectError)) throw error;
       damaged.push(error);
@@ -75,17 +78,12 @@ export async function readKeyObject(
 ): Promise<{ record?: KeyRecord; revocation?: KeyRevocation } | undefined> {
   const bytes = await storage.get(objectKey, { maxBytes: 64 * 1024 });
   if (!bytes) return undefined;
-  const entry = isRevocation(objectKey)
+  const entry = isKeyRevocation(objectKey)
     ? { revocation: unseal(objectKey, bytes, KeyRevocation) }
     : { record: unseal(objectKey, bytes, KeyRecordSchema) };
   const id = entry.record?.id ?? entry.revocation?.id;
   if (id !== keyIdOf(objectKey)) throw new CorruptObjectError(objectKey, "it holds another key's record");
   return entry;
-}
-
-/** Whether an object under keys/ is a revocation. */
-export function isRevocation(objectKey: string): boolean {
-  return objectKey === layout.keyRevocation(keyIdOf(objectKey));
 }
 
 /** The key id in the name of an object under keys/. */
@@ -100,13 +98,18 @@ export function keyIdOf(objectKey: string): string {
  */
 export async function revokeKey(storage: Storage, id: string, at: Date): Promise<KeyRevocation | undefined> {
   if (!(await storage.get(layout.key(id)))) return undefined;
-  const name = layout.keyRevocation(id);
-  const mine = seal({ id, revokedAt: at.toISOString() });
-  await storage.putIfAbsent(name, mine);
-  for (;;) {
-    // Read back: another revocation may have come between, and the earliest end must be the one that stays.
-    const stored = (await readKeyObject(storage, name))?.revocation;
-    if (stored && stored.revokedAt <= at.toISOString()) return stored;
-    await storage.put(name, mine);
+  const sealed = seal({ id, revokedAt: at.toISOString() });
+  const mine = unseal(layout.keyRevocation(id), sealed, KeyRevocation);
+  // None is ever replaced: two at the same time could overwrite each other's, and the earlier end be lost.
+  if (await storage.putIfAbsent(layout.keyRevocation(id), sealed)) return mine;
+  let earliest = mine;
+  for await (const { key } of storage.list(`${layout.keys}${id}.`)) {
+    if (isKeyRevocation(key)) earliest = earlierOf(earliest, (await readKeyObject(storage, key))?.revocation);
   }
+  if (earliest === mine) await storage.putIfAbsent(layout.keyRevocation(id, at.getTime()), sealed);
+  return earliest;
+}
+
+function earlierOf(one: KeyRevocation, other: KeyRevocation | undefined): KeyRevocation {
+  return other && other.revokedAt <= one.revokedAt ? other : one;
 }

@@ -1,9 +1,9 @@
 import type { KeyRecord, KeyRevocation } from "../schemas/keys.ts";
-import { layout } from "../snapshots/layout.ts";
+import { isKeyRevocation, layout } from "../snapshots/layout.ts";
 import { CorruptObjectError, sha256 } from "../snapshots/seal.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { isWellFormedKey } from "./key-codec.ts";
-import { isRevocation, keyIdOf, readKeyObject } from "./key-records.ts";
+import { keyIdOf, readKeyObject } from "./key-records.ts";
 
 /** What a presented key is worth at a moment. */
 export type KeyVerdict =
@@ -32,7 +32,10 @@ export function keyRing(
   { now, damaged }: { now: () => number; damaged: (error: CorruptObjectError) => void },
 ): KeyRing {
   let records = new Map<string, KeyRecord>();
+  /** By the names of their objects, of which none is ever replaced. */
   let revocations = new Map<string, KeyRevocation | "unreadable">();
+  /** By key id, in epoch milliseconds. */
+  let ends = new Map<string, number>();
   let bySecret = new Map<string, KeyRecord>();
   let ready = false;
   const reported = new Set<string>();
@@ -56,25 +59,27 @@ export function keyRing(
   }
 
   async function revocationOf(objectKey: string): Promise<KeyRevocation | "unreadable" | undefined> {
-    const known = revocations.get(keyIdOf(objectKey));
-    // One that lies ahead is read anew: it may have been brought forward.
-    if (known && hasBegun(known)) return known;
+    const known = revocations.get(objectKey);
+    if (known) return known;
     const entry = await read(objectKey);
     return entry === "unreadable" ? entry : entry.revocation;
   }
 
   // A revocation that cannot be read ends its key: someone meant it to end.
-  const hasBegun = (revocation: KeyRevocation | "unreadable") =>
-    revocation === "unreadable" || Date.parse(revocation.revokedAt) <= now();
+  const endOf = (revocation: KeyRevocation | "unreadable") =>
+    revocation === "unreadable" ? 0 : Date.parse(revocation.revokedAt);
 
   async function reload() {
     const nextRecords: typeof records = new Map();
     const nextRevocations: typeof revocations = new Map();
+    const nextEnds: typeof ends = new Map();
     for await (const { key: objectKey } of storage.list(layout.keys)) {
       const id = keyIdOf(objectKey);
-      if (isRevocation(objectKey)) {
+      if (isKeyRevocation(objectKey)) {
         const revocation = await revocationOf(objectKey);
-        if (revocation) nextRevocations.set(id, revocation);
+        if (!revocation) continue;
+        nextRevocations.set(objectKey, revocation);
+        nextEnds.set(id, Math.min(endOf(revocation), nextEnds.get(id) ?? Number.POSITIVE_INFINITY));
       } else {
         const record = await recordOf(objectKey);
         if (record) nextRecords.set(id, record);
@@ -82,6 +87,7 @@ export function keyRing(
     }
     records = nextRecords;
     revocations = nextRevocations;
+    ends = nextEnds;
     bySecret = new Map([...records.values()].map((record) => [record.secretHash, record]));
     ready = true;
   }
@@ -94,8 +100,7 @@ export function keyRing(
       // The digest, not the key, is looked up: what the lookup's timing tells says nothing about any key.
       const record = bySecret.get(sha256(key));
       if (!record) return { state: "unknown" };
-      const revocation = revocations.get(record.id);
-      if (revocation && hasBegun(revocation)) return { state: "revoked" };
+      if ((ends.get(record.id) ?? Number.POSITIVE_INFINITY) <= now()) return { state: "revoked" };
       if (record.expiresAt !== undefined && Date.parse(record.expiresAt) <= now())
         return { state: "expired" };
       return { state: "active", record };

@@ -19,7 +19,10 @@ export const KeyRecord = z.strictObject({
 });
 export type KeyRecord = z.infer<typeof KeyRecord>;
 
-/** `keys/<id>.revoked.json`: the key ends at `revokedAt`, which may lie ahead; a later revocation can only make it earlier. */
+/**
+ * `keys/<id>.revoked.json`, or `keys/<id>.revoked.<ms>.json` beside it: the key ends at `revokedAt`, which may
+ * lie ahead. Of several the earliest counts.
+ */
 export const KeyRevocation = z.strictObject({
   id: KeyId,
   revokedAt: Timestamp,

@@ -20,8 +20,14 @@ export const layout = {
   page: (hash: string) => `private/pages/${hash}.json.gz`,
   keys: "keys/",
   key: (id: string) => `keys/${id}.json`,
-  keyRevocation: (id: string) => `keys/${id}.revoked.json`,
+  /** The first revocation of a key, or a later one that ends it earlier, at this time in epoch milliseconds. */
+  keyRevocation: (id: string, at?: number) => `keys/${id}.revoked${at === undefined ? "" : `.${at}`}.json`,
 } as const;
+
+/** Whether the key of an object under keys/ is a revocation's. */
+export function isKeyRevocation(key: string): boolean {
+  return /\.revoked(\.\d+)?\.json$/.test(key);
+}
 
 /** Headers an object is stored with, for backends that keep any and for whoever serves the tree. */
 export interface ObjectHeaders {

@@ -12,6 +12,9 @@ import { layout } from "../snapshots/layout.ts";
 import { seal } from "../snapshots/seal.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
+import { verify } from "../snapshots/verify/verify.ts";
+import { publishArchive } from "./helpers/proxy-archive.ts";
+import { describeStores } from "./helpers/stores.ts";
 
 let directory: string;
 let storage: Storage;
@@ -62,16 +65,6 @@ describe("the store", () => {
     const stored = await readFile(join(directory, "store", layout.key(record.id)), "utf8");
     expect(stored).not.toContain(key.slice(9));
     expect(await readKeys(storage)).toEqual({ records: [record], revocations: new Map(), damaged: [] });
-  });
-
-  test("keeps the earliest end of a key, whoever sets it when", async () => {
-    const { record } = await issueKey(storage, request, now);
-    const at = (hours: number) => new Date(now.getTime() + hours * 3_600_000);
-    const ends = [24, 1, 48, 3, 1, 2].map((hours) => revokeKey(storage, record.id, at(hours)));
-    await Promise.all(ends);
-    expect((await readKeys(storage)).revocations.get(record.id)?.revokedAt).toBe(at(1).toISOString());
-    expect((await revokeKey(storage, record.id, at(9)))?.revokedAt).toBe(at(1).toISOString());
-    expect(await revokeKey(storage, "0123456789abcdef", now)).toBeUndefined();
   });
 });
 
@@ -152,15 +145,74 @@ function failing(): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("down")) }) };
 }
 
+/** Runs `npm run keys -- ARGUMENTS` to its end. */
+async function keysCommand(args: readonly string[], more: NodeJS.ProcessEnv) {
+  const script = new URL("../scripts/keys.ts", import.meta.url).pathname;
+  const env = { ...process.env, ...more };
+  const result = await promisify(execFile)(process.execPath, ["--import", "tsx", script, ...args], { env })
+    .then((output) => ({ ...output, code: 0 }))
+    .catch((error: { stdout: string; stderr: string; code: number }) => error);
+  return { stdout: result.stdout, stderr: result.stderr, code: result.code };
+}
+
+describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) => {
+  test("twenty issued at once, and one revoked meanwhile: nothing is lost", async () => {
+    const store = newStore();
+    const first = await issueKey(store, request, now);
+    const issues = Array.from({ length: 20 }, (_, n) =>
+      issueKey(store, { plan: n % 2 ? "aegis" : "developer", owner: `owner-${n}` }, now),
+    );
+    const [issued] = await Promise.all([Promise.all(issues), revokeKey(store, first.record.id, now)]);
+    const { records, revocations, damaged } = await readKeys(store);
+    const byId = (keys: readonly { id: string }[]) => keys.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    expect(byId(records)).toEqual(byId([first, ...issued].map(({ record }) => record)));
+    expect([...revocations.keys()]).toEqual([first.record.id]);
+    expect(damaged).toEqual([]);
+    const keys = keyRing(store, { now: () => now.getTime(), damaged: failing });
+    await keys.reload();
+    expect(keys.judge(first.key).state).toBe("revoked");
+    for (const { key, record } of issued) expect(keys.judge(key)).toEqual({ state: "active", record });
+  });
+
+  test("revoked by several at once end at the earliest of their times, whoever comes last", async () => {
+    const store = newStore();
+    await publishArchive(store);
+    const at = (hours: number) => new Date(now.getTime() + hours * 3_600_000);
+    for (let round = 0; round < 5; round += 1) {
+      const { key, record } = await issueKey(store, request, now);
+      const keys = keyRing(store, { now: () => at(1).getTime(), damaged: failing });
+      await keys.reload();
+      const ends = await Promise.all(
+        [24, 1, 48, 3, 1, 2].map((hours) => revokeKey(store, record.id, at(hours))),
+      );
+      expect(ends[1]?.revokedAt).toBe(at(1).toISOString());
+      expect((await readKeys(store)).revocations.get(record.id)?.revokedAt).toBe(at(1).toISOString());
+      expect((await revokeKey(store, record.id, at(9)))?.revokedAt).toBe(at(1).toISOString());
+      await keys.reload();
+      expect(keys.judge(key).state).toBe("revoked");
+    }
+    expect(await revokeKey(store, "0123456789abcdef", now)).toBeUndefined();
+    expect((await verify(store, () => {})).faults).toEqual([]);
+  });
+
+  test("issued, listed and revoked by the commands", async () => {
+    const store = newLocation();
+    const run = async (...args: string[]) => {
+      const env = { ...environment, INIT_CWD: folder };
+      const { code, stdout, stderr } = await keysCommand([...args, "--store", store, "--json"], env);
+      expect(code, stderr).toBe(0);
+      return JSON.parse(stdout);
+    };
+    const { key, ...issued } = await run("issue", "--plan", "aegis", "--owner", "acme");
+    expect(isWellFormedKey(key)).toBe(true);
+    expect(await run("list")).toEqual({ keys: [issued], damaged: [] });
+    const { revokedAt } = await run("revoke", issued.id);
+    expect(await run("list")).toEqual({ keys: [{ ...issued, revokedAt }], damaged: [] });
+  });
+});
+
 describe("npm run keys", () => {
-  const run = async (...args: string[]) => {
-    const script = new URL("../scripts/keys.ts", import.meta.url).pathname;
-    const env = { ...process.env, INIT_CWD: directory };
-    const result = await promisify(execFile)(process.execPath, ["--import", "tsx", script, ...args], { env })
-      .then((output) => ({ ...output, code: 0 }))
-      .catch((error: { stdout: string; stderr: string; code: number }) => error);
-    return { stdout: result.stdout, stderr: result.stderr, code: result.code };
-  };
+  const run = (...args: string[]) => keysCommand(args, { INIT_CWD: directory });
 
   test("issues a key that is printed once, alone on stdout", async () => {
     const { stdout, stderr, code } = await run(

@@ -11,7 +11,7 @@ import {
 import { listCommits, readCommit } from "../commits.ts";
 import { compareKeys } from "../format/order.ts";
 import { snapshotIdOf } from "../identity.ts";
-import { layout } from "../layout.ts";
+import { isKeyRevocation, layout } from "../layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../objects.ts";
 import { publicNames } from "../publish/projection.ts";
 import { renderScores } from "../publish/score-objects.ts";
@@ -277,11 +277,16 @@ class StoreCheck {
   }
 }
 
+/** The names that an object under keys/ may have. */
+function namesOfKey(key: string, bytes: Buffer): string[] {
+  if (!isKeyRevocation(key)) return [layout.key(unseal(key, bytes, KeyRecord).id)];
+  const { id, revokedAt } = unseal(key, bytes, KeyRevocation);
+  return [layout.keyRevocation(id), layout.keyRevocation(id, Date.parse(revokedAt))];
+}
+
 function checkKey(key: string, bytes: Buffer): void {
-  const name = key.endsWith(".revoked.json")
-    ? layout.keyRevocation(unseal(key, bytes, KeyRevocation).id)
-    : layout.key(unseal(key, bytes, KeyRecord).id);
-  if (name !== key) throw new CorruptObjectError(key, "it holds another key's record");
+  if (!namesOfKey(key, bytes).includes(key))
+    throw new CorruptObjectError(key, "it holds another key's record");
 }
 
 function entryOf({ slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt }: ProtocolScore) {
