@@ -8,7 +8,7 @@ import { createS3Client, parseS3Location, type S3Location } from "../snapshots/s
 import { say, UsageError, userPath } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 
-/** Checks what a user gave as sources. Throws UsageError when it is neither a directory nor an S3 location. */
+/** Checks what a user gave as sources. Throws UsageError when it is neither a directory nor on S3. */
 export function sourcesLocation(location: string): string | S3Location {
   if (!isStoreLocation(location)) throw new UsageError("--sources takes a directory or s3://bucket/prefix");
   return parseS3Location(location) ?? userPath(location);

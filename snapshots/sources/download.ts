@@ -22,7 +22,7 @@ interface Target {
   received: (bytes: number) => void;
 }
 
-/** Tries of one object whose transfer breaks off in the middle; the SDK repeats only what fails before that. */
+/** Tries of an object whose transfer breaks off in the middle; the SDK repeats only what fails before. */
 const transferTries = 3;
 // A transfer slower than this counts as hanging; the client's own limit ends one that stands still.
 const slowestBytesPerSecond = 256 * 1024;
@@ -39,8 +39,8 @@ export function changedFile(name: string): SourceRefusal {
 }
 
 /**
- * Streams one object to a new file, in constant memory, and makes it durable. Throws SourceRefusal when the object is no
- * longer the listed one, StorageError when the store fails, and the error of the disk.
+ * Streams one object to a new file, in constant memory, and makes it durable. Throws SourceRefusal when the
+ * object is no longer the listed one, StorageError when the store fails, and the error of the disk.
  */
 export async function download(
   client: S3Client,

@@ -5,7 +5,7 @@ import { type Refusal, SourceRefusal } from "./sources.ts";
 /** Where sources lie. */
 export interface SourceDirectory {
   path: string;
-  /** The address it is a mirror of, for messages. Its files are then hard links, and others of them come and go. */
+  /** The address it is a mirror of, for messages; its files then are hard links, of which others come and go. */
   mirrorOf: string | undefined;
 }
 
@@ -16,8 +16,8 @@ export interface SourceFile {
   /** Relative to the sources' directory, with `/`; for messages. */
   name: string;
   /**
-   * Size, times and inode: renaming another file over it, writing into it and touching it all show. In a mirror,
-   * without the time of the inode's change: that of the number of links is none of the file.
+   * Size, times and inode: renaming another file over it, writing into it and touching it all show. In a
+   * mirror, without the time of the inode's change: another number of links is no change of the file.
    */
   fingerprint: string;
 }

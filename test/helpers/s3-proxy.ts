@@ -20,7 +20,7 @@ export interface S3Proxy {
   fetched(): Passed[];
   /** Called before a request goes on; `handled` when it answered itself. */
   before: (request: IncomingMessage, response: ServerResponse) => Promise<"handled" | undefined>;
-  /** Called before an answer goes back; returns the body bytes to pass, then the connection is cut; undefined: all. */
+  /** How many bytes of an answer's body to pass before the connection is cut; undefined for all. */
   cut: (target: string) => number | undefined;
   /** Called when an answer has gone back whole. */
   after: (target: string) => Promise<void>;
