@@ -87,7 +87,7 @@ describe.skipIf(!environment)("sources on S3", () => {
       expect((await stat(cache)).mode & 0o077).toBe(0);
     });
 
-    test("fetches nothing twice, a changed object again, and drops what is gone from view and cache", async () => {
+    test("fetches nothing twice, a changed object again, and drops what is gone", async () => {
       const runs: string[] = [];
       const run = async () => {
         proxy.passed = [];
@@ -211,7 +211,7 @@ describe.skipIf(!environment)("sources on S3", () => {
       const where = { now, temporaryDirectory: folder, mirrorOf: first.location };
       const opened = await openSources(first.directory, where);
       try {
-        // The second one takes over the cache, drops a file that the first one still reads, and links the others.
+        // The second one takes over the cache, drops a file that the first one reads, and links the others.
         await remote.put(names[0]!, await readFile(join(sources, names[1]!)));
         await remote.delete(names[1]!);
         await (await mirror()).close();
@@ -280,8 +280,8 @@ describe.skipIf(!environment)("sources on S3", () => {
       const nothing = await run(`${bucket}/nothing`, "refused");
       expect(nothing).toMatchObject({ code: 3, stdout: "" });
       for (const name of ["markets", "protocol_scores"]) {
-        const place = `${name}.parquet: is missing, and there is no Parquet file below ${name}/ in ${bucket}/nothing/`;
-        expect(nothing.stderr).toContain(place);
+        const missing = `${name}.parquet: is missing, and there is no Parquet file below ${name}/`;
+        expect(nothing.stderr).toContain(`${missing} in ${bucket}/nothing/`);
       }
       await remote.put(names[1]!, Buffer.from("PAR1, but not for long"));
       const damaged = await run(location, "refused");

@@ -5,7 +5,7 @@ import { type Refusal, SourceRefusal } from "./sources.ts";
 /** Where sources lie. */
 export interface SourceDirectory {
   path: string;
-  /** The address it is a mirror of, for messages; its files then are hard links, of which others come and go. */
+  /** The address it is a mirror of, for messages; its files are hard links then, and others come and go. */
   mirrorOf: string | undefined;
 }
 

@@ -35,10 +35,11 @@ export interface MirrorOptions {
 const leftoverHours = 48;
 
 /**
- * Brings the Parquet sources below an address into a directory of this run's own. What is in the cache, by key
- * and ETag, is not fetched again; what is no longer listed leaves it. The directory's files are hard links, so
- * runs that share a cache cannot take them from each other.
- * Throws SourceRefusal when an object changes meanwhile or cannot be a file, StorageError when the store fails.
+ * Brings the Parquet sources below an address into a directory of this run's own. What is in the cache, by
+ * key and ETag, is not fetched again; what is no longer listed leaves it. The directory's files are hard
+ * links, so runs that share a cache cannot take them from each other.
+ * Throws SourceRefusal when an object changes meanwhile or cannot be a file, StorageError when the store
+ * fails.
  */
 export async function mirrorSources(
   s3: S3Location,
