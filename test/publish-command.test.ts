@@ -5,6 +5,7 @@ import { quoted } from "../snapshots/duckdb.ts";
 import { layout } from "../snapshots/layout.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import { snapshotCommand } from "./helpers/archive-command.ts";
+import { addMarkets } from "./helpers/archive-odd-markets.ts";
 import { type ArchiveProxy, startArchiveProxy } from "./helpers/archive-proxy.ts";
 import { runSql } from "./helpers/archive-sql.ts";
 import { contentOf, publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
@@ -66,10 +67,11 @@ describe("npm run snapshot -- publish", () => {
   });
 
   test("of several at once, one takes each commit, and the others lose with exit code 4", async () => {
-    const seeds = [11, 12, 13];
-    for (const seed of seeds) await writeSources(join(folder, `rival-${seed}`), { markets: 60, seed });
+    await publishSources(sources, directoryStorage(join(folder, "contested")), folder);
+    const rivals = [1, 2, 3];
+    for (const more of rivals) await addMarkets(await writeSources(join(folder, `rival-${more}`)), more);
     const ended = await Promise.all(
-      seeds.map((seed) => run(`publish --sources rival-${seed} --store contested --json`)),
+      rivals.map((more) => run(`publish --sources rival-${more} --store contested --json`)),
     );
     const winners = ended.filter(({ code }) => code === 0);
     expect(winners.length).toBeGreaterThan(0);
@@ -80,7 +82,7 @@ describe("npm run snapshot -- publish", () => {
       expect(stdout).toBe("");
     }
     const { commits } = JSON.parse((await run("list --store contested --json")).stdout);
-    expect(commits).toHaveLength(winners.length);
+    expect(commits).toHaveLength(1 + winners.length);
     expect((await run("verify --store contested")).code).toBe(0);
   });
 });
