@@ -16,7 +16,7 @@ import { StorageError } from "./storage/storage.ts";
 /** What one response of the archive consists of, decided before its body is put together. */
 export interface PagePlan {
   snapshot: Snapshot;
-  /** Weak entity tag: equal for every response with the same markets, whenever it is made. */
+  /** Weak entity tag: equal for every response with the same markets and cursor, whenever it is made. */
   etag: string;
   /** The whole body. `gzip` decides whether it is one gzip member or the JSON itself. */
   body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<Buffer>;
@@ -117,7 +117,7 @@ async function planPosition(catalog: Catalog, position: Position): Promise<PageP
   const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
   return {
     snapshot,
-    etag: weakTag(snapshot.manifest.snapshotId, filter.canonical, skip, pageSize),
+    etag: weakTag(snapshot.commit.digest, filter.canonical, skip, pageSize),
     body: async ({ tier, timestamp, gzip }) => {
       // SPEC 2.7's order, the markets last.
       const head = JSON.stringify({ version: feedVersion, tier, ...numbers, timestamp, markets: [] });

@@ -1,10 +1,10 @@
-import type { FilterValues } from "../../schemas/filters.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/order.ts";
 import { compressPage, type Page, pageText } from "../format/page.ts";
-import { encodeSegment } from "../index/segment.ts";
+import { encodeSegment, type IndexRow } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import { sha256 } from "../seal.ts";
+import type { KnownMarket, RenderedMarket } from "../sources/sources.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { PreviousSnapshot } from "./previous.ts";
@@ -27,10 +27,7 @@ interface PlacedPage {
 }
 
 /** A market of the segment at work, without its text. */
-type Row = Pick<SortedMarket, "id" | "resolvedAt" | "digest"> & {
-  ordinal?: number | undefined;
-  values?: FilterValues;
-};
+type Row = KnownMarket | Omit<RenderedMarket, "json">;
 
 /**
  * Cuts markets that arrive in order into pages and segments, and writes what the current snapshot does not have. Holds
@@ -55,10 +52,8 @@ export class ArchiveWriter {
   async add(markets: readonly SortedMarket[]): Promise<void> {
     for (const market of markets) {
       this.#markets.push(market);
-      const { id, resolvedAt, digest, ordinal } = market;
-      const values = market.ordinal === undefined ? { values: market.values } : {};
-      this.#rows.push({ id, resolvedAt, digest, ordinal, ...values });
-      const cut = this.#cutter.next(id);
+      this.#rows.push(market.ordinal === undefined ? withoutLine(market) : market);
+      const cut = this.#cutter.next(market.id);
       if (cut !== "none") await this.#endPage();
       if (cut === "segment") await this.#endSegment();
     }
@@ -122,18 +117,26 @@ export class ArchiveWriter {
 
   async #writeSegment(placed: readonly PlacedPage[], rows: readonly Row[]): Promise<SegmentRef> {
     const pages = placed.map(({ page }) => page);
-    const index = [];
-    for (const { id, resolvedAt, ordinal, values } of rows) {
-      index.push({ id, resolvedAt, values: values ?? (await this.#previous!.values(ordinal!)) });
+    const index: IndexRow[] = [];
+    const digests = new BigUint64Array(rows.length);
+    for (const [place, row] of rows.entries()) {
+      const { id, resolvedAt } = row;
+      const { values, digest } = row.ordinal === undefined ? row : await this.#previous!.row(row.ordinal);
+      index.push({ id, resolvedAt, values });
+      digests[place] = digest;
     }
     const put = async (keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> => {
       const hash = sha256(bytes);
       await this.#objects.write(keyOf(hash), bytes);
       return { hash, bytes: bytes.length };
     };
-    const digests = BigUint64Array.from(rows, (row) => row.digest);
     const stored = await put(layout.rowsOf, Buffer.from(digests.buffer));
     const segment = await put(layout.segment, encodeSegment(pages, index));
     return { ...segment, markets: rows.length, pages: pages.length, rows: stored };
   }
+}
+
+/** Lets go of the text: it goes into the page, and the segment holds many. */
+function withoutLine({ line: _, ...row }: Extract<SortedMarket, { line: Buffer }>): Row {
+  return row;
 }

@@ -1,16 +1,16 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { FilterValues } from "../../schemas/filters.ts";
 import { compareKeys, type MarketKey } from "../format/order.ts";
 
-import type { MarketRow } from "../sources/sources.ts";
+import type { KnownMarket, MarketRow, RenderedMarket } from "../sources/sources.ts";
 
 /** A market on its way into a page: either one the current snapshot has too, or one with its text and values. */
-export type SortedMarket = MarketKey & { digest: bigint } & (
-    | { ordinal: number }
-    | { ordinal?: undefined; values: FilterValues; line: Buffer }
-  );
+export type SortedMarket =
+  | KnownMarket
+  | (Omit<RenderedMarket, "json"> & {
+      line: Buffer;
+    });
 
 /** Buffered bytes over all buckets before they are written out. */
 const bufferBytes = 8 * 1024 * 1024;
@@ -41,11 +41,11 @@ export class ExternalSort {
 
   add(rows: readonly MarketRow[]): void {
     for (const row of rows) {
-      const key = [row.resolvedAt, row.id, String(row.digest)];
+      const { resolvedAt, id } = row;
       const record =
         row.ordinal === undefined
-          ? `${JSON.stringify([...key, row.values])}\n${row.json}\n`
-          : `${JSON.stringify([...key, row.ordinal])}\n`;
+          ? `${JSON.stringify([resolvedAt, id, String(row.digest), row.values])}\n${row.json}\n`
+          : `${resolvedAt} ${row.ordinal} ${id}\n`;
       this.#buffers[this.#bucketOf(row)]!.push(record);
       this.#buffered += record.length;
     }
@@ -92,20 +92,27 @@ export class ExternalSort {
   }
 }
 
-/** Takes apart lines of keys, each followed by the record's line where it has one; JSON text holds no raw line break. */
+const bracket = "[".charCodeAt(0);
+
+/** Takes apart lines: a known market has one, any other its key and then its record; JSON text holds no line break. */
 function parseBucket(bytes: Buffer): SortedMarket[] {
   const markets: SortedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {
-    const keyEnd = bytes.indexOf(10, start);
-    const [resolvedAt, id, digest, rest] = JSON.parse(bytes.toString("utf8", start, keyEnd));
-    const key = { resolvedAt, id, digest: BigInt(digest) };
-    start = keyEnd + 1;
-    if (typeof rest === "number") markets.push({ ...key, ordinal: rest });
-    else {
-      const end = bytes.indexOf(10, start);
-      markets.push({ ...key, values: rest, line: bytes.subarray(start, end) });
+    const end = bytes.indexOf(10, start);
+    if (bytes[start] !== bracket) {
+      const [resolvedAt, ordinal, id] = bytes.toString("latin1", start, end).split(" ") as [
+        string,
+        string,
+        string,
+      ];
+      markets.push({ id, resolvedAt: Number(resolvedAt), ordinal: Number(ordinal) });
       start = end + 1;
+      continue;
     }
+    const [resolvedAt, id, digest, values] = JSON.parse(bytes.toString("utf8", start, end));
+    const lineEnd = bytes.indexOf(10, end + 1);
+    markets.push({ id, resolvedAt, digest: BigInt(digest), values, line: bytes.subarray(end + 1, lineEnd) });
+    start = lineEnd + 1;
   }
   return markets;
 }

@@ -10,7 +10,7 @@ import type { Storage } from "../storage/storage.ts";
 
 /** Pages whose lines are kept: the rows of a page that is made anew mostly come from one or two old pages. */
 const keptPages = 16;
-/** Segments whose values are kept. */
+/** Segments whose rows are kept. */
 const keptSegments = 2;
 
 interface PreviousSegment {
@@ -45,7 +45,9 @@ export class PreviousSnapshot {
   readonly #pages: readonly PreviousPage[];
   readonly #byDigest = new Map<string, Page>();
   readonly #lines = new LRUCache<number, Buffer[]>({ max: keptPages });
-  readonly #values = new LRUCache<number, FilterValues[]>({ max: keptSegments });
+  readonly #rows = new LRUCache<number, { values: FilterValues[]; digests: BigUint64Array }>({
+    max: keptSegments,
+  });
 
   private constructor(
     storage: Storage,
@@ -108,8 +110,7 @@ export class PreviousSnapshot {
     for (const { ref, start, firstPage, pages } of this.#segments) {
       const key = layout.rowsOf(ref.rows.hash);
       if (!this.present.has(key)) continue;
-      const bytes = await readObject(this.#storage, key, ref.rows);
-      const digests = new BigUint64Array(new Uint8Array(bytes).buffer);
+      const digests = await this.#digestsOf(ref);
       for (const { page, start: pageStart, usable } of this.#pages.slice(
         firstPage,
         firstPage + pages.length,
@@ -174,17 +175,23 @@ export class PreviousSnapshot {
     return lines;
   }
 
-  /** Filter values of an old row. */
-  async values(ordinal: number): Promise<FilterValues> {
+  /** Filter values and source digest of an old row. */
+  async row(ordinal: number): Promise<{ values: FilterValues; digest: bigint }> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
     const { ref, start } = this.#segments[index]!;
-    let values = this.#values.get(index);
-    if (!values) {
+    let segment = this.#rows.get(index);
+    if (!segment) {
       const key = layout.segment(ref.hash);
-      values = decodeValues(key, await readObject(this.#storage, key, ref));
-      this.#values.set(index, values);
+      const values = decodeValues(key, await readObject(this.#storage, key, ref));
+      segment = { values, digests: await this.#digestsOf(ref) };
+      this.#rows.set(index, segment);
     }
-    return values[ordinal - start]!;
+    return { values: segment.values[ordinal - start]!, digest: segment.digests[ordinal - start]! };
+  }
+
+  async #digestsOf({ rows }: SegmentRef): Promise<BigUint64Array> {
+    const bytes = await readObject(this.#storage, layout.rowsOf(rows.hash), rows);
+    return new BigUint64Array(new Uint8Array(bytes).buffer);
   }
 
   #pageIndexOf(ordinal: number): number {

@@ -85,7 +85,7 @@ export class Archive {
 
 /** Labels equal to `value` under Unicode simple case folding, which is what the RegExp flags `iu` compare by. */
 function foldedMatches(table: LabelTable, value: string): number[] {
-  const pattern = new RegExp(`^${RegExp.escape(value)}$`, "iu");
+  const pattern = new RegExp(`^${value.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}$`, "iu");
   const ids: number[] = [];
   for (let id = 0; id < table.size; id += 1) if (pattern.test(table.label(id))) ids.push(id);
   return ids;

@@ -21,14 +21,18 @@ export async function* readMarkets(
 ): AsyncGenerator<MarketRow[]> {
   try {
     await withConnection(source.instance, (connection) => loadKnownRows(connection, known));
-    for (const group of source.groups) yield* readGroup(source, group);
+    for (const group of source.groups) yield* readGroup(source, group, known !== undefined);
     await refuseChangedFiles(source);
   } catch (error) {
     throw await causeOf(source, error);
   }
 }
 
-async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<MarketRow[]> {
+async function* readGroup(
+  source: OpenSource,
+  group: FileGroup,
+  mostlyKnown: boolean,
+): AsyncGenerator<MarketRow[]> {
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
   try {
@@ -37,7 +41,13 @@ async function* readGroup(source: OpenSource, group: FileGroup): AsyncGenerator<
     await connection.run("SET streaming_buffer_size = '2MB'");
     // Never the other way round: hashing all markets for a join with few known rows would take all of their memory.
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
-    const result = await connection.stream(marketsQuery(source, group));
+    let query = marketsQuery(source, group);
+    if (mostlyKnown) {
+      // DuckDB streams on one thread. What is left of known rows is small, so all threads can put it into a table first.
+      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${query}`);
+      query = "FROM compared";
+    }
+    const result = await connection.stream(query);
     next = result.fetchChunk();
     for (;;) {
       const chunk = await next;
@@ -74,9 +84,16 @@ function marketsQuery({ table }: OpenSource, group: FileGroup): string {
     ),
   ];
   const columns = fields.map(({ name }) => identifier(name)).join(", ");
+  const record = `CASE WHEN ${soundRow(fields, table.rowRules)} THEN ${jsonOfRow(fields)} END`;
+  // A CASE works on the rows of its branch alone: known rows cost nothing but their digest.
+  const unknown = [
+    record,
+    "category",
+    "resolved_outcome",
+    ...integers.map((value) => `TRY_CAST(${value} AS INTEGER)`),
+  ];
   return `SELECT known.ordinal::DOUBLE, source.digest, id, ${milliseconds("resolved_at")}::DOUBLE,
-    CASE WHEN known.ordinal IS NULL AND ${soundRow(fields, table.rowRules)} THEN ${jsonOfRow(fields)} END,
-    category, resolved_outcome, ${integers.map((value) => `TRY_CAST(${value} AS INTEGER)`).join(", ")}
+    ${unknown.map((value) => `CASE WHEN known.ordinal IS NULL THEN ${value} END`).join(", ")}
     FROM (SELECT ${columns}, ${rowDigest(group)} AS digest FROM ${readParquet(files)}) AS source
     LEFT JOIN known ON source.digest = known.digest`;
 }
@@ -88,12 +105,12 @@ function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
   const rows: MarketRow[] = [];
   for (let row = 0; row < columns[0]!.itemCount; row += 1) {
     const ordinal = columns[0]!.getItem(row) as number | null;
-    const digest = columns[1]!.getItem(row) as bigint;
-    const key = { id: text(2, row), resolvedAt: number(3, row), digest };
+    const key = { id: text(2, row), resolvedAt: number(3, row) };
     if (ordinal !== null) {
       rows.push({ ...key, ordinal });
       continue;
     }
+    const digest = columns[1]!.getItem(row) as bigint;
     const json = columns[4]!.getItem(row) as string | null;
     if (json === null) return undefined;
     const values: FilterValues = {
@@ -109,7 +126,7 @@ function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
       design: number(14, row),
       counterparty: number(15, row),
     };
-    rows.push({ ...key, json, values });
+    rows.push({ ...key, digest, json, values });
   }
   return rows;
 }

@@ -1,23 +1,23 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
 
-/** What the build needs of any market. */
-interface MarketHead {
+/** A market whose row is known already, by its ordinal; it was neither checked nor rendered again. */
+export interface KnownMarket {
   id: string;
   /** Epoch milliseconds, truncated. */
   resolvedAt: number;
-  /** Digest of the source row, 64 bits. */
-  digest: bigint;
-}
-
-/** A market whose row is known already, by its ordinal; it was neither checked nor rendered again. */
-export interface KnownMarket extends MarketHead {
   ordinal: number;
 }
 
-/** A market whose row was checked. `json` is its record, one line, fields in SPEC 2.4's order. */
-export interface RenderedMarket extends MarketHead {
+/** A market whose row was checked. */
+export interface RenderedMarket {
+  id: string;
+  /** Epoch milliseconds, truncated. */
+  resolvedAt: number;
   ordinal?: undefined;
+  /** Digest of the source row, 64 bits. */
+  digest: bigint;
+  /** The record, one line, fields in SPEC 2.4's order. */
   json: string;
   values: FilterValues;
 }
