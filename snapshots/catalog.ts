@@ -7,7 +7,7 @@ import { layout } from "./layout.ts";
 import { MissingObjectError, readManifest, readObject } from "./objects.ts";
 import { Archive } from "./read/archive.ts";
 import { PageCache } from "./read/page-cache.ts";
-import { unseal } from "./seal.ts";
+import { CorruptObjectError, unseal } from "./seal.ts";
 import type { Storage } from "./storage/storage.ts";
 
 /** A snapshot that is whole: every index loaded and verified. */
@@ -55,9 +55,12 @@ export class Catalog {
     return segments + this.#tables.category.residentBytes + this.#tables.outcome.residentBytes;
   }
 
-  /** Takes up the newest commit of the store. Throws, and keeps what it has, when that fails. */
+  /** Takes up the newest commit of the store. Throws, and keeps what it has, when that fails or would go back. */
   async refresh(): Promise<void> {
-    const commit = await newestCommit(this.#storage, this.#current?.commit.commit);
+    const held = this.#current?.commit.commit ?? 0;
+    const commit = await newestCommit(this.#storage, held);
+    if (commit && commit.commit < held)
+      throw new CorruptObjectError(layout.commit(held), `it is gone, and commit ${commit.commit} the newest`);
     if (commit && commit.digest !== this.#current?.commit.digest) this.#current = await this.#load(commit);
     this.#checkedAt = await this.#readChecked();
   }

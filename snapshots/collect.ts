@@ -39,31 +39,51 @@ const collected = [
 const hour = 3_600_000;
 
 /**
- * Deletes what no retained commit reaches. An object goes only when it was unreachable and older than the grace period
- * at the time of the listing. Throws MissingObjectError when a retained snapshot is broken, CorruptObjectError or
- * StorageError; a collection that was interrupted is continued by the next.
+ * Deletes what no retained commit reaches. An object goes only when it is unreachable and older than the grace period,
+ * both after the listing and again just before: a publish run may bring old content back meanwhile. Throws
+ * MissingObjectError when a retained snapshot is broken, CorruptObjectError or StorageError; a collection that was
+ * interrupted is continued by the next.
  */
 export async function collect(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const { now, keepHours, dryRun } = options;
+  const report: CollectReport = { keptCommits: 0, deleted: { keys: [], bytes: 0 }, young: 0 };
+  const oldest = now.getTime() - keepHours * hour;
+  const isOld = ({ modified }: ObjectInfo) => modified.getTime() <= oldest;
+  const listed: ObjectInfo[] = [];
+  for (const prefix of collected) {
+    for await (const info of storage.list(prefix)) listed.push(info);
+  }
+  // Marked after the listing: what a commit brought back in between is reachable now.
   const commits = await readLog(storage);
   const retained = retainedCommits(commits, options);
+  report.keptCommits = retained.size;
   const reachable = await markReachable(storage, commits, retained);
-  const report: CollectReport = { keptCommits: retained.size, deleted: { keys: [], bytes: 0 }, young: 0 };
-  const oldest = now.getTime() - keepHours * hour;
-  for (const prefix of collected) {
-    const doomed: ObjectInfo[] = [];
-    for await (const info of storage.list(prefix)) {
-      if (reachable.has(info.key)) continue;
-      if (info.modified.getTime() > oldest) report.young += 1;
-      else doomed.push(info);
+  const unreachable = listed.filter(({ key }) => !reachable.has(key));
+  const doomed = unreachable.filter(isOld);
+  report.young = unreachable.length - doomed.length;
+  const remove = async (info: ObjectInfo) => {
+    if (!dryRun) {
+      const still = await listedNow(storage, info.key);
+      if (!still || !isOld(still)) return;
+      await storage.delete(info.key);
     }
-    if (!dryRun) await inParallel(doomed, ({ key }) => storage.delete(key));
-    for (const { key, bytes } of doomed) {
-      report.deleted.keys.push(key);
-      report.deleted.bytes += bytes;
-    }
-  }
+    report.deleted.keys.push(info.key);
+    report.deleted.bytes += info.bytes;
+  };
+  // Prefix by prefix, in the order above.
+  for (const prefix of collected)
+    await inParallel(
+      doomed.filter(({ key }) => key.startsWith(prefix)),
+      remove,
+    );
+  report.deleted.keys.sort();
   return report;
+}
+
+/** What the store lists of this one object at this moment. */
+async function listedNow(storage: Storage, key: string): Promise<ObjectInfo | undefined> {
+  for await (const info of storage.list(key)) if (info.key === key) return info;
+  return undefined;
 }
 
 /** The whole log, oldest first. */

@@ -34,10 +34,9 @@ export async function newestCommit(storage: Storage, known = 0): Promise<Commit 
 }
 
 async function readHead(storage: Storage): Promise<number | undefined> {
-  const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
-  if (!bytes) return undefined;
   try {
-    return unseal(layout.head, bytes, Head).commit;
+    const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
+    return bytes && unseal(layout.head, bytes, Head).commit;
   } catch (error) {
     if (error instanceof CorruptObjectError) return undefined;
     throw error;

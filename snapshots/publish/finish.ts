@@ -30,8 +30,8 @@ export async function finishRun(
 
 /** The newest run's record; undefined when there is none that can be read. */
 async function readChecked(storage: Storage): Promise<Checked | undefined> {
-  const bytes = await storage.get(layout.checked, { maxBytes: 4096 });
   try {
+    const bytes = await storage.get(layout.checked, { maxBytes: 4096 });
     return bytes && unseal(layout.checked, bytes, Checked);
   } catch (error) {
     if (error instanceof CorruptObjectError) return undefined;

@@ -4,6 +4,7 @@ import { appendCommit, newestCommit } from "../commits.ts";
 import { snapshotIdOf } from "../identity.ts";
 import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
+import { MissingObjectError } from "../objects.ts";
 import type { Sources } from "../sources/sources.ts";
 import { probeConditionalWrites } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -65,7 +66,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     const detail = `commit ${current.commit} is a rollback and holds publishing; go on with --resume`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
-  const previous = current && (await PreviousSnapshot.read(storage, current));
+  const previous = current && (await readPrevious(storage, current));
   const scores = renderScores(await sources.scores());
   const objects = new ObjectWriter(storage, new Set(previous?.present), dryRun);
   const archive = await writeArchive(options, objects, previous, scores);
@@ -78,14 +79,25 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const ref = referTo(manifestBytes);
   // Objects that somebody deleted are there again now; under other names they need a commit that says so.
   const whole = previous?.complete || current?.manifest.hash === ref.hash;
-  if (current && current.snapshotId === manifest.snapshotId && !current.hold && whole) {
+  const same = current && current.snapshotId === manifest.snapshotId && !current.hold && whole;
+  if (!same || !previous) await objects.write(layout.manifest(ref.hash), manifestBytes);
+  if (same) {
     await finishRun(storage, previous, "unchanged", now());
     return report("unchanged", current.commit);
   }
-  await objects.write(layout.manifest(ref.hash), manifestBytes);
   const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
   await finishRun(storage, previous, "published", now());
   return report("published", commit.commit);
+}
+
+/** What can be used again of the current snapshot: nothing when even its manifest is gone, and all is made anew. */
+async function readPrevious(storage: Storage, current: Commit): Promise<PreviousSnapshot | undefined> {
+  try {
+    return await PreviousSnapshot.read(storage, current);
+  } catch (error) {
+    if (error instanceof MissingObjectError) return undefined;
+    throw error;
+  }
 }
 
 async function writeArchive(

@@ -1,0 +1,328 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { type CollectOptions, collect } from "../snapshots/collect.ts";
+import { layout } from "../snapshots/layout.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { verify } from "../snapshots/verify/verify.ts";
+import { type ArchiveProxy, startArchiveProxy } from "./helpers/archive-proxy.ts";
+import { inArchiveOrder, recordsOf } from "./helpers/archive-records.ts";
+import { changedStorage, countingStorage, memoryStorage } from "./helpers/archive-storage.ts";
+import { idsOf } from "./helpers/archive-walk.ts";
+import {
+  Crash,
+  expectAllGood,
+  fill,
+  listed,
+  type OldAndNew,
+  oldAndNew,
+  publishNew,
+  seenBy,
+  steppedStorage,
+} from "./helpers/faulty-store.ts";
+import { publishRecords } from "./helpers/proxy-archive.ts";
+
+const hour = 3_600_000;
+/** When the publishers of these tests say that it is. */
+const start = Date.parse("2026-03-01T00:00:00.000Z");
+
+/** A store in memory with a clock that a test moves; objects have the time at which they were put. */
+function timedStore(objects = new Map<string, Buffer>()) {
+  let now = start;
+  const modified = new Map<string, number>();
+  const memory = memoryStorage(objects);
+  const storage = changedStorage(memory, {
+    async put(key, body) {
+      modified.set(key, now);
+      await memory.put(key, body);
+    },
+    async putIfAbsent(key, body) {
+      const created = await memory.putIfAbsent(key, body);
+      if (created) modified.set(key, now);
+      return created;
+    },
+    async *list(prefix) {
+      for await (const info of memory.list(prefix)) {
+        yield { ...info, modified: new Date(modified.get(info.key) ?? start) };
+      }
+    },
+  });
+  const run = (options: Partial<CollectOptions> = {}) =>
+    collect(storage, { keepHours: 48, keepCommits: 24, dryRun: false, now: new Date(now), ...options });
+  return {
+    storage,
+    collect: run,
+    pass: (hours: number) => {
+      now += hours * hour;
+    },
+  };
+}
+
+const keysOf = async (storage: Storage) => (await listed(storage)).map(({ key }) => key).sort();
+
+const content = (round: number) =>
+  inArchiveOrder([
+    ...recordsOf(0, 400).filter((_, n) => n % 11 !== round),
+    ...recordsOf(500 + round, 505 + round),
+  ]);
+
+/** A store with `count` snapshots of other content each, all of them superseded long ago but for the newest. */
+async function storeWith(count: number) {
+  const store = timedStore();
+  for (let round = 0; round < count; round += 1) {
+    await publishRecords(store.storage, content(round), 700 + round);
+  }
+  store.pass(100);
+  return store;
+}
+
+describe("a walk over 40 pages", () => {
+  test("meets no gap and no repetition while ten publishes and collections go on", async () => {
+    const { storage, collect, pass } = timedStore();
+    const markets = recordsOf(0, 400);
+    await publishRecords(storage, markets);
+    const proxy = await startArchiveProxy(storage);
+    const ids: string[] = [];
+    let deleted = 0;
+    let page = await proxy.page({ pageSize: 10 });
+    ids.push(...idsOf(page));
+    let pages = 1;
+    for (; page.nextCursor !== null; pages += 1) {
+      if (pages % 4 === 0) {
+        await publishRecords(storage, content(pages / 4), 700 + pages);
+        await proxy.refresh();
+      }
+      pass(30);
+      deleted += (await collect({ keepHours: 1 })).deleted.keys.length;
+      page = await proxy.page({ cursor: page.nextCursor });
+      expect(page.total).toBe(400);
+      ids.push(...idsOf(page));
+    }
+    expect(pages).toBe(40);
+    expect(proxy.catalog.current()?.commit.commit).toBe(10);
+    expect(ids).toEqual(markets.map(({ id }) => id));
+    await proxy.stop();
+    // All ten are among the newest 24, so that nothing has to go; later it does.
+    expect(deleted).toBe(0);
+    expect((await collect({ keepHours: 1, keepCommits: 1 })).deleted.keys.length).toBeGreaterThan(20);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test("goes on through a restarted proxy as long as its snapshot is retained, then 410 shows where to resume", async () => {
+    const { storage, collect, pass } = timedStore();
+    await publishRecords(storage, content(0));
+    const before = await startArchiveProxy(storage);
+    const { nextCursor } = await before.page({ pageSize: 10 });
+    await before.stop();
+    await publishRecords(storage, content(1));
+    const through = async (work: (proxy: ArchiveProxy) => Promise<void>) => {
+      const proxy = await startArchiveProxy(storage);
+      await work(proxy);
+      await proxy.stop();
+    };
+    pass(47);
+    expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([]);
+    await through(async (proxy) => {
+      expect((await proxy.page({ cursor: nextCursor! })).count).toBe(10);
+    });
+    pass(2);
+    expect((await collect({ keepCommits: 1 })).deleted.keys).not.toEqual([]);
+    await through(async (proxy) => {
+      const problem = await proxy.problem({ cursor: nextCursor! });
+      expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED" });
+      const resumed = await proxy.page({ cursor: problem.resumeCursor! });
+      expect(resumed.count).toBe(10);
+    });
+    expect(await verify(storage, () => {})).toMatchObject({ commits: 2, collected: 1, faults: [] });
+  });
+});
+
+describe("a collection at any one operation of a publish", () => {
+  let snapshots: OldAndNew;
+  beforeAll(async () => {
+    snapshots = await oldAndNew();
+  });
+
+  test("deletes nothing that the publish or a later reader needs", async () => {
+    let collections = 0;
+    for (let n = 0, reached = true; reached; n += 1) {
+      const { storage, collect, pass } = timedStore();
+      await fill(storage, snapshots.store);
+      // What an earlier run left lies about for a long time: part of it is what this run needs too.
+      const rest = memoryStorage(new Map(snapshots.store));
+      await publishNew(rest);
+      for (const { key } of await listed(rest, layout.pages)) await storage.put(key, (await rest.get(key))!);
+      pass(100);
+      reached = false;
+      const { outcome } = await publishNew(
+        steppedStorage(storage, {
+          before: async (now) => {
+            if (now !== n) return;
+            reached = true;
+            collections += (await collect({ keepCommits: 1 })).deleted.keys.length;
+          },
+        }),
+      );
+      expect(outcome).toBe("published");
+      await expectAllGood(storage, snapshots.new);
+    }
+    expect(collections).toBeGreaterThan(10);
+  });
+
+  test("nor at every one of them", async () => {
+    const { storage, collect, pass } = timedStore();
+    await fill(storage, snapshots.store);
+    pass(100);
+    await publishNew(steppedStorage(storage, { before: () => collect({ keepCommits: 1, keepHours: 1 }) }));
+    await expectAllGood(storage, snapshots.new);
+  });
+
+  test("which comes between its listing and its deletions, and brings an old content back", async () => {
+    const store = await storeWith(3);
+    const published = bringBackOnce(store.storage);
+    const late = changedStorage(store.storage, {
+      list(prefix) {
+        // An object is looked at once more, alone, before it is deleted.
+        return prefix.endsWith("/")
+          ? store.storage.list(prefix)
+          : afterwards(published, store.storage, prefix);
+      },
+    });
+    await collect(late, { keepHours: 48, keepCommits: 1, dryRun: false, now: new Date(start + 100 * hour) });
+    expect(await published()).toBe(true);
+    expect((await verify(store.storage, () => {})).faults).toEqual([]);
+  });
+
+  test("which comes in the very moment of a deletion is made good by the next run", async () => {
+    const store = await storeWith(3);
+    const published = bringBackOnce(store.storage);
+    const late = changedStorage(store.storage, {
+      async delete(key) {
+        await published();
+        await store.storage.delete(key);
+      },
+    });
+    await collect(late, { keepHours: 48, keepCommits: 1, dryRun: false, now: new Date(start + 100 * hour) });
+    expect(await published()).toBe(true);
+    await publishRecords(store.storage, content(0), 700);
+    expect((await verify(store.storage, () => {})).faults).toEqual([]);
+  });
+});
+
+/** Publishes the first content again at the first call: all of it is old, and no retained commit reaches it. */
+function bringBackOnce(storage: Storage): () => Promise<boolean> {
+  let publishing: Promise<unknown> | undefined;
+  return async () => {
+    publishing ??= publishRecords(storage, content(0), 700);
+    await publishing;
+    return true;
+  };
+}
+
+async function* afterwards(work: () => Promise<unknown>, storage: Storage, prefix: string) {
+  await work();
+  yield* storage.list(prefix);
+}
+
+describe("what goes", () => {
+  test("is what a dry run tells, and neither more nor less", async () => {
+    const { storage, collect } = await storeWith(5);
+    const before = await keysOf(storage);
+    const dry = await collect({ keepCommits: 2, dryRun: true });
+    expect(await keysOf(storage)).toEqual(before);
+    const real = await collect({ keepCommits: 2 });
+    expect(real).toEqual(dry);
+    expect(real.keptCommits).toBe(2);
+    const gone = new Set(real.deleted.keys);
+    expect(await keysOf(storage)).toEqual(before.filter((key) => !gone.has(key)));
+    for (const prefix of [
+      layout.manifests,
+      layout.publicObjects,
+      layout.segments,
+      layout.rows,
+      layout.pages,
+    ]) {
+      expect([...gone].filter((key) => key.startsWith(prefix)).length, prefix).toBeGreaterThan(1);
+    }
+    expect(await verify(storage, () => {})).toMatchObject({
+      commits: 5,
+      collected: 3,
+      unreferenced: 0,
+      faults: [],
+    });
+    expect((await collect({ keepCommits: 2 })).deleted.keys).toEqual([]);
+  });
+
+  test("is nothing outside its prefixes, whatever lies there, and however old it is", async () => {
+    const { storage } = await storeWith(3);
+    const foreign = [
+      layout.key("0123456789abcdef"),
+      layout.keyRevocation("0123456789abcdef"),
+      "public/index.html",
+      "public/api/v2/scores.json",
+      "private/notes.txt",
+      "private/pagesold/x",
+      "backup/manifests/x.json",
+      "unknown.json",
+    ];
+    const put = (key: string) => storage.put(key, Buffer.from("{}"));
+    for (const key of foreign) await put(key);
+    const outside = (keys: string[]) =>
+      keys.filter(
+        (key) => !/^(manifests|public\/objects|public\/api\/v1|private\/(pages|rows|segments))\//.test(key),
+      );
+    const before = outside(await keysOf(storage));
+    expect(before).toEqual(expect.arrayContaining([...foreign, layout.head, layout.checked, layout.probe]));
+    const watched = countingStorage(storage);
+    const now = new Date(start + 1e6 * hour);
+    const { deleted } = await collectIn(watched, now);
+    expect(deleted.keys.length).toBeGreaterThan(10);
+    expect(watched.written().toSorted()).toEqual(deleted.keys.toSorted());
+    expect(outside(await keysOf(storage))).toEqual(before);
+    expect(await seenBy(storage)).toBeDefined();
+  });
+
+  test("is no unreachable object that is younger than the grace period", async () => {
+    const { storage, collect, pass } = await storeWith(2);
+    const key = layout.page("0".repeat(64));
+    await storage.put(key, Buffer.from("x"));
+    pass(47);
+    expect(await collect({ keepCommits: 1 })).toMatchObject({ young: 1 });
+    expect(await storage.get(key)).toBeDefined();
+    pass(2);
+    expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([key]);
+  });
+
+  test("are the public names of protocols that are no longer there", async () => {
+    const { storage, collect } = await storeWith(2);
+    const gone = layout.stableScore("gone");
+    const names = (await listed(storage, layout.stableScores)).map(({ key }) => key);
+    await storage.put(gone, (await storage.get(layout.stableScore("aave")))!);
+    expect((await collect({ keepHours: 0, now: new Date(start + 200 * hour) })).deleted.keys).toEqual([gone]);
+    expect((await listed(storage, layout.stableScores)).map(({ key }) => key)).toEqual(names);
+  });
+});
+
+test("a collection that was interrupted anywhere leaves all good and is continued by the next", async () => {
+  for (let n = 0, interrupted = true; interrupted; n += 3) {
+    const { storage, collect } = await storeWith(3);
+    const expected = await keysOf(storage);
+    const { deleted } = await collect({ keepCommits: 1, dryRun: true });
+    const stopped = steppedStorage(storage, {
+      before: (now) => {
+        if (now >= n) throw new Crash();
+      },
+    });
+    interrupted = await collectIn(stopped, new Date(start + 100 * hour)).then(
+      () => false,
+      (error: unknown) => error instanceof Crash,
+    );
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    await collect({ keepCommits: 1 });
+    const gone = new Set(deleted.keys);
+    expect(await keysOf(storage)).toEqual(expected.filter((key) => !gone.has(key)));
+    expect(await verify(storage, () => {})).toMatchObject({ collected: 2, unreferenced: 0, faults: [] });
+  }
+});
+
+function collectIn(storage: Storage, now: Date) {
+  return collect(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now });
+}
