@@ -1,0 +1,79 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdtemp, rm, stat, symlink } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { until } from "./helpers/proxy-client.ts";
+
+/** A copy of the project, so that the store of this one is left alone. */
+let project: string;
+const children: ChildProcess[] = [];
+
+beforeAll(async () => {
+  project = await mkdtemp(join(tmpdir(), "prs-start-"));
+  const root = new URL("..", import.meta.url).pathname;
+  for (const name of ["package.json", "tsconfig.json", "schemas", "snapshots", "proxy", "scripts"]) {
+    await cp(join(root, name), join(project, name), { recursive: true });
+  }
+  await symlink(join(root, "node_modules"), join(project, "node_modules"));
+});
+
+afterAll(async () => {
+  for (const child of children) if (child.exitCode === null) child.kill("SIGKILL");
+  await rm(project, { recursive: true, force: true });
+});
+
+/** Runs what `npm start` runs, until it is ready or has ended. */
+async function start(port: string) {
+  const child = spawn(process.execPath, ["--import", "tsx", "scripts/start.ts"], {
+    cwd: project,
+    env: { PATH: process.env.PATH, PORT: port },
+  });
+  children.push(child);
+  const output = { out: "", err: "" };
+  child.stdout.on("data", (chunk) => (output.out += chunk));
+  child.stderr.on("data", (chunk) => (output.err += chunk));
+  const ended = once(child, "close").then(([code]) => code as number);
+  await until(() => output.out.includes("/api/v1/status") || child.exitCode !== null);
+  return { child, output, ended };
+}
+
+const keysIn = (text: string) => [...new Set(text.match(/prs_live_\w+/g))];
+
+describe("npm start", () => {
+  test("makes, publishes and serves a sample; a second start prints the same keys", async () => {
+    const first = await start("0");
+    const keys = keysIn(first.output.out);
+    expect(keys).toHaveLength(2);
+    expect((await stat(join(project, ".local/demo-keys.json"))).mode & 0o777).toBe(0o600);
+    const lines = [...first.output.out.matchAll(/curl (?:-H '(.+?): (.+?)' )?'?(http[^\s']+)/g)];
+    expect(lines).toHaveLength(4);
+    for (const [, name, value, url] of lines) {
+      const response = await fetch(url!, { headers: name ? { [name]: value! } : {} });
+      expect(response.status, url).toBe(200);
+      const body = (await response.json()) as { total?: number };
+      if (url!.includes("historical")) expect(body.total).toBeGreaterThan(2);
+    }
+    first.child.kill("SIGINT");
+    expect(await first.ended).toBe(0);
+
+    const second = await start("0");
+    expect(keysIn(second.output.out)).toEqual(keys);
+    expect(second.output.err).toBe("");
+    second.child.kill("SIGTERM");
+    expect(await second.ended).toBe(0);
+  });
+
+  test("names PORT when it is taken", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port } = other.address() as { port: number };
+    const { output, ended } = await start(String(port));
+    expect(await ended).toBe(1);
+    expect(output.err).toContain(`PORT ${port} is taken`);
+    expect(output.err).not.toMatch(/^\s+at /m);
+    other.close();
+  });
+});
