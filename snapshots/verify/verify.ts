@@ -9,8 +9,6 @@ import {
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
 import { listCommits, readCommit } from "../commits.ts";
-import { compareKeys } from "../format/order.ts";
-import { snapshotIdOf } from "../identity.ts";
 import { isKeyRevocation, layout } from "../layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../objects.ts";
 import { publicNames } from "../publish/projection.ts";
@@ -18,6 +16,7 @@ import { renderScores } from "../publish/score-objects.ts";
 import { CorruptObjectError, parseObject, sha256, unseal } from "../seal.ts";
 import { probeBody } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
+import { checkManifest } from "./manifest-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 
 /** One object that is missing or does not hold what it should. */
@@ -291,30 +290,4 @@ function checkKey(key: string, bytes: Buffer): void {
 
 function entryOf({ slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt }: ProtocolScore) {
   return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
-}
-
-function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {
-  segments.forEach((segment, index) => {
-    const before = segments[index - 1];
-    if (before && compareKeys(before.newest, segment.oldest) >= 0) {
-      throw new CorruptObjectError(key, `its segments ${index - 1} and ${index} overlap`);
-    }
-  });
-  const pages = segments.flatMap((segment) => segment.pages);
-  const counts = {
-    markets: pages.reduce((sum, page) => sum + page.markets, 0),
-    protocols: Object.keys(manifest.scores.records).length,
-    segments: segments.length,
-    pages: pages.length,
-  };
-  if (JSON.stringify(counts) !== JSON.stringify(manifest.counts))
-    throw new CorruptObjectError(key, "its counts are wrong");
-  const newest = segments.at(-1)?.newest.resolvedAt ?? 0;
-  if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
-    throw new CorruptObjectError(key, "its newestResolvedAt is not that of its newest market");
-  }
-  const pageDigests = pages.map((page) => page.rawDigest);
-  if (snapshotIdOf({ pageDigests, scores: manifest.scores }) !== manifest.snapshotId) {
-    throw new CorruptObjectError(key, "its snapshot id is not that of its content");
-  }
 }

@@ -1,0 +1,32 @@
+import type { Manifest } from "../../schemas/snapshot.ts";
+import { compareKeys } from "../format/order.ts";
+import { snapshotIdOf } from "../identity.ts";
+import { CorruptObjectError } from "../seal.ts";
+import type { CheckedSegment } from "./segment-check.ts";
+
+/** Compares what a manifest says with the segments it names. Throws CorruptObjectError. */
+export function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {
+  segments.forEach((segment, index) => {
+    const before = segments[index - 1];
+    if (before && compareKeys(before.newest, segment.oldest) >= 0) {
+      throw new CorruptObjectError(key, `its segments ${index - 1} and ${index} overlap`);
+    }
+  });
+  const pages = segments.flatMap((segment) => segment.pages);
+  const counts = {
+    markets: pages.reduce((sum, page) => sum + page.markets, 0),
+    protocols: Object.keys(manifest.scores.records).length,
+    segments: segments.length,
+    pages: pages.length,
+  };
+  if (JSON.stringify(counts) !== JSON.stringify(manifest.counts))
+    throw new CorruptObjectError(key, "its counts are wrong");
+  const newest = segments.at(-1)?.newest.resolvedAt ?? 0;
+  if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
+    throw new CorruptObjectError(key, "its newestResolvedAt is not that of its newest market");
+  }
+  const pageDigests = pages.map((page) => page.rawDigest);
+  if (snapshotIdOf({ pageDigests, scores: manifest.scores }) !== manifest.snapshotId) {
+    throw new CorruptObjectError(key, "its snapshot id is not that of its content");
+  }
+}
