@@ -221,17 +221,23 @@ describe("a directory", () => {
 const disk = mkdtempSync(join(tmpdir(), "prs-disk-"));
 const mounted = process.getuid?.() === 0 && mountSmallDisk();
 
+/** Runs a program of the operating system. */
+function system(line: string): void {
+  const [command, ...args] = line.split(" ");
+  execFileSync(command!, args, { stdio: "ignore" });
+}
+
 /** A file system of its own; false, and a line that says so, where none can be mounted. */
 function mountSmallDisk(): boolean {
   try {
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=600k", "tmpfs", disk], { stdio: "ignore" });
+    system(`mount -t tmpfs -o size=600k tmpfs ${disk}`);
     return true;
   } catch {
     return false;
   }
 }
 afterAll(() => {
-  if (mounted) execFileSync("umount", [disk]);
+  if (mounted) system(`umount ${disk}`);
   rmdirSync(disk);
 });
 if (!mounted) console.warn("The test of a full disk is skipped: it needs the right to mount one");
