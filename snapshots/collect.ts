@@ -61,22 +61,22 @@ export async function collect(storage: Storage, options: CollectOptions): Promis
   const unreachable = listed.filter(({ key }) => !reachable.has(key));
   const doomed = unreachable.filter(isOld);
   report.young = unreachable.length - doomed.length;
+  const kept = new Set<ObjectInfo>();
   const remove = async (info: ObjectInfo) => {
-    if (!dryRun) {
-      const still = await listedNow(storage, info.key);
-      if (!still || !isOld(still)) return;
-      await storage.delete(info.key);
-    }
-    report.deleted.keys.push(info.key);
-    report.deleted.bytes += info.bytes;
+    const still = await listedNow(storage, info.key);
+    if (still && isOld(still)) await storage.delete(info.key);
+    else kept.add(info);
   };
-  // Prefix by prefix, in the order above.
-  for (const prefix of collected)
+  // Prefix by prefix, in the order above: as they were listed.
+  for (const prefix of dryRun ? [] : collected) {
     await inParallel(
       doomed.filter(({ key }) => key.startsWith(prefix)),
       remove,
     );
-  report.deleted.keys.sort();
+  }
+  const gone = doomed.filter((info) => !kept.has(info));
+  report.deleted.keys = gone.map(({ key }) => key);
+  report.deleted.bytes = gone.reduce((sum, { bytes }) => sum + bytes, 0);
   return report;
 }
 
