@@ -9,7 +9,8 @@ import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
 import { RollbackError } from "../snapshots/publish/rollback.ts";
 import { CorruptObjectError } from "../snapshots/seal.ts";
 import { SourceRefusal } from "../snapshots/sources/sources.ts";
-import { StorageError } from "../snapshots/storage/storage.ts";
+import { openStorage } from "../snapshots/storage/open.ts";
+import { type Storage, StorageError } from "../snapshots/storage/storage.ts";
 
 /** How every command ends; documented in the README. */
 export const exitCodes = { done: 0, unexpected: 1, usage: 2, refused: 3, lost: 4, unreachable: 5 } as const;
@@ -32,6 +33,29 @@ export function readArguments<const Options extends ParseArgsOptionsConfig>(
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
   }
+}
+
+/** The word that names a command: the first argument that is no option. */
+export function commandName(): string | undefined {
+  return process.argv.slice(2).find((argument) => !argument.startsWith("-"));
+}
+
+/** Reads the arguments of the command `name`, which takes at most `count` operands. Throws UsageError. */
+export function readCommand<const Options extends ParseArgsOptionsConfig>(
+  name: string,
+  options: Options,
+  count = 0,
+) {
+  const { values, positionals } = readArguments(options, true);
+  const operands = positionals.slice(1);
+  if (positionals[0] !== name) throw new UsageError(`${name} must come before its options' values`);
+  if (operands.length > count) throw new UsageError(`unexpected argument ${JSON.stringify(operands[count])}`);
+  return { values, operand: operands[0] };
+}
+
+/** The store that --store names. Throws UsageError or StorageError. */
+export function openStore(location: string | undefined): Storage {
+  return openStorage(requiredOption("store", location), userDirectory(), process.env);
 }
 
 /** The integer an option was given, or `otherwise`. Throws UsageError outside `min..max`. */

@@ -1,18 +1,18 @@
 import { issueKey, readKeys, revokeKey } from "../proxy/key-records.ts";
 import { KeyId, type KeyRecord, type KeyRevocation } from "../schemas/keys.ts";
 import { KeyPlan, plans } from "../schemas/plans.ts";
-import { openStorage } from "../snapshots/storage/open.ts";
 import {
+  commandName,
   type ExitCode,
   exitCodes,
   integerOption,
-  readArguments,
+  openStore,
+  readCommand,
   report,
   requiredOption,
   runCommand,
   say,
   UsageError,
-  userDirectory,
 } from "./cli.ts";
 
 const usage = `Usage:
@@ -32,7 +32,7 @@ const dayMilliseconds = 86_400_000;
 
 await runCommand(usage, async () => {
   // Each command reads its own options, so that one of another command is an error and not ignored.
-  const [name] = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
+  const name = commandName();
   if (name === "issue") return issue();
   if (name === "list") return list();
   if (name === "revoke") return revoke();
@@ -70,8 +70,8 @@ async function list(): Promise<ExitCode> {
 }
 
 async function revoke(): Promise<ExitCode> {
-  const { values, operands } = readCommand("revoke", { ...common, at: text }, 1);
-  const id = KeyId.safeParse(operands[0]);
+  const { values, operand } = readCommand("revoke", { ...common, at: text }, 1);
+  const id = KeyId.safeParse(operand);
   if (!id.success) throw new UsageError("revoke takes the id of a key, 16 hex digits as `list` shows them");
   const at = values.at ? moment("at", values.at, 0) : new Date();
   const revocation = await revokeKey(openStore(values.store), id.data, at);
@@ -79,22 +79,6 @@ async function revoke(): Promise<ExitCode> {
   const { revokedAt } = revocation;
   report(values.json ?? false, { id: id.data, revokedAt }, [`key ${id.data} ends at ${revokedAt}`]);
   return exitCodes.done;
-}
-
-function readCommand<const Options extends Parameters<typeof readArguments>[0]>(
-  name: string,
-  options: Options,
-  count: number,
-) {
-  const { values, positionals } = readArguments(options, true);
-  const operands = positionals.slice(1);
-  if (positionals[0] !== name) throw new UsageError(`${name} must come before its options' values`);
-  if (operands.length > count) throw new UsageError(`unexpected argument ${JSON.stringify(operands[count])}`);
-  return { values, operands };
-}
-
-function openStore(location: string | undefined) {
-  return openStorage(requiredOption("store", location), userDirectory(), process.env);
 }
 
 /** A day or a moment; a day alone means its begin plus `dayAddition`. */

@@ -2,25 +2,24 @@ import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ParseArgsOptionsConfig } from "node:util";
 import type { Size } from "../schemas/snapshot.ts";
 import { collect } from "../snapshots/collect.ts";
 import { listCommits, readCommit } from "../snapshots/commits.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
-import { openStorage } from "../snapshots/storage/open.ts";
 import { verify } from "../snapshots/verify/verify.ts";
 import {
+  commandName,
   type ExitCode,
   exitCodes,
   integerOption,
-  readArguments,
+  openStore,
+  readCommand,
   report,
   requiredOption,
   runCommand,
   UsageError,
-  userDirectory,
 } from "./cli.ts";
 import { progressOn } from "./progress.ts";
 import { sourcesLocation, withSources } from "./sources.ts";
@@ -52,7 +51,7 @@ const common = { store: text, json: flag } as const;
 
 await runCommand(usage, async () => {
   // Each command reads its own options, so that one of another command is an error and not ignored.
-  const [name] = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
+  const name = commandName();
   if (name === "publish") return publishCommand();
   if (name === "verify") return verifyCommand();
   if (name === "list") return listCommand();
@@ -60,22 +59,6 @@ await runCommand(usage, async () => {
   if (name === "gc") return collectCommand();
   throw new UsageError("the command must be one of publish, verify, list, rollback, gc");
 });
-
-function readCommand<const Options extends ParseArgsOptionsConfig>(
-  name: string,
-  options: Options,
-  operands = 0,
-) {
-  const { values, positionals } = readArguments(options, true);
-  if (positionals[0] !== name) throw new UsageError(`${name} must come before its options' values`);
-  const extra = positionals[operands + 1];
-  if (extra !== undefined) throw new UsageError(`unexpected argument ${JSON.stringify(extra)}`);
-  return { values, operand: positionals[1] };
-}
-
-function openStore(location: string | undefined) {
-  return openStorage(requiredOption("store", location), userDirectory(), process.env);
-}
 
 async function publishCommand(): Promise<ExitCode> {
   const allowed = { "allow-removed": text, "allow-changed": text, "allow-added": text } as const;
