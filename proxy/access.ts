@@ -4,6 +4,7 @@ import { clientAccount, type Trust } from "./client-address.ts";
 import { headerValues, presentedKey } from "./credentials.ts";
 import type { KeyRing, KeyVerdict } from "./key-ring.ts";
 import type { Caller } from "./quota.ts";
+import { freeAccounts } from "./quota-store.ts";
 
 /** Who asks, as far as it matters to plan and quota. */
 export interface Identity extends Caller {
@@ -25,7 +26,7 @@ export interface Sender {
 export function identify({ rawHeaders, peer }: Sender, keys: KeyRing, trust: Trust): Identity {
   const key = presentedKey(rawHeaders);
   if (key === undefined) {
-    const account = `free:${clientAccount(peer, headerValues(rawHeaders, "x-forwarded-for"), trust)}`;
+    const account = `${freeAccounts}${clientAccount(peer, headerValues(rawHeaders, "x-forwarded-for"), trust)}`;
     return { plan: "free", account, limit: plans.free.dailyQuota, keyed: false };
   }
   if (!keys.ready())

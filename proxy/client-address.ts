@@ -37,7 +37,7 @@ export function clientAccount(peer: string | undefined, forwarded: readonly stri
   const claims = forwarded.flatMap((value) => value.split(",")).reverse();
   for (const [hop, claim] of claims.entries()) {
     if (!isTrusted(client, hop, trust)) break;
-    const next = parseAddress(claim.trim());
+    const next = parseAddress(withoutPort(claim.trim()));
     // A trusted peer that passes on rubbish answers for it itself.
     if (!next) break;
     client = next;
@@ -50,6 +50,12 @@ export function isPrivate(peer: string | undefined): boolean {
   return ["private", "loopback", "uniqueLocal", "linkLocal"].includes(
     parseAddress(peer ?? "")?.range() ?? "",
   );
+}
+
+/** Some load balancers append the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+function withoutPort(claim: string): string {
+  const [, bracketed, bare] = /^(?:\[([^\]]*)\](?::\d+)?|([^:]*):\d+)$/.exec(claim) ?? [];
+  return bracketed ?? bare ?? claim;
 }
 
 function parseAddress(text: string): Address | undefined {

@@ -12,9 +12,13 @@ export interface Config {
   snapshotStore: string;
   /** Base of the public tree; undefined: the process serves it itself. */
   publicOrigin: URL | undefined;
-  /** Path of the quota file. */
+  /** Path of the quota file, or the address of a Redis server. */
   quotaStore: string;
   quotaOnFailure: FailurePolicy;
+  /** Loopback port of the metrics; undefined: none. */
+  metricsPort: number | undefined;
+  /** Processes that share the port. */
+  webConcurrency: number;
   /** Undefined: nobody is trusted, and that was not said on purpose. */
   trustProxy: Trust | undefined;
   pollSeconds: number;
@@ -62,23 +66,25 @@ const trustProxy = z.string().transform((text, context) => {
   }
 });
 
-const withoutScheme = (what: string) =>
-  z
-    .string()
-    .refine(
-      (text) => !/^[a-z][a-z0-9+.-]*:\/\//i.test(text),
-      `must be ${what}; others are not supported yet`,
-    );
+const quotaStore = z.string().refine((text) => {
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return true;
+  return isRedisAddress(text) && URL.canParse(text);
+}, "must be a file path or redis://… (rediss://… with TLS)");
+
+/** Whether a QUOTA_STORE names a Redis server rather than a file. */
+export function isRedisAddress(quotaStore: string): boolean {
+  return /^rediss?:\/\//.test(quotaStore);
+}
 
 const Environment = z.object({
   HOST: z.string().default("127.0.0.1"),
   PORT: integer(0, 65_535).default(8080),
-  METRICS_PORT: z.undefined("is not supported yet; leave it out").optional(),
+  METRICS_PORT: integer(1, 65_535).optional(),
   SNAPSHOT_STORE: z
     .string("is missing; it names the store to serve, a directory or s3://bucket/prefix")
     .refine(isStoreLocation, "must be a directory or s3://bucket/prefix"),
   PUBLIC_ORIGIN: publicOrigin.optional(),
-  QUOTA_STORE: withoutScheme("a file path").default(".local/quota.sqlite"),
+  QUOTA_STORE: quotaStore.default(".local/quota.sqlite"),
   QUOTA_ON_FAILURE: oneOf(["local", "open", "closed"]).default("local"),
   TRUST_PROXY: trustProxy.optional(),
   POLL_SECONDS: integer(1, 3600).default(5),
@@ -86,7 +92,7 @@ const Environment = z.object({
   CACHE_BYTES: integer(1_048_576, Number.MAX_SAFE_INTEGER).default(268_435_456),
   LOG_LEVEL: oneOf(logLevels).default("info"),
   SHUTDOWN_SECONDS: integer(0, 3600).default(10),
-  WEB_CONCURRENCY: z.literal("1", "must be 1; more processes are not supported yet").default("1"),
+  WEB_CONCURRENCY: integer(1, 256).default(1),
 });
 
 /**
@@ -104,6 +110,8 @@ export function readConfig(env: Record<string, string | undefined>): Config {
   return {
     host: values.HOST,
     port: values.PORT,
+    metricsPort: values.METRICS_PORT,
+    webConcurrency: values.WEB_CONCURRENCY,
     snapshotStore: values.SNAPSHOT_STORE,
     publicOrigin: values.PUBLIC_ORIGIN,
     quotaStore: values.QUOTA_STORE,

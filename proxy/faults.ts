@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { errors, ServiceError } from "../schemas/errors.ts";
+import type { Metrics } from "./metrics.ts";
 import { problemReply } from "./problem.ts";
 
 /**
@@ -9,10 +10,20 @@ import { problemReply } from "./problem.ts";
  * shape.
  * `commonHeaders` gives the headers of every response.
  */
-export function answerFaults(server: Server, commonHeaders: () => Record<string, string>): void {
+export function answerFaults(
+  server: Server,
+  commonHeaders: () => Record<string, string>,
+  { answered }: Pick<Metrics, "answered">,
+): void {
   const underway = new WeakMap<Duplex, number>();
   const count = (socket: Duplex, change: 1 | -1) =>
     underway.set(socket, (underway.get(socket) ?? 0) + change);
+
+  function fail(socket: Duplex, error: ServiceError, method: string): void {
+    end(socket, error, commonHeaders());
+    const { code } = error;
+    answered({ route: "none", method, status: errors[code].status, code, seconds: 0 });
+  }
 
   for (const event of ["request", "checkContinue", "checkExpectation"]) {
     server.on(event, ({ socket }: IncomingMessage, response: ServerResponse) => {
@@ -24,11 +35,11 @@ export function answerFaults(server: Server, commonHeaders: () => Record<string,
     // In the middle of, or before, another request's answer this one would be taken for that.
     const busy = (underway.get(socket) ?? 0) > 0;
     if (busy || !socket.writable || error.code === "ECONNRESET") socket.destroy();
-    else end(socket, faultOf(error.code), commonHeaders());
+    else fail(socket, faultOf(error.code), "other");
   });
   server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
     socket.on("error", () => socket.destroy());
-    end(socket, new ServiceError("NOT_FOUND", "This service is no forward proxy."), commonHeaders());
+    fail(socket, new ServiceError("NOT_FOUND", "This service is no forward proxy."), "CONNECT");
   });
 }
 

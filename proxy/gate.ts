@@ -1,3 +1,4 @@
+import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import type { Request, Response } from "express";
 import type { AvailableId } from "../schemas/endpoints.ts";
 import { ServiceError } from "../schemas/errors.ts";
@@ -33,12 +34,19 @@ export interface GateParts {
   quota: Quota;
   trust: Trust;
   now: () => number;
+  /** What heavy endpoints go through. */
+  lane: BulkheadPolicy;
   /** The longest an answer may take to be ready. */
   deadlineSeconds: number;
 }
 
+// A page of a rare match may hold hundreds of stored pages until it is put together. Those that wait are bounded
+// by the connections, of which each waits for one answer.
+const heavyAtOnce = 16;
+
 /** Answers requests: the checks in their documented order, the handler, and the one way out for errors. */
-export function createGate(parts: GateParts) {
+export function createGate(gateParts: Omit<GateParts, "lane">) {
+  const parts = { ...gateParts, lane: bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY) };
   return async (request: Request, response: Response, exchange: Exchange): Promise<void> => {
     try {
       await answer(parts, request, response, exchange);
@@ -71,10 +79,11 @@ async function answer(
   if (endpoint.metered) await takeUnit(parts, exchange, caller);
   if (exchange.api) readParameters(target.search, endpoint.query);
 
-  const { slug, search } = target;
-  const call = { slug, search, plan: caller.plan, keyed: caller.keyed };
+  const call = { slug: target.slug, search: target.search, caller };
   const work = async () => prepare(request, await parts.handlers[id as AvailableId](call));
-  const prepared = await withDeadline(work(), parts.deadlineSeconds);
+  const prepared = await withDeadline(parts, (signal) =>
+    endpoint.heavy ? parts.lane.execute(() => begin(work, signal)) : work(),
+  );
   if (prepared.status === 304) await exchange.receipt?.giveBack();
   setRateLimitHeaders(parts, response, exchange);
   send(request, response, prepared);
@@ -148,12 +157,24 @@ async function refuse(
   response.end(headOnly ? undefined : body);
 }
 
-async function withDeadline<T>(work: Promise<T>, seconds: number): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const detail = "The answer was not ready in time; try again.";
-  const timer = setTimeout(() => late.reject(new ServiceError("UPSTREAM_TIMEOUT", detail)), seconds * 1000);
+/** Work whose turn comes when nobody waits for it any more is not begun. */
+function begin<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  return work();
+}
+
+async function withDeadline<T>(
+  { deadlineSeconds }: GateParts,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController();
+  const deadline = new Promise<never>((_, reject) => {
+    const error = new ServiceError("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again.");
+    late.signal.addEventListener("abort", () => reject(error), { once: true });
+  });
+  const timer = setTimeout(() => late.abort(), deadlineSeconds * 1000);
   try {
-    return await Promise.race([work, late.promise]);
+    return await Promise.race([work(late.signal), deadline]);
   } finally {
     clearTimeout(timer);
   }

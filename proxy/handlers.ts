@@ -1,22 +1,22 @@
 import type { AvailableId } from "../schemas/endpoints.ts";
-import type { Status } from "../schemas/envelopes.ts";
+import type { Status, Usage } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
-import { type Plan, plans } from "../schemas/plans.ts";
+import { plans } from "../schemas/plans.ts";
 import { ProtocolSlug } from "../schemas/primitives.ts";
 import { parseArchiveQuery } from "../schemas/query.ts";
-import type { ObjectRef } from "../schemas/snapshot.ts";
+import type { Commit, Manifest, ObjectRef } from "../schemas/snapshot.ts";
 import type { Catalog, Snapshot } from "../snapshots/catalog.ts";
 import { planPage } from "../snapshots/paging.ts";
+import type { Identity } from "./access.ts";
 import type { PublicObjects } from "./public-objects.ts";
+import type { Quota } from "./quota.ts";
 import { momentary, type Reply } from "./reply.ts";
 
 /** What a handler may know of a request; credentials, quota and the names in the query are settled before. */
 export interface Call {
   slug: string | undefined;
   search: string;
-  plan: Plan;
-  /** Whether the caller presented a key. */
-  keyed: boolean;
+  caller: Identity;
 }
 
 export type Handler = (call: Call) => Promise<Reply> | Reply;
@@ -25,49 +25,76 @@ export type Handler = (call: Call) => Promise<Reply> | Reply;
 export interface HandlerSources {
   catalog: Catalog;
   objects: PublicObjects;
+  quota: Quota;
   staleAfterSeconds: number;
-  /** Whether the process can answer requests, its snapshot aside. */
-  ready: () => boolean;
+  /** Why the process should be sent no requests, its snapshot aside; undefined when it should. */
+  unready: () => Promise<string | undefined>;
+  /** Hears of every answer from an older snapshot. */
+  servedStale: () => void;
   /** Epoch milliseconds. */
   now: () => number;
 }
 
 /** One handler per available endpoint; a missing one does not compile. They throw ServiceError. */
-export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now }: HandlerSources) {
+export function createHandlers(sources: HandlerSources) {
+  const { catalog, objects, quota, staleAfterSeconds, unready, servedStale, now } = sources;
+
   function current(): Snapshot {
     const snapshot = catalog.current();
     if (snapshot) return snapshot;
     throw new ServiceError("SNAPSHOT_UNAVAILABLE", "No snapshot is loaded yet; try again in a few seconds.");
   }
 
-  /** A public object; its tags differ by coding, since they are strong and the bytes differ. */
-  const publicReply = ({ manifest }: Snapshot, object: ObjectRef, { keyed }: Call): Reply => ({
-    snapshotId: manifest.snapshotId,
-    etag: (coding) => (coding === "gzip" ? `"${object.hash}-gzip"` : `"${object.hash}"`),
-    cacheControl: keyed ? "private, no-cache" : "private, max-age=60, stale-while-revalidate=600",
-    body: (coding) => objects.get(object, coding),
-  });
+  /** A public object that `find` finds in a snapshot; its tags differ by coding, since the bytes do. */
+  function publicReply(find: (manifest: Manifest) => ObjectRef | undefined, { keyed }: Identity): Reply {
+    const from = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
+      snapshotId: manifest.snapshotId,
+      etag: (coding) => (coding === "gzip" ? `"${object.hash}-gzip"` : `"${object.hash}"`),
+      cacheControl: keyed ? "private, no-cache" : "private, max-age=60, stale-while-revalidate=600",
+      body: (coding) => objects.get(object, coding),
+    });
+    const snapshot = current();
+    const object = find(snapshot.manifest);
+    if (!object) throw unknownSlug();
+    return { ...from(snapshot, object), instead: () => stale(snapshot) };
+
+    /** The newest one in memory of the snapshots before; it says how long it has been superseded. */
+    function stale(newest: Snapshot): Reply | undefined {
+      let newer = newest;
+      for (const older of catalog.superseded()) {
+        const known = find(older.manifest);
+        if (known && objects.has(known)) {
+          const seconds = Math.max(0, Math.floor((now() - Date.parse(newer.commit.publishedAt)) / 1000));
+          servedStale();
+          const headers = { Age: seconds, "Cache-Status": `prs; hit; ttl=-${seconds}; detail=origin-away` };
+          return { ...from(older, known), cacheControl: "private, no-cache", headers };
+        }
+        newer = older;
+      }
+      return undefined;
+    }
+  }
+
+  function freshness({ publishedAt }: Commit) {
+    const checkedAt = catalog.checkedAt() ?? publishedAt;
+    const ageSeconds = Math.max(0, Math.floor((now() - Date.parse(checkedAt)) / 1000));
+    return { checkedAt, ageSeconds, stale: ageSeconds > staleAfterSeconds };
+  }
 
   return {
-    listScores: (call) => {
-      const snapshot = current();
-      return publicReply(snapshot, snapshot.manifest.scores.list, call);
-    },
+    listScores: ({ caller }) => publicReply(({ scores }) => scores.list, caller),
 
-    getScore: (call) => {
-      const slug = call.slug ?? "";
+    getScore: ({ slug = "", caller }) => {
       if (!ProtocolSlug.safeParse(slug).success) throw unknownSlug();
-      const snapshot = current();
-      const { records } = snapshot.manifest.scores;
       // Own members only: "constructor" is a slug too.
-      const object = Object.hasOwn(records, slug) ? records[slug] : undefined;
-      if (!object) throw unknownSlug();
-      return publicReply(snapshot, object, call);
+      return publicReply(({ scores: { records } }) => {
+        return Object.hasOwn(records, slug) ? records[slug] : undefined;
+      }, caller);
     },
 
-    marketsHistorical: async ({ search, plan }) => {
+    marketsHistorical: async ({ search, caller }) => {
       const page = await planPage(catalog, parseArchiveQuery(search));
-      const envelope = { tier: plans[plan].tier, timestamp: new Date(now()).toISOString() };
+      const envelope = { tier: plans[caller.plan].tier, timestamp: new Date(now()).toISOString() };
       return {
         etag: () => page.etag,
         cacheControl: "private, no-cache",
@@ -78,8 +105,7 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
 
     status: () => {
       const { commit, manifest } = current();
-      const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
-      const ageSeconds = Math.max(0, Math.floor((now() - Date.parse(checkedAt)) / 1000));
+      const { checkedAt, ageSeconds, stale } = freshness(commit);
       const { snapshotId } = manifest;
       const status: Status = {
         snapshotId,
@@ -87,7 +113,7 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
         publishedAt: commit.publishedAt,
         checkedAt,
         ageSeconds,
-        stale: ageSeconds > staleAfterSeconds,
+        stale,
         counts: { markets: manifest.counts.markets, protocols: manifest.counts.protocols },
         newestResolvedAt: manifest.newestResolvedAt,
         newestUpdatedAt: manifest.newestUpdatedAt,
@@ -95,12 +121,23 @@ export function createHandlers({ catalog, objects, staleAfterSeconds, ready, now
       return momentary(status, snapshotId);
     },
 
+    usage: async ({ caller }) => {
+      const { limit, remaining, resetAt } = await quota.standing(caller);
+      const usage: Usage = { plan: caller.plan, limit, remaining, reset: resetAt / 1000 };
+      return momentary(usage);
+    },
+
     healthz: () => momentary({ status: "alive" }),
 
-    readyz: () => {
-      const { snapshotId } = current().manifest;
-      if (!ready()) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is starting or ending.");
-      return momentary({ status: "ready", snapshotId }, snapshotId);
+    readyz: async () => {
+      const { commit } = current();
+      const reason = await unready();
+      if (reason !== undefined) throw new ServiceError("SNAPSHOT_UNAVAILABLE", reason);
+      const { snapshotId } = commit;
+      const { ageSeconds, stale } = freshness(commit);
+      const quotaStore = quota.failing() ? "failing" : "ok";
+      const state = { status: "ready", snapshotId, commit: commit.commit, ageSeconds, stale, quotaStore };
+      return momentary(state, snapshotId);
     },
   } satisfies Record<AvailableId, Handler>;
 }

@@ -14,7 +14,8 @@ export async function startLocalOrigin(storage: Storage): Promise<{ url: URL; cl
   const server = createServer((request, response) => {
     answer(storage, request, response).catch(() => end(response, 502));
   });
-  server.listen(0, "127.0.0.1");
+  // Exclusive: else the workers of one machine would be given one port, and answer for each other.
+  server.listen({ port: 0, host: "127.0.0.1", exclusive: true });
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   return {

@@ -6,6 +6,7 @@ import { ServiceError } from "../schemas/errors.ts";
 import type { ObjectRef } from "../schemas/snapshot.ts";
 import { layout } from "../snapshots/layout.ts";
 import { sha256 } from "../snapshots/seal.ts";
+import { guardPeer } from "./breaker.ts";
 
 /** Where public objects are fetched from. */
 export interface Origin {
@@ -76,10 +77,13 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
     }
   }
 
+  // An answer that is wrong speaks of one object; none at all of the origin.
+  const guarded = guardPeer((error) => !(error instanceof OriginFault));
+
   return {
     async fetch(object) {
       try {
-        const body = await attempt(object);
+        const body = await guarded(() => attempt(object));
         if (body.length !== object.bytes || sha256(body) !== object.hash) {
           throw new OriginFault(`the body of ${layout.publicObject(object.hash)} is not the published one`);
         }

@@ -6,17 +6,17 @@ export interface Chore {
 
 /**
  * Runs all chores, waits `seconds`, and begins anew, so that no run overlaps the one before. A chore that
- * fails is reported and tried again the next time. Returns the way to stop.
+ * fails is tried again the next time. Returns the way to stop.
  */
 export function poll(
   chores: readonly Chore[],
   seconds: number,
-  failed: (chore: string, error: unknown) => void,
+  done: (chore: string, error?: unknown) => void,
 ): () => void {
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   const round = async () => {
-    await runChores(chores, failed);
+    await runChores(chores, done);
     if (!stopped) schedule();
   };
   const schedule = () => {
@@ -29,10 +29,17 @@ export function poll(
   };
 }
 
-/** Runs all chores once, side by side; never throws. */
+/** Runs all chores once, side by side, and reports each as `done`, with the error of one that failed; never throws. */
 export async function runChores(
   chores: readonly Chore[],
-  failed: (chore: string, error: unknown) => void,
+  done: (chore: string, error?: unknown) => void,
 ): Promise<void> {
-  await Promise.all(chores.map(({ name, run }) => run().catch((error) => failed(name, error))));
+  await Promise.all(
+    chores.map(({ name, run }) =>
+      run().then(
+        () => done(name),
+        (error) => done(name, error),
+      ),
+    ),
+  );
 }

@@ -4,12 +4,15 @@ import express from "express";
 import type { Logger } from "pino";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { Trust } from "./client-address.ts";
+import { drain } from "./drain.ts";
 import { answerFaults } from "./faults.ts";
 import { createGate, type Exchange } from "./gate.ts";
 import { createHandlers } from "./handlers.ts";
 import { apiHeaders, isApiTarget, securityHeaders } from "./headers.ts";
 import type { KeyRing } from "./key-ring.ts";
+import type { Limits } from "./limits.ts";
 import { forwardingWarning, requestLog } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 import { matchTarget } from "./target.ts";
@@ -20,44 +23,44 @@ export interface ProxyDependencies {
   keys: KeyRing;
   quota: Quota;
   objects: PublicObjects;
+  metrics: Metrics;
   /** Undefined: no peer is trusted, and a warning is due when one seems to be a load balancer. */
   trustProxy: Trust | undefined;
   staleAfterSeconds: number;
-  /** The longest an answer may take to be ready. */
-  deadlineSeconds: number;
+  limits: Limits;
   /** Epoch milliseconds. */
   now: () => number;
   log: Logger;
 }
 
 const maxHeadBytes = 16 * 1024;
-const headSeconds = 10;
-const requestSeconds = 30;
-const idleSeconds = 65; // above the 60 s of common load balancers, so that they close first
-const stalledSeconds = 60;
+
+/** The proxy, and the way to end it. */
+export interface Proxy {
+  server: Server;
+  /** Lets requests under way finish for at most `seconds`. */
+  drain(seconds: number): Promise<void>;
+}
 
 /** The proxy as a server that is not listening yet. */
-export function createProxy(dependencies: ProxyDependencies): Server {
-  const { catalog, keys, log } = dependencies;
+export function createProxy(dependencies: ProxyDependencies): Proxy {
+  const { catalog, keys, quota, metrics, limits, log } = dependencies;
   const exchanges = new WeakMap<IncomingMessage, Exchange>();
+  const underway = new Set<ServerResponse>();
   const warnOfForwarding = dependencies.trustProxy ? () => {} : forwardingWarning(log);
-  const server = createServer({
-    maxHeaderSize: maxHeadBytes,
-    headersTimeout: headSeconds * 1000,
-    requestTimeout: requestSeconds * 1000,
-    keepAliveTimeout: idleSeconds * 1000,
-    // A missing Host is answered below, in the service's own shape.
-    requireHostHeader: false,
-  });
-  // The head's size bounds the number; node would drop those beyond its own bound without a word.
-  server.maxHeadersCount = 0;
-  // A client that stops reading holds its socket this long.
-  server.timeout = stalledSeconds * 1000;
+  const server = boundedServer(limits, metrics);
 
+  async function unready(): Promise<string | undefined> {
+    if (!server.listening) return "The process is ending.";
+    if (!keys.ready()) return "The keys are not loaded yet.";
+    return (await quota.ready()) ? undefined : "Requests cannot be counted.";
+  }
+  const { servedStale } = metrics;
   const gate = createGate({
     ...dependencies,
     trust: dependencies.trustProxy ?? { hops: 0 },
-    handlers: createHandlers({ ...dependencies, ready: () => keys.ready() && server.listening }),
+    deadlineSeconds: limits.answerSeconds,
+    handlers: createHandlers({ ...dependencies, unready, servedStale }),
   });
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");
@@ -85,7 +88,23 @@ export function createProxy(dependencies: ProxyDependencies): Server {
     // A body is never read here, so what follows it on the connection could be mistaken for a request.
     if (hasBody(request) || !server.listening) response.setHeader("Connection", "close");
     warnOfForwarding(request);
+    follow(request, response, exchange);
     app(request, response);
+  }
+
+  function follow({ method = "" }: IncomingMessage, response: ServerResponse, exchange: Exchange): void {
+    const started = performance.now();
+    const timer = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
+    underway.add(response);
+    response.once("close", () => {
+      clearTimeout(timer);
+      underway.delete(response);
+      const { target, code = "" } = exchange;
+      const route = target?.path ?? "none";
+      if (!response.writableFinished) return metrics.aborted(route);
+      const seconds = (performance.now() - started) / 1000;
+      metrics.answered({ route, method, status: response.statusCode, code, seconds });
+    });
   }
 
   server.on("request", accept);
@@ -93,7 +112,30 @@ export function createProxy(dependencies: ProxyDependencies): Server {
   server.on("checkContinue", accept);
   server.on("checkExpectation", accept);
 
-  answerFaults(server, () => ({ ...securityHeaders, ...snapshotHeader() }));
+  answerFaults(server, () => ({ ...securityHeaders, ...snapshotHeader() }), metrics);
+  return { server, drain: (seconds) => drain(server, underway, seconds) };
+}
+
+function boundedServer(limits: Limits, metrics: Metrics): Server {
+  const server = createServer({
+    maxHeaderSize: maxHeadBytes,
+    headersTimeout: limits.headSeconds * 1000,
+    requestTimeout: limits.requestSeconds * 1000,
+    keepAliveTimeout: limits.idleSeconds * 1000,
+    // How often the first two are looked at; half a minute if left out.
+    connectionsCheckingInterval: 1000,
+    // A missing Host is answered by the gate, in the service's own shape.
+    requireHostHeader: false,
+  });
+  // The head's size bounds the number; node would drop those beyond its own bound without a word.
+  server.maxHeadersCount = 0;
+  server.timeout = limits.stalledSeconds * 1000;
+  server.maxConnections = limits.connections;
+  server.on("drop", () => {
+    metrics.dropped();
+    // Those that ask nothing make room for those that do.
+    server.closeIdleConnections();
+  });
   return server;
 }
 

@@ -2,6 +2,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../schemas/snapshot.ts";
+import type { CacheCounts } from "../snapshots/read/page-cache.ts";
 import type { Origin } from "./origin.ts";
 import type { Coding } from "./reply.ts";
 
@@ -11,6 +12,9 @@ const compress = promisify(gzip);
 export interface PublicObjects {
   /** The object in a coding. Throws what the origin throws. */
   get(object: ObjectRef, coding: Coding): Promise<Buffer>;
+  /** Whether the object is in memory. */
+  has(object: ObjectRef): boolean;
+  counts(): CacheCounts;
 }
 
 /**
@@ -24,6 +28,8 @@ export function publicObjects(origin: Origin, cacheBytes: number): PublicObjects
     sizeCalculation: (entry) => entry.identity.length + entry.gzip.length,
   });
   const underway = new Map<string, Promise<Entry>>();
+  let hits = 0;
+  let misses = 0;
 
   async function load(object: ObjectRef): Promise<Entry> {
     const identity = await origin.fetch(object);
@@ -42,8 +48,12 @@ export function publicObjects(origin: Origin, cacheBytes: number): PublicObjects
 
   return {
     async get(object, coding) {
-      const entry = cache.get(object.hash) ?? (await shared(object));
-      return entry[coding];
+      const held = cache.get(object.hash);
+      if (held) hits += 1;
+      else misses += 1;
+      return (held ?? (await shared(object)))[coding];
     },
+    has: ({ hash }) => cache.has(hash),
+    counts: () => ({ bytes: cache.calculatedSize, hits, misses }),
   };
 }

@@ -1,10 +1,16 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { QuotaStore } from "./quota-store.ts";
+import { freeAccounts, type QuotaStore } from "./quota-store.ts";
 
 // How long a process waits for another one's write; a write takes microseconds.
 const busyMilliseconds = 500;
+
+/** Rows from which accounts without a key that used least are forgotten, so that there is a bound. */
+const maxRows = 1_000_000;
+const rowsBetweenLooks = 65_536;
+// An account that used more is never forgotten: nobody gets a spent day's units anew.
+const mostForgotten = 128;
 
 const tables = `
   PRAGMA journal_mode = WAL;
@@ -37,7 +43,10 @@ export function sqliteQuota(file: string): QuotaStore {
     "UPDATE quota SET used = max(0, used - :units) WHERE day = :day AND account = :account",
   );
   const prune = database.prepare("DELETE FROM quota WHERE day < :day");
+  const rows = database.prepare("SELECT count(*) AS rows FROM quota");
+  const forget = database.prepare("DELETE FROM quota WHERE used <= :most AND account GLOB :accounts");
   let newestDay = "";
+  let added = 0;
 
   const usedOf = (account: string, day: string) => Number(read.get({ account, day })?.used ?? 0);
 
@@ -49,14 +58,26 @@ export function sqliteQuota(file: string): QuotaStore {
     prune.run({ day: yesterday });
   }
 
+  function boundRows() {
+    added += 1;
+    if (added % rowsBetweenLooks !== 0) return;
+    for (let most = 1; most <= mostForgotten && Number(rows.get()?.rows) > maxRows; most *= 2)
+      forget.run({ most, accounts: `${freeAccounts}*` });
+  }
+
   return {
     async take(account, day, units, limit) {
       pruneBefore(day);
       const row = take.get({ account, day, units, limit });
-      return row ? { allowed: true, used: Number(row.used) } : { allowed: false, used: usedOf(account, day) };
+      if (!row) return { allowed: false, used: usedOf(account, day) };
+      if (row.used === units) boundRows();
+      return { allowed: true, used: Number(row.used) };
     },
     async giveBack(account, day, units) {
       lower.run({ account, day, units });
+    },
+    async used(account, day) {
+      return usedOf(account, day);
     },
     close() {
       database.close();

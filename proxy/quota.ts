@@ -1,5 +1,6 @@
 import { ServiceError } from "../schemas/errors.ts";
 import { type Plan, plans } from "../schemas/plans.ts";
+import { guardPeer } from "./breaker.ts";
 import { sqliteQuota } from "./quota-sqlite.ts";
 import type { QuotaStore } from "./quota-store.ts";
 
@@ -27,10 +28,19 @@ export interface Receipt {
 /** What happens to requests while the quota store fails: counted in this process, let through, or refused. */
 export type FailurePolicy = "local" | "open" | "closed";
 
+/** A caller's state without a request: what GET /api/v1/usage tells. */
+type Standing = Pick<Receipt, "limit" | "remaining" | "resetAt">;
+
 /** Daily quotas. */
 export interface Quota {
   /** Takes units, or not when they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
   take(caller: Caller, units: number): Promise<Receipt>;
+  /** Tells what is left, and takes nothing. Throws ServiceError QUOTA_UNAVAILABLE. */
+  standing(caller: Caller): Promise<Standing>;
+  /** Whether the store failed when it was asked last. */
+  failing(): boolean;
+  /** Whether metered requests can be served; asks a failing store whether it is back. */
+  ready(): Promise<boolean>;
   close(): void;
 }
 
@@ -38,13 +48,19 @@ const dayMilliseconds = 86_400_000;
 
 /**
  * Quotas over a store; the one place where the failure policy is carried out. `failed` hears of a failure
- * when it begins, not of every request that meets it.
+ * when it begins, not of every request that meets it, and `recovered` of its end.
  */
 export function createQuota(
   store: QuotaStore,
-  options: { onFailure: FailurePolicy; now: () => number; failed: (error: unknown) => void },
+  options: {
+    onFailure: FailurePolicy;
+    now: () => number;
+    failed: (error: unknown) => void;
+    recovered?: () => void;
+  },
 ): Quota {
   const local = sqliteQuota(":memory:");
+  const guarded = guardPeer();
   let failing = false;
 
   function report(error: unknown) {
@@ -52,36 +68,42 @@ export function createQuota(
     failing = true;
   }
 
-  async function count({ account, limit }: Caller, day: string, units: number) {
+  /** Asks the store, or in its stead what the policy says; `free` is the answer of a store that counts nothing. */
+  async function ask<T>(
+    question: (store: QuotaStore) => Promise<T>,
+    free: T,
+  ): Promise<{ store: QuotaStore | undefined; answer: T }> {
     try {
-      const taken = await store.take(account, day, units, limit);
+      const answer = await guarded(() => question(store));
+      if (failing) options.recovered?.();
       failing = false;
-      return { store, ...taken };
+      return { store, answer };
     } catch (error) {
       report(error);
-      if (options.onFailure === "local") {
-        return { store: local, ...(await local.take(account, day, units, limit)) };
-      }
-      if (options.onFailure === "open") return { store: undefined, allowed: true, used: 0 };
+      if (options.onFailure === "local") return { store: local, answer: await question(local) };
+      if (options.onFailure === "open") return { store: undefined, answer: free };
       throw new ServiceError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
     }
   }
 
   return {
-    async take(caller, units) {
-      const midnight = Math.floor(options.now() / dayMilliseconds) * dayMilliseconds;
-      const day = new Date(midnight).toISOString().slice(0, 10);
-      const { store: counted, allowed, used } = await count(caller, day, units);
+    async take({ plan, account, limit }, units) {
+      const { day, resetAt } = dayOf(options.now());
+      const { store: counted, answer } = await ask((asked) => asked.take(account, day, units, limit), {
+        allowed: true,
+        used: 0,
+      });
       const receipt: Receipt = {
-        plan: caller.plan,
-        limit: caller.limit,
-        remaining: Math.max(0, caller.limit - used),
-        resetAt: midnight + dayMilliseconds,
-        allowed,
+        plan,
+        limit,
+        remaining: Math.max(0, limit - answer.used),
+        resetAt,
+        allowed: answer.allowed,
         async giveBack() {
           try {
-            await counted?.giveBack(caller.account, day, units);
-            receipt.remaining = Math.min(receipt.limit, receipt.remaining + units);
+            if (counted === store) await guarded(() => store.giveBack(account, day, units));
+            else await counted?.giveBack(account, day, units);
+            receipt.remaining = Math.min(limit, receipt.remaining + units);
           } catch (error) {
             report(error);
           }
@@ -89,11 +111,29 @@ export function createQuota(
       };
       return receipt;
     },
+    async standing({ account, limit }) {
+      const { day, resetAt } = dayOf(options.now());
+      const { answer: used } = await ask((asked) => asked.used(account, day), 0);
+      return { limit, remaining: Math.max(0, limit - used), resetAt };
+    },
+    failing: () => failing,
+    async ready() {
+      // Else a load balancer that waits for this process would wait for ever: only requests ask the store.
+      const { day } = dayOf(options.now());
+      if (failing) await ask((asked) => asked.used("", day), 0).catch(() => {});
+      return !failing || options.onFailure !== "closed";
+    },
     close() {
       store.close();
       local.close();
     },
   };
+}
+
+/** The UTC day of a moment as accounts are counted by, and the moment the next begins. */
+function dayOf(now: number): { day: string; resetAt: number } {
+  const midnight = Math.floor(now / dayMilliseconds) * dayMilliseconds;
+  return { day: new Date(midnight).toISOString().slice(0, 10), resetAt: midnight + dayMilliseconds };
 }
 
 /** The refusal of a caller whose day's units are used up: plan, reset and the way to more. */

@@ -1,6 +1,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Request, Response } from "express";
+import { ServiceError } from "../schemas/errors.ts";
 
 const codings = ["gzip", "identity"] as const;
 /** The content codings a response comes in. */
@@ -16,6 +17,9 @@ export interface Reply {
   /** The snapshot answered from; it may be another than the one current when the request came. */
   snapshotId: string | undefined;
   body: (coding: Coding) => Promise<Buffer>;
+  headers?: Record<string, string | number>;
+  /** Another reply, for when the origin does not give the body. */
+  instead?: () => Reply | undefined;
 }
 
 /** A small JSON answer of the moment. */
@@ -37,26 +41,46 @@ export interface Prepared {
 
 /** Settles status, coding and body of a reply for a request. Throws what the body throws. */
 export async function prepare(request: Request, reply: Reply): Promise<Prepared> {
-  const headers = {
-    "Cache-Control": reply.cacheControl,
-    ...(reply.snapshotId !== undefined && { "X-Snapshot-Id": reply.snapshotId }),
-  };
   const held = reply.etag && heldTag(request, acceptedCodings(request).map(reply.etag));
-  if (held !== undefined) return { status: 304, headers: { ...headers, ETag: held }, body: undefined };
+  if (held !== undefined)
+    return { status: 304, headers: { ...headersOf(reply), ETag: held }, body: undefined };
 
   const coding = preferredCoding(request);
-  const body = await reply.body(coding);
+  const { body, sent } = await bodyOf(reply, coding);
   return {
     status: 200,
     headers: {
       "Content-Type": "application/json",
-      ...headers,
-      ...(reply.etag && { ETag: reply.etag(coding) }),
+      ...headersOf(sent),
+      ...(sent.etag && { ETag: sent.etag(coding) }),
       ...(coding === "gzip" && { "Content-Encoding": coding }),
       "Content-Length": body.length,
     },
     body,
   };
+}
+
+function headersOf({ cacheControl, snapshotId, headers }: Reply) {
+  return {
+    "Cache-Control": cacheControl,
+    ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
+    ...headers,
+  };
+}
+
+/** The body of a reply, or of the one that takes its place. */
+async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: Buffer; sent: Reply }> {
+  try {
+    return { body: await reply.body(coding), sent: reply };
+  } catch (error) {
+    const other = isUpstream(error) ? reply.instead?.() : undefined;
+    if (!other) throw error;
+    return { body: await other.body(coding), sent: other };
+  }
+}
+
+function isUpstream(error: unknown): boolean {
+  return error instanceof ServiceError && /^UPSTREAM_/.test(error.code);
 }
 
 /** Sends a prepared reply; a HEAD request gets its headers alone. */

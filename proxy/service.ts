@@ -2,31 +2,35 @@ import { once } from "node:events";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { resolve } from "node:path";
+import { promisify } from "node:util";
 import type { Logger } from "pino";
+import type { Registry } from "prom-client";
 import { Catalog } from "../snapshots/catalog.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { S3Environment } from "../snapshots/storage/s3.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
-import { type Config, ConfigError } from "./config.ts";
+import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { keyRing } from "./key-ring.ts";
+import { defaultLimits, type Limits } from "./limits.ts";
 import { startLocalOrigin } from "./local-origin.ts";
+import { createMetrics } from "./metrics.ts";
 import { createOrigin } from "./origin.ts";
 import { poll, runChores } from "./poll.ts";
 import { createProxy } from "./proxy.ts";
 import { publicObjects } from "./public-objects.ts";
 import { createQuota } from "./quota.ts";
+import { redisQuota } from "./quota-redis.ts";
 import { sqliteQuota } from "./quota-sqlite.ts";
 import type { QuotaStore } from "./quota-store.ts";
 
 /** A proxy at work. */
 export interface Service {
   url: string;
+  metrics: Registry;
   /** Lets requests under way finish for at most SHUTDOWN_SECONDS, then lets go of everything. */
   stop(): Promise<void>;
 }
 
-// The longest an answer may take to be ready.
-const answerSeconds = 30;
 // Scores are few and small beside the pages of the archive.
 const publicShare = 1 / 8;
 
@@ -39,8 +43,7 @@ export interface Surroundings {
   log: Logger;
   /** Epoch milliseconds. */
   now?: () => number;
-  /** The longest a fetch from the origin may take. */
-  originSeconds?: number;
+  limits?: Partial<Limits>;
 }
 
 /**
@@ -51,40 +54,49 @@ export interface Surroundings {
  */
 export async function startService(
   config: Config,
-  { directory, environment, log, now = Date.now, originSeconds = 10 }: Surroundings,
+  { directory, environment, log, now = Date.now, limits: changes }: Surroundings,
 ): Promise<Service> {
+  const limits = { ...defaultLimits, ...changes };
   const storage = openStorage(config.snapshotStore, directory, environment);
   const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
   const keys = keyRing(storage, {
     now,
     damaged: (error) => log.error({ err: error }, "a key record is damaged"),
   });
-  const store = openQuota(resolve(directory, config.quotaStore));
-  const quota = createQuota(store, {
+  const quota = createQuota(await openQuota(config.quotaStore, directory, log), {
     onFailure: config.quotaOnFailure,
     now,
-    failed: (error) => log.error({ err: error }, "the quota store failed"),
+    failed(error) {
+      metrics.quotaFailed();
+      log.error({ err: error }, "the quota store failed");
+    },
+    recovered: () => log.info("the quota store answers again"),
   });
-  const { origin, close: closeOrigin } = await openOrigin(config.publicOrigin, storage, originSeconds);
+  const { origin, close: closeOrigin } = await openOrigin(config.publicOrigin, storage, limits.originSeconds);
   const objects = publicObjects(origin, Math.floor(config.cacheBytes * publicShare));
-
-  const chores = [
-    { name: "snapshot", run: () => catalog.refresh() },
-    { name: "keys", run: () => keys.reload() },
-  ];
-  const failed = (chore: string, error: unknown) =>
-    log.error({ err: error, chore }, "polling the store failed");
-  await runChores(chores, failed);
-  const server = createProxy({
+  const connections = () => promisify(server.getConnections.bind(server))();
+  const metrics = createMetrics({ catalog, objects, quota, connections, now });
+  const { server, drain } = createProxy({
     ...config,
     catalog,
     keys,
     quota,
     objects,
-    deadlineSeconds: answerSeconds,
+    metrics,
+    limits,
     now,
     log,
   });
+
+  const chores = [
+    { name: "snapshot", run: () => catalog.refresh() },
+    { name: "keys", run: () => keys.reload() },
+  ];
+  const done = (chore: string, error?: unknown) => {
+    metrics.polled(chore, error === undefined);
+    if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
+  };
+  await runChores(chores, done);
   const release = () => {
     closeOrigin();
     quota.close();
@@ -93,21 +105,25 @@ export async function startService(
     release();
     throw error;
   });
-  const stopPolling = poll(chores, config.pollSeconds, failed);
+  const stopPolling = poll(chores, config.pollSeconds, done);
 
   return {
     url,
+    metrics: metrics.registry,
     async stop() {
       stopPolling();
-      await drain(server, config.shutdownSeconds);
+      await drain(config.shutdownSeconds);
       release();
     },
   };
 }
 
-function openQuota(file: string): QuotaStore {
+/** Throws ConfigError when the file cannot be used; a server that is away is no reason not to start. */
+async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
+  if (isRedisAddress(location))
+    return redisQuota(location, (error) => log.warn({ err: error }, "no connection to the quota store"));
   try {
-    return sqliteQuota(file);
+    return sqliteQuota(resolve(directory, location));
   } catch (error) {
     throw new ConfigError(`QUOTA_STORE cannot be used: ${error instanceof Error ? error.message : error}`);
   }
@@ -142,13 +158,4 @@ function addressFault(error: unknown, host: string, port: number): string {
   if (code === "EADDRINUSE") return `PORT ${port} is taken by another process; set PORT to a free one.`;
   if (code === "EACCES") return `PORT ${port} may not be used by this user; set PORT to one above 1023.`;
   return `HOST ${host} cannot be listened on: ${error instanceof Error ? error.message : error}`;
-}
-
-/** Takes no new connection, lets answers under way finish, and cuts off what is left after `seconds`. */
-async function drain(server: Server, seconds: number): Promise<void> {
-  const closed = once(server, "close");
-  server.close();
-  const timer = setTimeout(() => server.closeAllConnections(), seconds * 1000);
-  await closed;
-  clearTimeout(timer);
 }

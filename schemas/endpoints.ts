@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { MarketPage, ScoreList, Status } from "./envelopes.ts";
+import { MarketPage, ScoreList, Status, Usage } from "./envelopes.ts";
 import type { Plan } from "./plans.ts";
 import { archiveParameters } from "./query.ts";
 import { ProtocolScore } from "./records.ts";
@@ -17,6 +17,8 @@ export interface Endpoint {
   metered: boolean;
   /** `none`: credentials are not even looked at. */
   credentials: "checked" | "none";
+  /** Answers are put together from many stored objects; only so many of them at a time. */
+  heavy?: true;
   query: readonly string[];
   response?: z.ZodType;
   summary: string;
@@ -81,6 +83,7 @@ export const endpoints = {
     method: "GET",
     path: "/api/v1/markets/historical",
     plan: "aegis",
+    heavy: true,
     query: archiveParameters.map((parameter) => parameter.name),
     response: MarketPage,
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
@@ -99,6 +102,14 @@ export const endpoints = {
     response: Status,
     summary: "Which snapshot is served and how fresh it is",
   },
+  usage: {
+    ...open,
+    credentials: "checked",
+    method: "GET",
+    path: "/api/v1/usage",
+    response: Usage,
+    summary: "The caller's plan and what is left of the day's quota",
+  },
   healthz: {
     ...open,
     method: "GET",
@@ -109,7 +120,7 @@ export const endpoints = {
     ...open,
     method: "GET",
     path: "/readyz",
-    summary: "The process has a snapshot and its stores answer",
+    summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
   },
 } as const satisfies Record<string, Endpoint>;
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { paging } from "./filters.ts";
+import { planNames } from "./plans.ts";
 import { Count, Digest, Timestamp } from "./primitives.ts";
 import { HistoricalMarket, ScoreListEntry } from "./records.ts";
 
@@ -27,6 +28,15 @@ export const MarketPage = z.strictObject({
   markets: z.array(HistoricalMarket),
 });
 export type MarketPage = z.infer<typeof MarketPage>;
+
+/** GET /api/v1/usage. `reset` is when counting starts anew, in epoch seconds, as in X-RateLimit-Reset. */
+export const Usage = z.strictObject({
+  plan: z.enum(planNames),
+  limit: Count,
+  remaining: Count,
+  reset: Count,
+});
+export type Usage = z.infer<typeof Usage>;
 
 /** GET /api/v1/status. `stale` means that no publish run succeeded for longer than STALE_AFTER_SECONDS. */
 export const Status = z.strictObject({

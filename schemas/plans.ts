@@ -30,6 +30,7 @@ export const plans = {
 >;
 
 export type Plan = keyof typeof plans;
+export const planNames = Object.keys(plans) as [Plan, ...Plan[]];
 
 /** Plans a key can be issued for; Free needs none. */
 export const KeyPlan = z.enum(["developer", "aegis"]);

@@ -44,6 +44,15 @@ export class Catalog {
     return this.#current;
   }
 
+  /** Snapshots before the current one that are in memory and not withdrawn, newest first. */
+  superseded(): Snapshot[] {
+    const { commit: newest = 0 } = this.#current?.commit ?? {};
+    const held = [...this.#snapshots.values()].filter(({ commit }) => commit.commit < newest);
+    return held
+      .filter(({ commit }) => !this.#isWithdrawn(commit.commit))
+      .sort((a, b) => b.commit.commit - a.commit.commit);
+  }
+
   /** When the newest publish run succeeded, as checked.json tells, or else the current commit; ISO 8601. */
   checkedAt(): string | undefined {
     return this.#checkedAt;
@@ -67,9 +76,7 @@ export class Catalog {
 
   /** The snapshot of a commit, from memory or the store; undefined when it was withdrawn or is no longer kept. */
   async find(commit: number, snapshotId: string): Promise<Snapshot | undefined> {
-    // A rollback takes back what it leaves, also from walks that have begun.
-    const withdrawn = this.#current?.commit.withdrawn ?? [];
-    if (withdrawn.some(([first, last]) => first <= commit && commit <= last)) return undefined;
+    if (this.#isWithdrawn(commit)) return undefined;
     const held = this.#current?.commit.commit === commit ? this.#current : this.#snapshots.get(commit);
     const snapshot = held ?? (await this.#find(commit));
     return snapshot?.commit.snapshotId === snapshotId ? snapshot : undefined;
@@ -78,6 +85,12 @@ export class Catalog {
   /** A commit of the store's log, whether or not its snapshot is still there. */
   commit(number: number): Promise<Commit | undefined> {
     return readCommit(this.#storage, number);
+  }
+
+  /** A rollback takes back what it leaves, also from walks that have begun. */
+  #isWithdrawn(commit: number): boolean {
+    const withdrawn = this.#current?.commit.withdrawn ?? [];
+    return withdrawn.some(([first, last]) => first <= commit && commit <= last);
   }
 
   /** The snapshot of a commit number, one load at a time. */

@@ -9,6 +9,8 @@ describe("readConfig(env)", () => {
     expect(readConfig({ ...store, PATH: "/bin", PORT: "" })).toEqual({
       host: "127.0.0.1",
       port: 8080,
+      metricsPort: undefined,
+      webConcurrency: 1,
       snapshotStore: "store",
       publicOrigin: undefined,
       quotaStore: ".local/quota.sqlite",
@@ -29,9 +31,12 @@ describe("readConfig(env)", () => {
       PUBLIC_ORIGIN: "https://cdn.example.org/scores",
       TRUST_PROXY: "10.0.0.0/8, fd00::/8",
       QUOTA_ON_FAILURE: "closed",
-      WEB_CONCURRENCY: "1",
+      WEB_CONCURRENCY: "4",
+      METRICS_PORT: "9090",
+      QUOTA_STORE: "rediss://:SECRET@redis.example.org:6380/1",
     });
-    expect(config).toMatchObject({ port: 0, quotaOnFailure: "closed" });
+    expect(config).toMatchObject({ port: 0, quotaOnFailure: "closed", webConcurrency: 4, metricsPort: 9090 });
+    expect(config.quotaStore).toMatch(/^rediss:/);
     expect(config.publicOrigin?.href).toBe("https://cdn.example.org/scores");
     expect(config.trustProxy).toMatchObject({ networks: [{ length: 2 }, { length: 2 }] });
   });
@@ -43,12 +48,13 @@ describe("readConfig(env)", () => {
     ["PORT", "8080 "],
     ["PORT", "0x50"],
     ["PORT", "1e3"],
-    ["METRICS_PORT", "9090"],
+    ["METRICS_PORT", "0"],
     ["PUBLIC_ORIGIN", "cdn.example.org"],
     ["PUBLIC_ORIGIN", "ftp://cdn.example.org"],
     ["PUBLIC_ORIGIN", "https://user:SECRET@cdn.example.org"],
     ["PUBLIC_ORIGIN", "https://cdn.example.org/?SECRET"],
-    ["QUOTA_STORE", "redis://:SECRET@localhost"],
+    ["QUOTA_STORE", "postgres://:SECRET@localhost"],
+    ["QUOTA_STORE", "redis://:SECRET@:port"],
     ["QUOTA_ON_FAILURE", "maybe"],
     ["TRUST_PROXY", "true"],
     ["TRUST_PROXY", "loopback"],
@@ -63,7 +69,8 @@ describe("readConfig(env)", () => {
     ["CACHE_BYTES", "256MB"],
     ["LOG_LEVEL", "loud"],
     ["SHUTDOWN_SECONDS", "-1"],
-    ["WEB_CONCURRENCY", "4"],
+    ["WEB_CONCURRENCY", "0"],
+    ["WEB_CONCURRENCY", "auto"],
   ])("%s=%s is refused by name, its value not repeated", (name, value) => {
     const read = () => readConfig({ ...store, [name]: value });
     expect(read).toThrow(ConfigError);

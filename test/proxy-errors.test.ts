@@ -5,6 +5,8 @@ import { DatabaseSync } from "node:sqlite";
 import { pino } from "pino";
 import { describe, expect, test } from "vitest";
 import { keyRing } from "../proxy/key-ring.ts";
+import { defaultLimits } from "../proxy/limits.ts";
+import { createMetrics } from "../proxy/metrics.ts";
 import { createProxy } from "../proxy/proxy.ts";
 import type { PublicObjects } from "../proxy/public-objects.ts";
 import { createQuota } from "../proxy/quota.ts";
@@ -18,7 +20,11 @@ import { bearer, call, outcome, problemOf, until } from "./helpers/proxy-client.
 const archive = "/api/v1/markets/historical";
 
 /** A proxy whose public objects come from `objects`; answers may take 0.2 s. */
-async function withObjects(proxy: TestProxy, objects: PublicObjects, ask: (port: number) => Promise<void>) {
+async function withObjects(
+  proxy: TestProxy,
+  get: PublicObjects["get"],
+  ask: (port: number) => Promise<void>,
+) {
   const { storage } = proxy;
   const now = Date.now;
   const catalog = new Catalog(storage, { cacheBytes: 1_000_000 });
@@ -26,8 +32,12 @@ async function withObjects(proxy: TestProxy, objects: PublicObjects, ask: (port:
   const keys = keyRing(storage, { now, damaged: () => {} });
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now, failed: () => {} });
   const log = pino({ level: "silent" });
-  const limits = { trustProxy: undefined, staleAfterSeconds: 1, deadlineSeconds: 0.2 };
-  const server = createProxy({ catalog, keys, quota, objects, now, log, ...limits });
+  const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
+  const parts = { catalog, objects, quota, now };
+  const metrics = createMetrics({ ...parts, connections: async () => 0 });
+  const limits = { ...defaultLimits, answerSeconds: 0.2 };
+  const rest = { trustProxy: undefined, staleAfterSeconds: 1 };
+  const { server } = createProxy({ ...parts, keys, metrics, limits, log, ...rest });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   await ask((server.address() as AddressInfo).port);
@@ -39,8 +49,8 @@ async function withObjects(proxy: TestProxy, objects: PublicObjects, ask: (port:
 describe("errors that need more than a request", () => {
   test("INTERNAL tells nothing and returns the unit; keys not read yet are 503, not unknown", async () => {
     const proxy = await startTestProxy();
-    const objects = { get: () => Promise.reject(new Error("SECRET of the inside")) };
-    await withObjects(proxy, objects, async (port) => {
+    const get = () => Promise.reject(new Error("SECRET of the inside"));
+    await withObjects(proxy, get, async (port) => {
       const answer = await call(port, "/api/v1/scores");
       expect(outcome(answer)).toBe("500 INTERNAL");
       expect(answer.text).not.toMatch(/SECRET|\.ts|Error:/);
@@ -56,9 +66,13 @@ describe("errors that need more than a request", () => {
 
   test("UPSTREAM_TIMEOUT for an answer that is not ready in time", async () => {
     const proxy = await startTestProxy();
-    await withObjects(proxy, { get: () => new Promise(() => {}) }, async (port) => {
-      expect(outcome(await call(port, "/api/v1/scores"))).toBe("504 UPSTREAM_TIMEOUT");
-    });
+    await withObjects(
+      proxy,
+      () => new Promise(() => {}),
+      async (port) => {
+        expect(outcome(await call(port, "/api/v1/scores"))).toBe("504 UPSTREAM_TIMEOUT");
+      },
+    );
     await proxy.stop();
   });
 

@@ -17,7 +17,7 @@ beforeEach(async () => {
   origin = await startFaultyOrigin(
     async (target) => (await proxy.storage.get(target.slice("/cdn/".length))) ?? Buffer.alloc(0),
   );
-  proxy = await startTestProxy({ publicOrigin: origin.url, originSeconds: 0.5 });
+  proxy = await startTestProxy({ publicOrigin: origin.url, limits: { originSeconds: 0.5 } });
 });
 afterEach(async () => {
   await proxy.stop();

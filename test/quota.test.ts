@@ -135,6 +135,7 @@ describe("createQuota(store, options) while the store fails", () => {
   const broken: QuotaStore = {
     take: () => Promise.reject(new Error("down")),
     giveBack: () => Promise.reject(new Error("down")),
+    used: () => Promise.reject(new Error("down")),
     close() {},
   };
   const failures: unknown[] = [];

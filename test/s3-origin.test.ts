@@ -26,7 +26,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       snapshotStore: location,
       environment: environment!,
       publicOrigin: bucket,
-      originSeconds: 10,
+      limits: { originSeconds: 10 },
     });
     ({ storage } = proxy);
     await proxy.issue();

@@ -5,6 +5,8 @@ import { pino } from "pino";
 import { expect } from "vitest";
 import { issueKey } from "../../proxy/key-records.ts";
 import { keyRing } from "../../proxy/key-ring.ts";
+import { defaultLimits } from "../../proxy/limits.ts";
+import { createMetrics } from "../../proxy/metrics.ts";
 import { createOrigin } from "../../proxy/origin.ts";
 import { createProxy } from "../../proxy/proxy.ts";
 import { publicObjects } from "../../proxy/public-objects.ts";
@@ -58,15 +60,15 @@ export async function startArchiveProxy(
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
   // Scores are not asked for here, so nothing has to listen there.
   const origin = createOrigin(new URL("http://127.0.0.1:9"));
-  const server = createProxy({
-    catalog,
+  const objects = publicObjects(origin, 1024);
+  const parts = { catalog, objects, quota, now: () => now };
+  const { server } = createProxy({
+    ...parts,
     keys,
-    quota,
-    objects: publicObjects(origin, 1024),
+    metrics: createMetrics({ ...parts, connections: async () => 0 }),
     trustProxy: undefined,
     staleAfterSeconds: 60,
-    deadlineSeconds: 60,
-    now: () => now,
+    limits: { ...defaultLimits, answerSeconds: 60 },
     log: pino({ level: "silent" }),
   });
   server.listen(0, "127.0.0.1");

@@ -5,6 +5,7 @@ import { Writable } from "node:stream";
 import { pino } from "pino";
 import type { Config } from "../../proxy/config.ts";
 import { issueKey, type KeyRequest } from "../../proxy/key-records.ts";
+import type { Limits } from "../../proxy/limits.ts";
 import { startService } from "../../proxy/service.ts";
 import { openStorage } from "../../snapshots/storage/open.ts";
 import type { S3Environment } from "../../snapshots/storage/s3.ts";
@@ -35,7 +36,7 @@ export interface TestProxy {
 export interface TestProxyOptions extends Partial<Config> {
   /** Start without a snapshot. */
   empty?: boolean;
-  originSeconds?: number;
+  limits?: Partial<Limits>;
   /** For a store on S3. */
   environment?: S3Environment;
 }
@@ -53,6 +54,8 @@ const config: Config = {
   cacheBytes: 8 * 1024 * 1024,
   logLevel: "trace",
   shutdownSeconds: 2,
+  metricsPort: undefined,
+  webConcurrency: 1,
 };
 
 /** Starts a proxy on a small archive in a temporary folder. */
@@ -71,11 +74,17 @@ export async function startTestProxy(options: TestProxyOptions = {}): Promise<Te
 }
 
 async function start(options: TestProxyOptions, directory: string, storage: Storage): Promise<TestProxy> {
-  const { empty: _, originSeconds = 2, environment = {}, ...changes } = options;
+  const { empty: _, limits, environment = {}, ...changes } = options;
   const logged: string[] = [];
   const log = pino({ level: changes.logLevel ?? config.logLevel }, lines(logged));
   const clock = { now: Date.parse("2026-03-01T12:00:00.000Z") };
-  const surroundings = { directory, environment, log, now: () => clock.now, originSeconds };
+  const surroundings = {
+    directory,
+    environment,
+    log,
+    now: () => clock.now,
+    limits: { originSeconds: 2, ...limits },
+  };
   const service = await startService({ ...config, ...changes }, surroundings);
   const port = Number(new URL(service.url).port);
   return {

@@ -1,0 +1,155 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Catalog } from "../snapshots/catalog.ts";
+import type { PublicObjects } from "./public-objects.ts";
+import type { Quota } from "./quota.ts";
+
+/** One answered request, as it is counted: nothing in it is the client's own spelling. */
+export interface Answered {
+  /** Pattern of the endpoint table, or `none`. */
+  route: string;
+  method: string;
+  status: number;
+  /** Code of the error, or "". */
+  code: string;
+  seconds: number;
+}
+
+/** What the proxy tells its operator in numbers. */
+export interface Metrics {
+  registry: Registry;
+  answered(request: Answered): void;
+  /** The client went away before its answer was sent. */
+  aborted(route: string): void;
+  /** A connection was turned away because too many were open. */
+  dropped(): void;
+  servedStale(): void;
+  quotaFailed(): void;
+  polled(chore: string, succeeded: boolean): void;
+}
+
+/** What is read at the moment of a scrape. */
+export interface MetricSources {
+  catalog: Catalog;
+  objects: PublicObjects;
+  quota: Quota;
+  connections: () => Promise<number>;
+  /** Epoch milliseconds. */
+  now: () => number;
+}
+
+const methods = ["GET", "HEAD", "POST", "OPTIONS"];
+const latencyBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+export function createMetrics(sources: MetricSources): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Counter({ name, help, labelNames, registers });
+  const requests = counter("http_requests_total", "Requests answered", ["route", "method", "status", "code"]);
+  const duration = new Histogram({
+    name: "http_request_duration_seconds",
+    help: "From a request's head to the last byte of its answer",
+    labelNames: ["route"],
+    buckets: latencyBuckets,
+    registers,
+  });
+  const aborts = counter("http_requests_aborted_total", "Requests whose client went away", ["route"]);
+  const drops = counter("http_connections_dropped_total", "Connections turned away at the limit");
+  const stale = counter("prs_stale_answers_total", "Answers from an older snapshot, the origin being away");
+  const quotaFailures = counter("prs_quota_failures_total", "Times the quota store began to fail");
+  const polls = counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]);
+  registerGauges(registry, sources);
+  registerCaches(registry, sources);
+  return {
+    registry,
+    answered({ seconds, ...labels }) {
+      const method = methods.includes(labels.method) ? labels.method : "other";
+      requests.inc({ ...labels, method });
+      duration.observe({ route: labels.route }, seconds);
+    },
+    aborted: (route) => aborts.inc({ route }),
+    dropped: () => drops.inc(),
+    servedStale: () => stale.inc(),
+    quotaFailed: () => quotaFailures.inc(),
+    polled: (chore, succeeded) => polls.inc({ chore, outcome: succeeded ? "success" : "failure" }),
+  };
+}
+
+/** Of several processes the one that is worst off speaks for all, and memory adds up. */
+function registerGauges(registry: Registry, { catalog, quota, connections, now }: MetricSources): void {
+  type Aggregator = "min" | "max" | "sum";
+  type Reading = () => number | undefined | Promise<number>;
+  const gauge = (name: string, help: string, aggregator: Aggregator, read: Reading) =>
+    new Gauge({
+      name,
+      help,
+      aggregator,
+      registers: [registry],
+      async collect() {
+        const value = await read();
+        if (value !== undefined) this.set(value);
+      },
+    });
+  const commit = () => catalog.current()?.commit;
+  const age = (time: string | undefined) =>
+    time === undefined ? undefined : (now() - Date.parse(time)) / 1000;
+  gauge("prs_snapshot_commit", "Commit number served", "min", () => commit()?.commit ?? 0);
+  gauge("prs_snapshot_age_seconds", "Since the snapshot was published", "max", () =>
+    age(commit()?.publishedAt),
+  );
+  gauge("prs_publish_age_seconds", "Since the newest successful publish run", "max", () =>
+    age(catalog.checkedAt()),
+  );
+  gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
+  gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", () => (quota.failing() ? 0 : 1));
+  gauge("http_connections", "Open connections", "sum", connections);
+}
+
+function registerCaches(registry: Registry, { catalog, objects }: MetricSources): void {
+  const counts = () => Object.entries({ scores: objects.counts(), pages: catalog.pages.counts() });
+  new Counter({
+    name: "prs_cache_requests_total",
+    help: "Stored objects found in memory, or fetched",
+    labelNames: ["cache", "outcome"],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [cache, { hits, misses }] of counts()) {
+        this.inc({ cache, outcome: "hit" }, hits);
+        this.inc({ cache, outcome: "miss" }, misses);
+      }
+    },
+  });
+  new Gauge({
+    name: "prs_cache_bytes",
+    help: "Stored objects in memory",
+    labelNames: ["cache"],
+    registers: [registry],
+    collect() {
+      for (const [cache, { bytes }] of counts()) this.set({ cache }, bytes);
+    },
+  });
+}
+
+/** Serves `GET /metrics` on loopback alone; `render` gives the text. Throws when the port cannot be had. */
+export async function startMetricsServer(port: number, render: () => Promise<string>): Promise<Server> {
+  const server = createServer(async ({ url, method }, response) => {
+    if (url !== "/metrics" || (method !== "GET" && method !== "HEAD")) {
+      response.writeHead(404).end();
+      return;
+    }
+    try {
+      const text = await render();
+      response.writeHead(200, { "Content-Type": Registry.PROMETHEUS_CONTENT_TYPE });
+      response.end(method === "HEAD" ? undefined : text);
+    } catch {
+      response.writeHead(500).end();
+    }
+  });
+  // Workers would share the port that one of them holds; each caller means a port of its own.
+  server.listen({ port, host: "127.0.0.1", exclusive: true });
+  await once(server, "listening");
+  return server;
+}

@@ -1,0 +1,81 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { z } from "zod";
+import type { QuotaStore } from "./quota-store.ts";
+
+// Long beside a round trip, short beside what a caller waits for.
+const commandMilliseconds = 1000;
+// A server that is gone without a word is given up, and connected anew.
+const silentMilliseconds = 5000;
+const maxReconnectMilliseconds = 2000;
+// Yesterday's counters stay for units given back over midnight and for clocks that are set back.
+const keepSeconds = 2 * 86_400;
+
+// A script runs alone: two takers cannot both see the last unit free.
+const takeScript = `
+  local used = tonumber(redis.call("GET", KEYS[1]) or "0")
+  if used + tonumber(ARGV[1]) > tonumber(ARGV[2]) then return {0, used} end
+  used = redis.call("INCRBY", KEYS[1], ARGV[1])
+  redis.call("EXPIREAT", KEYS[1], ARGV[3])
+  return {1, used}
+`;
+const giveBackScript = `
+  local used = tonumber(redis.call("GET", KEYS[1]) or "0")
+  if used > 0 then redis.call("DECRBY", KEYS[1], math.min(used, tonumber(ARGV[1]))) end
+  return used
+`;
+
+const TakeReply = z.tuple([z.number(), z.number()]);
+
+/**
+ * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, each gone two days after its day
+ * began. Waits a moment for the connection and goes on without: a server that is away fails each request, and
+ * is connected to when it is back.
+ * `failed` hears why the connection is lost or refused.
+ */
+export async function redisQuota(url: string, failed: (error: Error) => void): Promise<QuotaStore> {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: commandMilliseconds,
+    commandTimeout: commandMilliseconds,
+    socketTimeout: silentMilliseconds,
+    // A command is sent now or fails now: kept, it would be counted after its request was answered.
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: (attempt) => Math.min(100 * attempt, maxReconnectMilliseconds),
+  });
+  redis.on("error", (error) => failed(wordsOf(error)));
+  const connected = redis.connect().catch(() => {}); // told by the event above
+  await Promise.race([connected, delay(commandMilliseconds, undefined, { ref: false })]);
+
+  const keyOf = (account: string, day: string) => `prs:quota:${day}:${account}`;
+  return {
+    async take(account, day, units, limit) {
+      const end = Date.parse(day) / 1000 + keepSeconds;
+      const reply = await told(redis.eval(takeScript, 1, keyOf(account, day), units, limit, end));
+      const [allowed, used] = TakeReply.parse(reply);
+      return { allowed: allowed === 1, used };
+    },
+    async giveBack(account, day, units) {
+      await told(redis.eval(giveBackScript, 1, keyOf(account, day), units));
+    },
+    async used(account, day) {
+      return Number((await told(redis.get(keyOf(account, day)))) ?? 0);
+    },
+    close: () => redis.disconnect(),
+  };
+}
+
+async function told<T>(reply: Promise<T>): Promise<T> {
+  try {
+    return await reply;
+  } catch (error) {
+    throw wordsOf(error);
+  }
+}
+
+/** An error of the client without what it carries: the command and its arguments, the password among them. */
+function wordsOf(error: unknown): Error {
+  return new Error(`Redis: ${error instanceof Error ? error.message : "unknown error"}`);
+}
