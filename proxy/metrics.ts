@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { PublicObjects } from "./public-objects.ts";
@@ -131,25 +129,4 @@ function registerCaches(registry: Registry, { catalog, objects }: MetricSources)
       for (const [cache, { bytes }] of counts()) this.set({ cache }, bytes);
     },
   });
-}
-
-/** Serves `GET /metrics` on loopback alone; `render` gives the text. Throws when the port cannot be had. */
-export async function startMetricsServer(port: number, render: () => Promise<string>): Promise<Server> {
-  const server = createServer(async ({ url, method }, response) => {
-    if (url !== "/metrics" || (method !== "GET" && method !== "HEAD")) {
-      response.writeHead(404).end();
-      return;
-    }
-    try {
-      const text = await render();
-      response.writeHead(200, { "Content-Type": Registry.PROMETHEUS_CONTENT_TYPE });
-      response.end(method === "HEAD" ? undefined : text);
-    } catch {
-      response.writeHead(500).end();
-    }
-  });
-  // Workers would share the port that one of them holds; each caller means a port of its own.
-  server.listen({ port, host: "127.0.0.1", exclusive: true });
-  await once(server, "listening");
-  return server;
 }
