@@ -40,6 +40,8 @@ const exposed = [
   "X-Snapshot-Id",
   "X-Request-Id",
   "ETag",
+  "Age",
+  "Cache-Status",
 ];
 
 /**
