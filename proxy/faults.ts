@@ -1,45 +1,40 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { errors, ServiceError } from "../schemas/errors.ts";
 import type { Metrics } from "./metrics.ts";
+import type { Pipeline } from "./pipelining.ts";
 import { problemReply } from "./problem.ts";
 
 /**
  * Answers what never becomes a request, bytes that node's parser refuses and CONNECT, in the service's error
  * shape.
- * `commonHeaders` gives the headers of every response.
+ * `commonHeaders` gives the headers of every response, `finish` ends a connection after an answer under way.
  */
 export function answerFaults(
   server: Server,
-  commonHeaders: () => Record<string, string>,
-  { answered }: Pick<Metrics, "answered">,
+  {
+    commonHeaders,
+    finish,
+    answered,
+  }: { commonHeaders: () => Record<string, string> } & Pick<Pipeline, "finish"> & Pick<Metrics, "answered">,
 ): void {
-  const underway = new WeakMap<Duplex, number>();
-  const count = (socket: Duplex, change: 1 | -1) =>
-    underway.set(socket, (underway.get(socket) ?? 0) + change);
-
   function fail(socket: Duplex, error: ServiceError, method: string): void {
     end(socket, error, commonHeaders());
     const { code } = error;
     answered({ route: "none", method, status: errors[code].status, code, seconds: 0 });
   }
 
-  for (const event of ["request", "checkContinue", "checkExpectation"]) {
-    server.on(event, ({ socket }: IncomingMessage, response: ServerResponse) => {
-      count(socket, 1);
-      response.on("close", () => count(socket, -1));
-    });
-  }
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
     // In the middle of, or before, another request's answer this one would be taken for that.
-    const busy = (underway.get(socket) ?? 0) > 0;
-    if (busy || !socket.writable || error.code === "ECONNRESET") socket.destroy();
-    else fail(socket, faultOf(error.code), "other");
+    else if (!finish(socket)) fail(socket, faultOf(error.code), "other");
   });
-  server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
+  server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     socket.on("error", () => socket.destroy());
-    fail(socket, new ServiceError("NOT_FOUND", "This service is no forward proxy."), "CONNECT");
+    if (!finish(socket))
+      fail(socket, new ServiceError("NOT_FOUND", "This service is no forward proxy."), "CONNECT");
   });
 }
 

@@ -63,7 +63,7 @@ async function answer(
   exchange: Exchange,
 ): Promise<void> {
   const { target } = exchange;
-  requireHost(request);
+  requireOneHost(request);
   if (!target)
     throw new ServiceError("NOT_FOUND", "There is no such address; paths are matched byte for byte.");
   if (request.method === "OPTIONS") return preflight(response, target, exchange.api);
@@ -89,8 +89,10 @@ async function answer(
   send(request, response, prepared);
 }
 
-// RFC 9112, 3.2: several Host fields could mean different things to different readers.
-function requireHost({ httpVersion, rawHeaders }: Request): void {
+// RFC 9112, 3.2: several Host fields could mean different things to different readers. Node's parser also takes
+// versions that are none of HTTP/1.
+function requireOneHost({ httpVersion, rawHeaders }: Request): void {
+  if (!httpVersion.startsWith("1.")) throw new ServiceError("BAD_REQUEST", "This service speaks HTTP/1.1.");
   const hosts = headerValues(rawHeaders, "host").length;
   if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
   throw new ServiceError("BAD_REQUEST", "A request must have exactly one Host header.");

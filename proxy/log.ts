@@ -25,7 +25,7 @@ export function requestLog(
       return { ...(plan && { plan }), ...(code && { code }) };
     },
     customLogLevel: (_request, response) => (response.statusCode >= 500 ? "error" : "info"),
-    customSuccessMessage: () => "answered",
+    customSuccessMessage: (_request, response) => (response.writableFinished ? "answered" : "aborted"),
     customErrorMessage: () => "failed",
   });
 }

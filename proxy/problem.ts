@@ -25,14 +25,16 @@ export interface ProblemReply {
 /** An error in the one shape (SPEC 7, RFC 9457), with the headers that belong to its code. */
 export function problemReply(error: ServiceError, requestId: string): ProblemReply {
   const { status, title } = errors[error.code];
+  const { parameter, ...extras } = error.extras;
   const problem: Problem = {
     type: `urn:prs:error:${error.code}`,
     title,
     status,
     code: error.code,
-    detail: error.message,
+    detail: withoutKeys(error.message),
     requestId,
-    ...error.extras,
+    ...(parameter !== undefined && { parameter: withoutKeys(parameter) }),
+    ...extras,
   };
   const body = Buffer.from(JSON.stringify(problem));
   return {
@@ -45,6 +47,11 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
     },
     body,
   };
+}
+
+/** Details name what was sent, and a key may be sent in the wrong place: as a parameter's name, for one. */
+function withoutKeys(text: string): string {
+  return text.replace(/prs_live_\w*/gi, "prs_live_…");
 }
 
 function challenge(code: ErrorCode): string {

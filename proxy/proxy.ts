@@ -13,6 +13,7 @@ import type { KeyRing } from "./key-ring.ts";
 import type { Limits } from "./limits.ts";
 import { forwardingWarning, requestLog } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
+import { pipeline } from "./pipelining.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 import { matchTarget } from "./target.ts";
@@ -85,8 +86,7 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
       ...(exchange.api && apiHeaders),
     };
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-    // A body is never read here, so what follows it on the connection could be mistaken for a request.
-    if (hasBody(request) || !server.listening) response.setHeader("Connection", "close");
+    if (!server.listening) response.setHeader("Connection", "close");
     warnOfForwarding(request);
     follow(request, response, exchange);
     app(request, response);
@@ -107,12 +107,14 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
     });
   }
 
-  server.on("request", accept);
+  const { take, finish } = pipeline(accept);
+  server.on("request", take);
   // Expectations are ignored, as RFC 9110 allows: the answer is final, and no body is asked for.
-  server.on("checkContinue", accept);
-  server.on("checkExpectation", accept);
+  server.on("checkContinue", take);
+  server.on("checkExpectation", take);
 
-  answerFaults(server, () => ({ ...securityHeaders, ...snapshotHeader() }), metrics);
+  const commonHeaders = () => ({ ...securityHeaders, ...snapshotHeader() });
+  answerFaults(server, { commonHeaders, finish, answered: metrics.answered });
   return { server, drain: (seconds) => drain(server, underway, seconds) };
 }
 
@@ -137,9 +139,4 @@ function boundedServer(limits: Limits, metrics: Metrics): Server {
     server.closeIdleConnections();
   });
   return server;
-}
-
-function hasBody({ headers }: IncomingMessage): boolean {
-  const length = headers["content-length"];
-  return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
 }

@@ -37,6 +37,8 @@ export interface TestProxyOptions extends Partial<Config> {
   /** Start without a snapshot. */
   empty?: boolean;
   limits?: Partial<Limits>;
+  /** Markets of the archive. */
+  markets?: number;
   /** For a store on S3. */
   environment?: S3Environment;
 }
@@ -62,7 +64,8 @@ const config: Config = {
 export async function startTestProxy(options: TestProxyOptions = {}): Promise<TestProxy> {
   const directory = await mkdtemp(join(tmpdir(), "prs-proxy-"));
   const storage = openStorage(options.snapshotStore ?? config.snapshotStore, directory, options.environment);
-  if (!options.empty) await publishArchive(storage);
+  const { empty, markets = 40 } = options;
+  if (!empty) await publishArchive(storage, { markets });
   const proxy = await start(options, directory, storage);
   return {
     ...proxy,
@@ -74,7 +77,7 @@ export async function startTestProxy(options: TestProxyOptions = {}): Promise<Te
 }
 
 async function start(options: TestProxyOptions, directory: string, storage: Storage): Promise<TestProxy> {
-  const { empty: _, limits, environment = {}, ...changes } = options;
+  const { empty: _, markets: __, limits, environment = {}, ...changes } = options;
   const logged: string[] = [];
   const log = pino({ level: changes.logLevel ?? config.logLevel }, lines(logged));
   const clock = { now: Date.parse("2026-03-01T12:00:00.000Z") };
