@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { pino } from "pino";
+import type { Registry } from "prom-client";
 import type { Config } from "../../proxy/config.ts";
 import { issueKey, type KeyRequest } from "../../proxy/key-records.ts";
 import type { Limits } from "../../proxy/limits.ts";
@@ -22,6 +23,7 @@ export interface TestProxy {
   /** Lines logged so far. */
   logged: string[];
   clock: { now: number };
+  metrics: Registry;
   get(path: string, how?: Call): Promise<Answer>;
   raw(bytes: string): Promise<string>;
   /** Issues an Aegis key of the owner acme, or another, and waits until the proxy knows it. */
@@ -96,6 +98,7 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     port,
     logged,
     clock,
+    metrics: service.metrics,
     get: (path, how) => call(port, path, how),
     raw: (bytes) => raw(port, bytes),
     async issue(request = {}) {
