@@ -6,9 +6,8 @@ import { freeAccounts, type QuotaStore } from "./quota-store.ts";
 // How long a process waits for another one's write; a write takes microseconds.
 const busyMilliseconds = 500;
 
-/** Rows from which accounts without a key that used least are forgotten, so that there is a bound. */
-const maxRows = 1_000_000;
-const rowsBetweenLooks = 65_536;
+/** Looks for too many rows while as many come as there may be. */
+const looks = 16;
 // An account that used more is never forgotten: nobody gets a spent day's units anew.
 const mostForgotten = 128;
 
@@ -32,8 +31,9 @@ const takeSql = `
  * Counters in an SQLite file: they survive restarts and are shared by the processes of one machine.
  * `:memory:` keeps them in the process. Days before yesterday are deleted. Throws when the file cannot be
  * used.
+ * Beyond `maxRows` accounts without a key that used least are forgotten, since there is no end of addresses.
  */
-export function sqliteQuota(file: string): QuotaStore {
+export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaStore {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
   const database = new DatabaseSync(file, { timeout: busyMilliseconds });
   database.exec(tables);
@@ -60,7 +60,7 @@ export function sqliteQuota(file: string): QuotaStore {
 
   function boundRows() {
     added += 1;
-    if (added % rowsBetweenLooks !== 0) return;
+    if (added % Math.ceil(maxRows / looks) !== 0) return;
     for (let most = 1; most <= mostForgotten && Number(rows.get()?.rows) > maxRows; most *= 2)
       forget.run({ most, accounts: `${freeAccounts}*` });
   }

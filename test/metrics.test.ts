@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import type { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { endpoints } from "../schemas/endpoints.ts";
@@ -77,6 +78,14 @@ describe("metrics", () => {
     const polls = await samples(proxy.metrics, "prs_polls_total");
     expect(polls.get('chore="snapshot",outcome="success"')).toBeGreaterThan(1);
     expect(polls.get('chore="keys",outcome="success"')).toBeGreaterThan(1);
+  });
+
+  test("stand in the README, all of them", async () => {
+    const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
+    const table = /<!-- metrics:.*-->\n(.*)<!-- \/metrics -->/s.exec(readme)?.[1] ?? "";
+    const told = [...table.matchAll(/`((?:http|prs)_\w+)`/g)].map(([, name]) => name);
+    const known = (await proxy.metrics.getMetricsAsJSON()).map(({ name }) => name);
+    expect(told.sort()).toEqual(known.sort());
   });
 
   test("are not to be had where the service is", async () => {
