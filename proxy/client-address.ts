@@ -59,8 +59,11 @@ function withoutPort(claim: string): string {
 }
 
 function parseAddress(text: string): Address | undefined {
-  // The strict check first: the library also reads octal, hexadecimal and shortened forms.
-  return isIP(text) === 0 ? undefined : ipaddr.process(text);
+  const address = text.replace(/%.*$/s, ""); // fe80::1%eth0: the zone is this machine's own affair
+  // The strict check first: the library also reads octal, hexadecimal and shortened forms, but not ::192.0.2.1.
+  const version = isIP(address);
+  if (version === 0) return undefined;
+  return ipaddr.process(version === 4 ? address : new URL(`http://[${address}]`).hostname.slice(1, -1));
 }
 
 function isTrusted(address: Address, hop: number, trust: Trust): boolean {

@@ -147,10 +147,8 @@ async function refuse(
   if (response.headersSent) return void response.destroy();
   const { receipt } = exchange;
   const { status, headers, body } = problemReply(error, exchange.id);
-  if (status >= 500) {
-    response.err = error;
-    if (receipt?.allowed) await receipt.giveBack();
-  }
+  if (status >= 500 && error.code !== "COMING_SOON") response.err = error;
+  if (status >= 500 && receipt?.allowed) await receipt.giveBack();
   setRateLimitHeaders(parts, response, exchange);
   if (error.code === "QUOTA_EXCEEDED" && receipt) {
     response.setHeader("Retry-After", secondsUntil(receipt.resetAt, parts.now()));

@@ -18,13 +18,15 @@ export function requestLog(
     genReqId: (request) => exchangeOf(request)?.id ?? "",
     serializers: {
       req: (request: IncomingMessage) => described(request, exchangeOf(request)),
-      res: (response: ServerResponse) => ({ status: response.statusCode }),
+      res: ({ headersSent, statusCode }: ServerResponse) => (headersSent ? { status: statusCode } : {}),
     },
     customProps: (request) => {
       const { plan, code } = exchangeOf(request) ?? {};
       return { ...(plan && { plan }), ...(code && { code }) };
     },
-    customLogLevel: (_request, response) => (response.statusCode >= 500 ? "error" : "info"),
+    // 501 is no fault of ours; an error is there for every other status from 500 up.
+    customLogLevel: (_request, response) => (response.err ? "error" : "info"),
+    customErrorObject: (_request, { err }, _error, entry) => (err ? entry : { ...entry, err: undefined }),
     customSuccessMessage: (_request, response) => (response.writableFinished ? "answered" : "aborted"),
     customErrorMessage: () => "failed",
   });

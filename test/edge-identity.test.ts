@@ -58,7 +58,7 @@ describe("over real connections", () => {
     }
     expect(await left(proxy, "127.0.2.2", claim("198.51.100.7"))).toBe(999);
     // A hop that says nothing usable answers for it with its own address.
-    const useless = ["unknown", "203.0.113.1:4711", "[2001:db8::1]", "for=203.0.113.1", "203.0.113.01", ""];
+    const useless = ["unknown", "203.0.113.1:", "[2001:db8::1]x", "for=203.0.113.1", "203.0.113.01", ""];
     for (const [place, value] of useless.entries())
       expect(await left(proxy, "127.0.2.3", claim("203.0.113.1", value)), value).toBe(999 - place);
   });
