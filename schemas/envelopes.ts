@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { paging } from "./filters.ts";
-import { Count, Digest, Timestamp } from "./primitives.ts";
-import { HistoricalMarket, ScoreListEntry } from "./records.ts";
+import { Count, Digest, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
+import { bounds, HistoricalMarket, protocolDimensionKeys, ScoreListEntry, ScorePoint } from "./records.ts";
 
 /** Version of the archive feed (SPEC 9); raised when a market record's shape changes. */
 export const feedVersion = "bri-pm-v1";
@@ -13,6 +13,41 @@ export const ScoreList = z.strictObject({
   scores: z.array(ScoreListEntry),
 });
 export type ScoreList = z.infer<typeof ScoreList>;
+
+/** How far a score history goes back from the protocol's newest point, which is in it; days of 24 hours. */
+export const historyDays = 7;
+
+/** GET /api/v1/scores/:slug/history: oldest first. */
+export const ScoreHistory = z.strictObject({
+  slug: ProtocolSlug,
+  days: z.literal(historyDays),
+  count: Count,
+  points: z.array(ScorePoint).min(1),
+});
+export type ScoreHistory = z.infer<typeof ScoreHistory>;
+
+const span = bounds.score.max - bounds.score.min;
+
+/**
+ * GET /api/v1/scores/:slug/dimensions: every key once, in SPEC 2.2's order. `change7d` is what the score has gained since
+ * the oldest point of the history; `percentile` the percent rank among all protocols' scores, ties with the lowest.
+ */
+export const ScoreDimensions = z.strictObject({
+  slug: ProtocolSlug,
+  updatedAt: Timestamp,
+  evidenceHash: z.string(),
+  dimensions: z
+    .array(
+      z.strictObject({
+        key: z.enum(protocolDimensionKeys),
+        score: integerBetween(bounds.score.min, bounds.score.max),
+        change7d: integerBetween(-span, span),
+        percentile: integerBetween(0, 100),
+      }),
+    )
+    .refine((dimensions) => dimensions.map(({ key }) => key).join() === protocolDimensionKeys.join()),
+});
+export type ScoreDimensions = z.infer<typeof ScoreDimensions>;
 
 /** SPEC 2.7, in its order. `nextCursor` is null exactly when no matching market follows. */
 export const MarketPage = z.strictObject({
