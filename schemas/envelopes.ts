@@ -1,7 +1,14 @@
 import { z } from "zod";
 import { paging } from "./filters.ts";
 import { Count, Digest, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
-import { bounds, HistoricalMarket, protocolDimensionKeys, ScoreListEntry, ScorePoint } from "./records.ts";
+import {
+  bounds,
+  HistoricalMarket,
+  ProtocolScore,
+  protocolDimensionKeys,
+  ScoreListEntry,
+  ScorePoint,
+} from "./records.ts";
 
 /** Version of the archive feed (SPEC 9); raised when a market record's shape changes. */
 export const feedVersion = "bri-pm-v1";
@@ -13,6 +20,17 @@ export const ScoreList = z.strictObject({
   scores: z.array(ScoreListEntry),
 });
 export type ScoreList = z.infer<typeof ScoreList>;
+
+/** Body of POST /api/v1/scores/batch; how many slugs it may have is checked apart, to be told apart. */
+export const BatchRequest = z.strictObject({ slugs: z.array(z.string()) });
+
+/** Answer to it: both in the order asked, each slug once. */
+export const ScoreBatch = z.strictObject({
+  count: Count,
+  scores: z.array(ProtocolScore),
+  notFound: z.array(z.string()),
+});
+export type ScoreBatch = z.infer<typeof ScoreBatch>;
 
 /** How far a score history goes back from the protocol's newest point, which is in it; days of 24 hours. */
 export const historyDays = 7;
