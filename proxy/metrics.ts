@@ -106,7 +106,7 @@ function registerGauges(registry: Registry, { catalog, quota, connections, now }
 }
 
 function registerCaches(registry: Registry, { catalog, objects }: MetricSources): void {
-  const counts = () => Object.entries({ scores: objects.counts(), pages: catalog.pages.counts() });
+  const counts = () => Object.entries({ public: objects.counts(), private: catalog.objects.counts() });
   new Counter({
     name: "prs_cache_requests_total",
     help: "Stored objects found in memory, or fetched",

@@ -2,7 +2,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../schemas/snapshot.ts";
-import type { CacheCounts } from "../snapshots/read/page-cache.ts";
+import type { CacheCounts } from "../snapshots/read/object-cache.ts";
 import type { Origin } from "./origin.ts";
 import type { Coding } from "./reply.ts";
 

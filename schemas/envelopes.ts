@@ -1,8 +1,15 @@
 import { z } from "zod";
 import { paging } from "./filters.ts";
 import { planNames } from "./plans.ts";
-import { Count, Digest, Timestamp } from "./primitives.ts";
-import { HistoricalMarket, ScoreListEntry } from "./records.ts";
+import { Count, Digest, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
+import {
+  bounds,
+  HistoricalMarket,
+  ProtocolScore,
+  protocolDimensionKeys,
+  ScoreListEntry,
+  ScorePoint,
+} from "./records.ts";
 
 /** Version of the archive feed (SPEC 9); raised when a market record's shape changes. */
 export const feedVersion = "bri-pm-v1";
@@ -14,6 +21,52 @@ export const ScoreList = z.strictObject({
   scores: z.array(ScoreListEntry),
 });
 export type ScoreList = z.infer<typeof ScoreList>;
+
+/** Body of POST /api/v1/scores/batch; how many slugs it may have is checked apart, to be told apart. */
+export const BatchRequest = z.strictObject({ slugs: z.array(z.string()) });
+
+/** Answer to it: both in the order asked, each slug once. */
+export const ScoreBatch = z.strictObject({
+  count: Count,
+  scores: z.array(ProtocolScore),
+  notFound: z.array(z.string()),
+});
+export type ScoreBatch = z.infer<typeof ScoreBatch>;
+
+/** How far a score history goes back from the protocol's newest point, which is in it; days of 24 hours. */
+export const historyDays = 7;
+
+/** GET /api/v1/scores/:slug/history: oldest first. */
+export const ScoreHistory = z.strictObject({
+  slug: ProtocolSlug,
+  days: z.literal(historyDays),
+  count: Count,
+  points: z.array(ScorePoint).min(1),
+});
+export type ScoreHistory = z.infer<typeof ScoreHistory>;
+
+const span = bounds.score.max - bounds.score.min;
+
+/**
+ * GET /api/v1/scores/:slug/dimensions: every key once, in SPEC 2.2's order. `change7d` is what the score has gained since
+ * the oldest point of the history; `percentile` the percent rank among all protocols' scores, ties with the lowest.
+ */
+export const ScoreDimensions = z.strictObject({
+  slug: ProtocolSlug,
+  updatedAt: Timestamp,
+  evidenceHash: z.string(),
+  dimensions: z
+    .array(
+      z.strictObject({
+        key: z.enum(protocolDimensionKeys),
+        score: integerBetween(bounds.score.min, bounds.score.max),
+        change7d: integerBetween(-span, span),
+        percentile: integerBetween(0, 100),
+      }),
+    )
+    .refine((dimensions) => dimensions.map(({ key }) => key).join() === protocolDimensionKeys.join()),
+});
+export type ScoreDimensions = z.infer<typeof ScoreDimensions>;
 
 /** SPEC 2.7, in its order. `nextCursor` is null exactly when no matching market follows. */
 export const MarketPage = z.strictObject({

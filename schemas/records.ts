@@ -62,6 +62,19 @@ export const ScoreListEntry = z
   .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ScoreListEntry = z.infer<typeof ScoreListEntry>;
 
+/** One point of a protocol's score history. */
+export const ScorePoint = z
+  .strictObject({
+    updatedAt: scoreHead.updatedAt,
+    bri: scoreHead.bri,
+    forgeScale: scoreHead.forgeScale,
+    forgeScaleNum: scoreHead.forgeScaleNum,
+    confidence: scoreHead.confidence,
+    delta: scoreHead.delta,
+  })
+  .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
+export type ScorePoint = z.infer<typeof ScorePoint>;
+
 /** SPEC 2.1. */
 export const ProtocolScore = z
   .strictObject({

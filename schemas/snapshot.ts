@@ -46,6 +46,8 @@ export const Manifest = z.strictObject({
   scores: z.strictObject({
     list: ObjectRef,
     records: z.record(ProtocolSlug, ObjectRef),
+    histories: z.record(ProtocolSlug, ObjectRef),
+    dimensions: z.record(ProtocolSlug, ObjectRef),
   }),
 });
 export type Manifest = z.infer<typeof Manifest>;

@@ -6,7 +6,7 @@ import { type LabelTables, loadSegment, type Segment } from "./index/segment.ts"
 import { layout } from "./layout.ts";
 import { MissingObjectError, readManifest, readObject } from "./objects.ts";
 import { Archive } from "./read/archive.ts";
-import { PageCache } from "./read/page-cache.ts";
+import { ObjectCache } from "./read/object-cache.ts";
 import { CorruptObjectError, unseal } from "./seal.ts";
 import type { Storage } from "./storage/storage.ts";
 
@@ -22,7 +22,8 @@ const maxSnapshots = 24;
 
 /** The snapshots of one store, as a reader sees them. Keeps the last good one when the store fails. */
 export class Catalog {
-  readonly pages: PageCache;
+  /** Pages and private objects of its snapshots. */
+  readonly objects: ObjectCache;
   readonly #storage: Storage;
   readonly #tables: LabelTables = { category: new LabelTable(), outcome: new LabelTable() };
   /** Segments by hash, shared by the snapshots that have them and gone with the last of those. */
@@ -32,10 +33,10 @@ export class Catalog {
   #current: Snapshot | undefined;
   #checkedAt: string | undefined;
 
-  /** `cacheBytes` bounds the stored pages kept in memory. */
+  /** `cacheBytes` bounds the stored objects kept in memory. */
   constructor(storage: Storage, { cacheBytes }: { cacheBytes: number }) {
     this.#storage = storage;
-    this.pages = new PageCache(storage, cacheBytes);
+    this.objects = new ObjectCache(storage, cacheBytes);
     this.#snapshots = new LRUCache<number, Snapshot>({ max: maxSnapshots });
   }
 

@@ -3,7 +3,7 @@ import { listCommits, readCommit } from "./commits.ts";
 import { inParallel } from "./in-parallel.ts";
 import { readPages } from "./index/segment.ts";
 import { layout } from "./layout.ts";
-import { MissingObjectError, readManifest, readObject } from "./objects.ts";
+import { MissingObjectError, readManifest, readObject, scoreObjects } from "./objects.ts";
 import { publicNames } from "./publish/projection.ts";
 import type { ObjectInfo, Storage } from "./storage/storage.ts";
 
@@ -31,6 +31,7 @@ const collected = [
   layout.manifests,
   layout.publicObjects,
   layout.stableScores,
+  layout.privateObjects,
   layout.segments,
   layout.rows,
   layout.pages,
@@ -133,8 +134,7 @@ async function markReachable(
 }
 
 async function markManifest(storage: Storage, manifest: Manifest, reachable: Set<string>): Promise<void> {
-  const { list, records } = manifest.scores;
-  for (const { hash } of [list, ...Object.values(records)]) reachable.add(layout.publicObject(hash));
+  for (const key of scoreObjects(manifest).keys()) reachable.add(key);
   await inParallel(manifest.segments, async (ref) => {
     const key = layout.segment(ref.hash);
     if (reachable.has(key)) return;

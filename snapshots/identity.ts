@@ -15,7 +15,9 @@ export function snapshotIdOf({ pageDigests, scores }: LogicalContent): string {
   hash.update(`prs-snapshot ${formatVersion} ${feedVersion}\n`);
   for (const digest of pageDigests) hash.update(`page ${digest}\n`);
   hash.update(`scores ${scores.list.hash}\n`);
-  const slugs = Object.keys(scores.records).sort();
-  for (const slug of slugs) hash.update(`score ${slug} ${scores.records[slug]?.hash}\n`);
+  const { records, histories, dimensions } = scores;
+  for (const [part, refs] of Object.entries({ score: records, history: histories, dimensions })) {
+    for (const slug of Object.keys(refs).sort()) hash.update(`${part} ${slug} ${refs[slug]?.hash}\n`);
+  }
   return hash.digest("hex");
 }

@@ -12,6 +12,8 @@ export const layout = {
   stableScores: "public/api/v1/",
   stableScoreList: "public/api/v1/scores.json",
   stableScore: (slug: string) => `public/api/v1/scores/${slug}.json`,
+  privateObjects: "private/objects/",
+  privateObject: (hash: string) => `private/objects/${hash}.json`,
   segments: "private/segments/",
   segment: (hash: string) => `private/segments/${hash}`,
   rows: "private/rows/",

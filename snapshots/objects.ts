@@ -24,6 +24,17 @@ export async function readObject(storage: Storage, key: string, ref: ObjectRef):
   return bytes;
 }
 
+/** Every object that the scores of a snapshot consist of, by key. */
+export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
+  const { list, records, histories, dimensions } = scores;
+  const open = [list, ...Object.values(records)];
+  const closed = [...Object.values(histories), ...Object.values(dimensions)];
+  return new Map([
+    ...open.map((ref) => [layout.publicObject(ref.hash), ref] as const),
+    ...closed.map((ref) => [layout.privateObject(ref.hash), ref] as const),
+  ]);
+}
+
 export async function readManifest(storage: Storage, ref: ObjectRef): Promise<Manifest> {
   const key = layout.manifest(ref.hash);
   return parseObject(key, await readObject(storage, key, ref), Manifest);

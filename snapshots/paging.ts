@@ -102,13 +102,13 @@ async function continuation(
 }
 
 async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): Promise<string> {
-  return idOfLine((await Lines.read(archive, [ordinal], catalog.pages)).last());
+  return idOfLine((await Lines.read(archive, [ordinal], catalog.objects)).last());
 }
 
 async function planPosition(catalog: Catalog, position: Position): Promise<PagePlan> {
   const { snapshot, filter, matches, skip, pageSize } = position;
   const ordinals = matches.slice(skip, pageSize);
-  const lines = await Lines.read(snapshot.archive, ordinals, catalog.pages);
+  const lines = await Lines.read(snapshot.archive, ordinals, catalog.objects);
   const more = skip + ordinals.length < matches.total;
   const nextCursor = more
     ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, idOfLine(lines.last())))

@@ -236,6 +236,7 @@ describe("what goes", () => {
     for (const prefix of [
       layout.manifests,
       layout.publicObjects,
+      layout.privateObjects,
       layout.segments,
       layout.rows,
       layout.pages,
@@ -267,7 +268,8 @@ describe("what goes", () => {
     for (const key of foreign) await put(key);
     const outside = (keys: string[]) =>
       keys.filter(
-        (key) => !/^(manifests|public\/objects|public\/api\/v1|private\/(pages|rows|segments))\//.test(key),
+        (key) =>
+          !/^(manifests|public\/objects|public\/api\/v1|private\/(objects|pages|rows|segments))\//.test(key),
       );
     const before = outside(await keysOf(storage));
     expect(before).toEqual(expect.arrayContaining([...foreign, layout.head, layout.checked, layout.probe]));

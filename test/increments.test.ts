@@ -191,6 +191,8 @@ describe("objects that somebody deleted", () => {
       rows: [layout.rowsOf(middle.rows.hash)],
       list: [layout.publicObject(scores.list.hash)],
       record: [layout.publicObject(record.hash)],
+      history: [layout.privateObject(Object.values(scores.histories)[0]!.hash)],
+      dimensions: [layout.privateObject(Object.values(scores.dimensions)[0]!.hash)],
       "stable name": [layout.stableScore(Object.keys(scores.records)[0]!)],
       "all of a segment": [key, layout.rowsOf(middle.rows.hash), layout.page(page!.hash)],
       "all segments": segments.map(({ hash }) => layout.segment(hash)),

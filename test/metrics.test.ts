@@ -68,11 +68,11 @@ describe("metrics", () => {
     expect(await reading(proxy.metrics, "prs_index_bytes")).toBeGreaterThan(100);
     expect(await reading(proxy.metrics, "prs_quota_store_up")).toBe(1);
     const caches = await samples(proxy.metrics, "prs_cache_requests_total");
-    expect(caches.get('cache="scores",outcome="hit"')).toBe(1);
-    expect(caches.get('cache="scores",outcome="miss"')).toBe(1);
-    expect(caches.get('cache="pages",outcome="miss"')).toBeGreaterThan(0);
+    expect(caches.get('cache="public",outcome="hit"')).toBe(1);
+    expect(caches.get('cache="public",outcome="miss"')).toBe(1);
+    expect(caches.get('cache="private",outcome="miss"')).toBeGreaterThan(0);
     const sizes = await samples(proxy.metrics, "prs_cache_bytes");
-    expect(sizes.get('cache="pages"')).toBeGreaterThan(100);
+    expect(sizes.get('cache="private"')).toBeGreaterThan(100);
     await publishArchive(proxy.storage, { bri: 710 });
     await until(async () => (await reading(proxy.metrics, "prs_snapshot_commit")) === 2);
     const polls = await samples(proxy.metrics, "prs_polls_total");

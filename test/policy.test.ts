@@ -38,6 +38,7 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   publicObject: [layout.publicObject(hash), "gpc", "d", "g", ""],
   stableScoreList: [layout.stableScoreList, "gpc", "d", "g", ""],
   stableScore: [layout.stableScore("curve.fi"), "gpc", "d", "g", ""],
+  privateObject: [layout.privateObject(hash), "gpc", "d", "g", ""],
   segment: [layout.segment(hash), "gpc", "gd", "g", ""],
   rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],
   page: [layout.page(hash), "gpc", "d", "g", ""],
@@ -250,7 +251,12 @@ describe("a store behind the policies", () => {
     const done = await collect(as("gc"), { keepHours: 0, keepCommits: 1, now: later, dryRun: false });
     expect(done.deleted.keys).toContain(gone);
     const kinds = new Set(done.deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
-    expect([...kinds]).toEqual([layout.manifests, layout.publicObjects, `${layout.stableScores}scores/`]);
+    expect([...kinds]).toEqual([
+      layout.manifests,
+      layout.publicObjects,
+      `${layout.stableScores}scores/`,
+      layout.privateObjects,
+    ]);
     expect((await verify(as("proxy"), () => {})).faults).toEqual([]);
   });
 

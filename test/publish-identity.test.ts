@@ -101,8 +101,14 @@ describe("the snapshot id", () => {
       }
     }
     hash.update(`scores ${scores.list.hash}\n`);
-    for (const slug of ["aave", "constructor", "curve.fi", "lido-dao"]) {
-      hash.update(`score ${slug} ${scores.records[slug]!.hash}\n`);
+    for (const [part, refs] of [
+      ["score", scores.records],
+      ["history", scores.histories],
+      ["dimensions", scores.dimensions],
+    ] as const) {
+      for (const slug of ["aave", "constructor", "curve.fi", "lido-dao"]) {
+        hash.update(`${part} ${slug} ${refs[slug]!.hash}\n`);
+      }
     }
     expect(snapshotId).toBe(hash.digest("hex"));
   });

@@ -14,6 +14,7 @@ import { serveArchive } from "./helpers/archive-served.ts";
 import { sourceMarkets, sourceScores } from "./helpers/archive-source-rows.ts";
 import { cursorWalk } from "./helpers/archive-walk.ts";
 import { testWalks } from "./helpers/archive-walk-check.ts";
+import { sourceDetails } from "./helpers/score-details.ts";
 import { readAll } from "./helpers/sources.ts";
 
 // Real input that is not part of the project; everything here is skipped on machines without it.
@@ -36,9 +37,12 @@ describe.skipIf(!present)("the real sources", () => {
     }
     const newest = await sourceScores(directory);
     expect(scores).toHaveLength(103);
-    for (const { entry, json } of scores) {
+    const details = await sourceDetails(directory);
+    for (const { entry, json, history, dimensions } of scores) {
       const record = ProtocolScore.parse(JSON.parse(json));
       expect(JSON.stringify(record)).toBe(JSON.stringify(newest.get(entry.slug)));
+      expect(history).toBe(JSON.stringify(details.get(entry.slug)?.history));
+      expect(dimensions).toBe(JSON.stringify(details.get(entry.slug)?.dimensions));
     }
   });
 });

@@ -126,7 +126,13 @@ describe("a rollback", () => {
     const manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
     await publishContent(storage, "C");
     const segment = manifest.segments[0]!;
-    for (const key of [layout.segment(segment.hash), layout.publicObject(manifest.scores.list.hash)]) {
+    const { list, histories, dimensions } = manifest.scores;
+    for (const key of [
+      layout.segment(segment.hash),
+      layout.publicObject(list.hash),
+      layout.privateObject(histories.aave!.hash),
+      layout.privateObject(dimensions.aave!.hash),
+    ]) {
       const bytes = await storage.get(key);
       await storage.delete(key);
       await expect(rollBack(storage, 2)).rejects.toThrow(/commit 2 is not whole/);

@@ -63,6 +63,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "commits/": `application/json; ${unseen}`,
       "keys/": `application/json; ${unseen}`,
       "manifests/": `application/json; ${unseen}`,
+      "private/objects/": `application/json; ${unseen}`,
       "private/pages/": `application/gzip; ${unseen}`,
       "private/rows/": `application/octet-stream; ${unseen}`,
       "private/segments/": `application/octet-stream; ${unseen}`,

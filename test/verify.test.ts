@@ -129,7 +129,7 @@ describe("names the segment", () => {
 describe("objects that nothing reaches", () => {
   const stray = Buffer.from("left by a publisher that was stopped");
 
-  test.for([layout.page, layout.segment, layout.manifest, layout.publicObject])(
+  test.for([layout.page, layout.segment, layout.manifest, layout.publicObject, layout.privateObject])(
     "are counted, and compared with their names (%#)",
     async (keyOf) => {
       const objects = new Map(good).set(keyOf(sha256(stray)), stray);

@@ -5,13 +5,16 @@ import { type Page, readRun } from "../format/page.ts";
 import { decodeValues } from "../index/decode.ts";
 import { readPages } from "../index/segment.ts";
 import { layout } from "../layout.ts";
-import { readManifest, readObject } from "../objects.ts";
+import { readManifest, readObject, scoreObjects } from "../objects.ts";
 import type { Storage } from "../storage/storage.ts";
 
 /** Pages whose lines are kept: the rows of a page that is made anew mostly come from one or two old pages. */
 const keptPages = 16;
 /** Segments whose rows are kept. */
 const keptSegments = 2;
+
+/** Where what the manifest itself refers to lies. */
+const namedPrefixes = [layout.segments, layout.rows, layout.publicObjects, layout.privateObjects];
 
 interface PreviousSegment {
   ref: SegmentRef;
@@ -79,7 +82,7 @@ export class PreviousSnapshot {
   static async read(storage: Storage, commit: Commit): Promise<PreviousSnapshot> {
     const manifest = await readManifest(storage, commit.manifest);
     const named = namedBy(manifest);
-    const present = await presentOf(storage, named, [layout.segments, layout.rows, layout.publicObjects]);
+    const present = await presentOf(storage, named, namedPrefixes);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
     for (const ref of manifest.segments) {
@@ -206,14 +209,12 @@ export class PreviousSnapshot {
 }
 
 /** What the manifest itself refers to, with the bytes it must have. */
-function namedBy({ segments, scores }: Manifest): Map<string, number> {
+function namedBy(manifest: Manifest): Map<string, number> {
   const named = new Map<string, number>();
-  for (const { hash, bytes, rows } of segments) {
+  for (const { hash, bytes, rows } of manifest.segments) {
     named.set(layout.segment(hash), bytes).set(layout.rowsOf(rows.hash), rows.bytes);
   }
-  for (const { hash, bytes } of [scores.list, ...Object.values(scores.records)]) {
-    named.set(layout.publicObject(hash), bytes);
-  }
+  for (const [key, { bytes }] of scoreObjects(manifest)) named.set(key, bytes);
   return named;
 }
 

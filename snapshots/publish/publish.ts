@@ -2,7 +2,6 @@ import { feedVersion } from "../../schemas/envelopes.ts";
 import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
 import { appendCommit, newestCommit } from "../commits.ts";
 import { snapshotIdOf } from "../identity.ts";
-import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
 import { MissingObjectError } from "../objects.ts";
 import type { Sources } from "../sources/sources.ts";
@@ -14,7 +13,7 @@ import { finishRun } from "./finish.ts";
 import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous.ts";
-import { referTo, renderScores, type ScoreObjects } from "./score-objects.ts";
+import { referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: some 50 MB of JSON text. */
 const bucketMarkets = 16_384;
@@ -146,22 +145,18 @@ async function writeManifest(
   archive: WrittenArchive,
   scores: ScoreObjects,
 ): Promise<Manifest> {
-  const list = referTo(scores.list);
-  const records = Object.fromEntries([...scores.records].map(([slug, bytes]) => [slug, referTo(bytes)]));
-  await inParallel([scores.list, ...scores.records.values()], async (bytes) => {
-    await objects.write(layout.publicObject(referTo(bytes).hash), bytes);
-  });
+  const stored = await writeScores(objects, scores);
   const { segments, pageDigests, markets, newestResolvedAt } = archive;
   return {
     formatVersion,
     feedVersion,
-    snapshotId: snapshotIdOf({ pageDigests, scores: { list, records } }),
+    snapshotId: snapshotIdOf({ pageDigests, scores: stored }),
     counts: { markets, protocols: scores.records.size, segments: segments.length, pages: pageDigests.length },
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),
     newestUpdatedAt: scores.newestUpdatedAt,
     rowDigests,
     segments,
-    scores: { list, records },
+    scores: stored,
   };
 }
 

@@ -4,7 +4,7 @@ import { readRun, runMarkets, runPiece, separator } from "../format/page.ts";
 import type { StoredPage } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import type { Archive, Place } from "./archive.ts";
-import type { PageCache } from "./page-cache.ts";
+import type { ObjectCache } from "./object-cache.ts";
 
 /** Adjacent lines of one page, in the archive's order: `from` (inclusive) to `to` (exclusive). */
 interface Stretch {
@@ -24,12 +24,14 @@ export class Lines {
     this.#stored = stored;
   }
 
-  /** Fetches the pages of these ordinals, which descend. Throws as PageCache.get does. */
-  static async read(archive: Archive, ordinals: readonly number[], cache: PageCache): Promise<Lines> {
+  /** Fetches the pages of these ordinals, which descend. Throws as ObjectCache.get does. */
+  static async read(archive: Archive, ordinals: readonly number[], cache: ObjectCache): Promise<Lines> {
     const stretches = stretchesOf(archive, ordinals);
     const pages = new Map(stretches.map(({ page }) => [page.hash, page]));
     const stored = await Promise.all(
-      [...pages.values()].map(async (page) => [page.hash, await cache.get(page)] as const),
+      [...pages.values()].map(
+        async (page) => [page.hash, await cache.get(layout.page(page.hash), page)] as const,
+      ),
     );
     return new Lines(stretches, new Map(stored));
   }

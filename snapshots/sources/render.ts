@@ -26,7 +26,7 @@ function publishedValue(bound: Bound, value: string): string {
 }
 
 /** `2026-02-02T08:21:59.229Z`, truncated. */
-function timeText(value: string): string {
+export function timeText(value: string): string {
   return `strftime(make_timestamp_ms(${milliseconds(value)}), '%Y-%m-%dT%H:%M:%S.%gZ')`;
 }
 

@@ -3,23 +3,28 @@ import { soundRow } from "./checks.ts";
 import type { FileGroup } from "./groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { jsonOfRow } from "./render.ts";
+import { detailsQuery } from "./score-details.ts";
 import { type OpenSource, readSource, refuseRows } from "./source.ts";
 import type { ScoreRow } from "./sources.ts";
 
 /** The newest score of every protocol, by slug; every row of the history must be sound. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   const rows = await readSource(source, async (connection) => {
-    const rows: ScoreRow[] = [];
     for (const { files, fields } of source.groups) {
       const sound = soundRow(fields, source.table.rowRules);
       const unsound = `SELECT 1 FROM ${readParquet(files)} WHERE NOT ${sound}`;
       const result = await connection.runAndReadAll(`${unsound} LIMIT 1`);
       if (result.currentRowCount > 0) return refuseRows(source);
     }
+    const details = await connection.runAndReadAll(detailsQuery(source.groups));
+    const bySlug = new Map(details.getRows().map(([slug, ...texts]) => [slug, texts]));
+    const rows: ScoreRow[] = [];
     for (const group of source.groups) {
       const result = await connection.runAndReadAll(newestQuery(source, group));
-      for (const [entry, json] of result.getRows()) {
-        rows.push({ entry: JSON.parse(String(entry)), json: String(json) });
+      for (const [entryText, json] of result.getRows()) {
+        const entry: ScoreListEntry = JSON.parse(String(entryText));
+        const [history, dimensions] = bySlug.get(entry.slug) ?? [];
+        rows.push({ entry, json: String(json), history: String(history), dimensions: String(dimensions) });
       }
     }
     return rows;

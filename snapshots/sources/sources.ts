@@ -37,10 +37,15 @@ export interface CutPoint {
   id: string;
 }
 
-/** One protocol's current score. `json` is the published record, fields in SPEC 2.1's order. */
+/** One protocol's current score, as JSON texts with their members in the published order. */
 export interface ScoreRow {
   entry: ScoreListEntry;
+  /** The record of SPEC 2.1. */
   json: string;
+  /** A ScoreHistory. */
+  history: string;
+  /** A ScoreDimensions; its percentiles are over all rows. */
+  dimensions: string;
 }
 
 /** Validated sources, open for reading. */

@@ -21,6 +21,10 @@ export function checkManifest(key: string, manifest: Manifest, segments: readonl
   };
   if (JSON.stringify(counts) !== JSON.stringify(manifest.counts))
     throw new CorruptObjectError(key, "its counts are wrong");
+  const { records, histories, dimensions } = manifest.scores;
+  const slugs = [records, histories, dimensions].map((refs) => Object.keys(refs).sort().join());
+  if (new Set(slugs).size > 1)
+    throw new CorruptObjectError(key, "its records, histories and dimensions are not of the same protocols");
   const newest = segments.at(-1)?.newest.resolvedAt ?? 0;
   if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
     throw new CorruptObjectError(key, "its newestResolvedAt is not that of its newest market");

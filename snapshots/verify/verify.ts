@@ -1,5 +1,4 @@
 import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
-import { ProtocolScore } from "../../schemas/records.ts";
 import {
   Checked,
   type Commit,
@@ -12,11 +11,11 @@ import { listCommits, readCommit } from "../commits.ts";
 import { isKeyRevocation, layout } from "../layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../objects.ts";
 import { publicNames } from "../publish/projection.ts";
-import { renderScores } from "../publish/score-objects.ts";
-import { CorruptObjectError, parseObject, sha256, unseal } from "../seal.ts";
+import { CorruptObjectError, sha256, unseal } from "../seal.ts";
 import { probeBody } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
 import { checkManifest } from "./manifest-check.ts";
+import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 
 /** One object that is missing or does not hold what it should. */
@@ -92,7 +91,10 @@ class StoreCheck {
       return await work();
     } catch (error) {
       if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
-      this.#faults.push({ key: error.key, reason: error.message.slice(error.key.length + 2) });
+      const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) };
+      // Snapshots share objects; what is wrong with one is told once.
+      if (!this.#faults.some(({ key, reason }) => key === fault.key && reason === fault.reason))
+        this.#faults.push(fault);
       this.#seen.add(error.key);
       return undefined;
     }
@@ -181,38 +183,15 @@ class StoreCheck {
     return this.#segments.get(ref.hash);
   }
 
-  /** Records parse, and the list is the one they give. */
-  async #scores(manifestKey: string, { scores, newestUpdatedAt }: Manifest): Promise<void> {
-    for (const { hash } of [scores.list, ...Object.values(scores.records)]) this.#published.add(hash);
-    const records: ProtocolScore[] = [];
-    for (const [slug, ref] of Object.entries(scores.records)) {
-      const record = await this.#publicObject(ref, (key, bytes) => parseObject(key, bytes, ProtocolScore));
-      if (record && record.slug !== slug) {
-        this.#faults.push({
-          key: layout.publicObject(ref.hash),
-          reason: `it is the record of ${record.slug}, not ${slug}`,
-        });
-      } else if (record) records.push(record);
-    }
-    const whole = records.length === Object.keys(scores.records).length;
-    const rendered = renderScores(records.map((record) => ({ entry: entryOf(record), json: "" })));
-    await this.#publicObject(scores.list, (key, bytes) => {
-      if (whole && !rendered.list.equals(bytes))
-        throw new CorruptObjectError(key, "it is not the list its records give");
-    });
-    if (whole && rendered.newestUpdatedAt !== newestUpdatedAt) {
-      const reason = "its newestUpdatedAt is not that of its newest score";
-      this.#faults.push({ key: manifestKey, reason });
-    }
-  }
-
-  #publicObject<T>(ref: ObjectRef, read: (key: string, bytes: Buffer) => T): Promise<T | undefined> {
-    const key = layout.publicObject(ref.hash);
-    return this.#attempt(async () => {
-      const bytes = await readObject(this.#storage, key, ref);
-      this.#count(key, bytes.length);
-      return read(key, bytes);
-    });
+  async #scores(manifestKey: string, manifest: Manifest): Promise<void> {
+    for (const { hash } of publicNames(manifest).values()) this.#published.add(hash);
+    const read: CheckedRead = (key, ref, check) =>
+      this.#attempt(async () => {
+        const bytes = await readObject(this.#storage, key, ref);
+        this.#count(key, bytes.length);
+        return check(bytes);
+      });
+    await this.#attempt(() => checkScores(manifestKey, manifest, read));
   }
 
   /** The stable names of the public tree hold what the newest manifest says. */
@@ -286,8 +265,4 @@ function namesOfKey(key: string, bytes: Buffer): string[] {
 function checkKey(key: string, bytes: Buffer): void {
   if (!namesOfKey(key, bytes).includes(key))
     throw new CorruptObjectError(key, "it holds another key's record");
-}
-
-function entryOf({ slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt }: ProtocolScore) {
-  return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
 }

@@ -102,9 +102,14 @@ export async function sourceMarkets(directory: string): Promise<SourceRecord[]> 
 
 /** The newest score of each protocol in Parquet sources as it should be published, by slug. */
 export async function sourceScores(directory: string): Promise<Map<string, Struct>> {
+  const runs = await sourceRuns(directory);
+  return new Map(runs.map((run) => [String(run.slug), run]));
+}
+
+/** Every score in Parquet sources, oldest first, as it would be published. */
+export async function sourceRuns(directory: string): Promise<Struct[]> {
   const rows = await readRows(directory, "protocol_scores");
-  rows.sort((a, b) => Number((a.updated_at as bigint) - (b.updated_at as bigint)));
-  return new Map(rows.map((row) => [String(row.slug), score(row)]));
+  return rows.sort((a, b) => Number((a.updated_at as bigint) - (b.updated_at as bigint))).map(score);
 }
 
 async function readRows(directory: string, name: string): Promise<Struct[]> {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { historyDays, type ScoreDimensions, type ScoreHistory } from "../../schemas/envelopes.ts";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import {
   type HistoricalMarket,
@@ -64,7 +65,8 @@ function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
         const record = score(slug, bri);
         const { forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
         const entry = { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
-        return { entry, json: JSON.stringify(record) };
+        const history = JSON.stringify(historyOf(record));
+        return { entry, json: JSON.stringify(record), history, dimensions: JSON.stringify(detailOf(record)) };
       });
     },
     async close() {},
@@ -119,4 +121,21 @@ function score(slug: string, bri: number): ProtocolScore {
     findings: { critical: 0, high: 1, medium: 2 },
     metadata: { category: "Lending", chain: "Ethereum", tvl: "$1.2B", contracts: 12, zFactor: 1.5 },
   };
+}
+
+/** Two points: the record's, and one the day before. */
+function historyOf(record: ProtocolScore): ScoreHistory {
+  const { slug, updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta } = record;
+  const last = { updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta };
+  const first = { ...last, updatedAt: "2026-02-01T08:20:00.000Z", bri: bri - delta };
+  return { slug, days: historyDays, count: 2, points: [first, last] };
+}
+
+/** As if every score but 0 had been one less the day before; all protocols have the same. */
+function detailOf({ slug, updatedAt, evidenceHash, dimensions }: ProtocolScore): ScoreDimensions {
+  const detail = protocolDimensionKeys.map((key) => {
+    const score = dimensions[key];
+    return { key, score, change7d: Math.min(score, 1), percentile: 0 };
+  });
+  return { slug, updatedAt, evidenceHash, dimensions: detail };
 }

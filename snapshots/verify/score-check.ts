@@ -1,0 +1,130 @@
+import { historyDays, ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
+import {
+  bounds,
+  type ProtocolDimensionKey,
+  ProtocolScore,
+  protocolDimensionKeys,
+  ScoreListEntry,
+  ScorePoint,
+} from "../../schemas/records.ts";
+import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { layout } from "../layout.ts";
+import { renderList } from "../publish/score-objects.ts";
+import { CorruptObjectError, parseObject } from "../seal.ts";
+
+/** Reads an object and hands its bytes to `check`; what is wrong with it becomes a fault, and the result undefined. */
+export type CheckedRead = <T>(
+  key: string,
+  ref: ObjectRef,
+  check: (bytes: Buffer) => T,
+) => Promise<T | undefined>;
+
+/**
+ * Checks the records of a snapshot, and that everything else told of scores is what they give. Throws
+ * CorruptObjectError for the manifest alone.
+ */
+export async function checkScores(
+  manifestKey: string,
+  { scores, newestUpdatedAt }: Manifest,
+  read: CheckedRead,
+): Promise<void> {
+  const records = await readAll(scores.records, layout.publicObject, ProtocolScore, read);
+  const whole = records.size === Object.keys(scores.records).length;
+  const rendered = whole ? renderList([...records.values()].map(entryOf)) : undefined;
+  const listKey = layout.publicObject(scores.list.hash);
+  await read(listKey, scores.list, (bytes) => {
+    if (rendered && !rendered.list.equals(bytes))
+      throw new CorruptObjectError(listKey, "it is not the list its records give");
+  });
+  const percentileOf = whole ? percentilesOf([...records.values()]) : undefined;
+  const histories = await readAll(scores.histories, layout.privateObject, ScoreHistory, read, (history) =>
+    historyFault(history, records.get(history.slug)),
+  );
+  await readAll(scores.dimensions, layout.privateObject, ScoreDimensions, read, (dimensions) => {
+    const { slug } = dimensions;
+    const fault = dimensionsFault(dimensions, histories.get(slug), percentileOf);
+    return fault ?? recordFault(dimensions, records.get(slug));
+  });
+  if (rendered && rendered.newestUpdatedAt !== newestUpdatedAt) {
+    throw new CorruptObjectError(manifestKey, "its newestUpdatedAt is not that of its newest score");
+  }
+}
+
+/** The objects of all protocols that are sound, by slug. */
+async function readAll<T extends { slug: string }>(
+  refs: Readonly<Record<string, ObjectRef>>,
+  keyOf: (hash: string) => string,
+  schema: Parameters<typeof parseObject<T>>[2],
+  read: CheckedRead,
+  faultOf: (object: T) => string | undefined = () => undefined,
+): Promise<Map<string, T>> {
+  const objects = new Map<string, T>();
+  for (const [slug, ref] of Object.entries(refs)) {
+    const key = keyOf(ref.hash);
+    const object = await read(key, ref, (bytes) => {
+      const parsed = parseObject(key, bytes, schema);
+      const fault = parsed.slug === slug ? faultOf(parsed) : `it is of ${parsed.slug}, not of ${slug}`;
+      if (fault) throw new CorruptObjectError(key, fault);
+      return parsed;
+    });
+    if (object) objects.set(slug, object);
+  }
+  return objects;
+}
+
+function historyFault({ count, points }: ScoreHistory, record: ProtocolScore | undefined) {
+  if (count !== points.length) return "its count is not that of its points";
+  const times = points.map(({ updatedAt }) => Date.parse(updatedAt));
+  if (times.some((time, place) => place > 0 && time <= times[place - 1]!))
+    return "its points are not in order";
+  const days = (times.at(-1)! - times[0]!) / (24 * 3_600_000);
+  if (days > historyDays) return `its points are more than ${historyDays} days apart`;
+  const last = JSON.stringify(points.at(-1));
+  return record && last !== JSON.stringify(pointOf(record))
+    ? "its last point is not the record's"
+    : undefined;
+}
+
+/** The scores at the oldest point are in no object: `change7d` can only be checked for what no scores could give. */
+function dimensionsFault(
+  { dimensions }: ScoreDimensions,
+  history: ScoreHistory | undefined,
+  percentileOf: ((key: ProtocolDimensionKey, score: number) => number) | undefined,
+): string | undefined {
+  for (const { key, score, change7d, percentile } of dimensions) {
+    const before = score - change7d;
+    const possible = before >= bounds.score.min && before <= bounds.score.max;
+    if (!possible || (history?.count === 1 && change7d !== 0)) return `its change7d of ${key} cannot be`;
+    if (percentileOf && percentileOf(key, score) !== percentile)
+      return `its percentile of ${key} is not the one the records give`;
+  }
+  return undefined;
+}
+
+function recordFault(detail: ScoreDimensions, record: ProtocolScore | undefined): string | undefined {
+  if (!record) return undefined;
+  const same = detail.updatedAt === record.updatedAt && detail.evidenceHash === record.evidenceHash;
+  return same && detail.dimensions.every(({ key, score }) => record.dimensions[key] === score)
+    ? undefined
+    : "it is not of the same scores as the record";
+}
+
+/** Percent rank times 100 among these records, halves up. */
+function percentilesOf(
+  records: readonly ProtocolScore[],
+): (key: ProtocolDimensionKey, score: number) => number {
+  const scores = new Map(
+    protocolDimensionKeys.map((key) => [key, records.map(({ dimensions }) => dimensions[key])]),
+  );
+  return (key, score) => {
+    const below = scores.get(key)!.filter((other) => other < score).length;
+    return records.length === 1 ? 0 : Math.round((100 * below) / (records.length - 1));
+  };
+}
+
+const entryOf = (record: ProtocolScore) => ScoreListEntry.parse(membersOf(record, ScoreListEntry));
+const pointOf = (record: ProtocolScore) => ScorePoint.parse(membersOf(record, ScorePoint));
+
+function membersOf(record: ProtocolScore, { shape }: { shape: object }): object {
+  return Object.fromEntries(Object.entries(record).filter(([name]) => Object.hasOwn(shape, name)));
+}
