@@ -9,6 +9,8 @@ import { freeAccounts } from "./quota-store.ts";
 /** Who asks, as far as it matters to plan and quota. */
 export interface Identity extends Caller {
   keyed: boolean;
+  /** Of the key; "" without one. */
+  owner: string;
 }
 
 /** The part of a request that identifies its sender. */
@@ -16,6 +18,8 @@ export interface Sender {
   rawHeaders: readonly string[];
   /** The address of the connection's other end. */
   peer: string | undefined;
+  /** A key may also come as a subprotocol. */
+  webSocket?: boolean;
 }
 
 /**
@@ -23,18 +27,22 @@ export interface Sender {
  * Throws ServiceError INVALID_API_KEY, CONFLICTING_CREDENTIALS or, before any key could be read,
  * SNAPSHOT_UNAVAILABLE.
  */
-export function identify({ rawHeaders, peer }: Sender, keys: KeyRing, trust: Trust): Identity {
-  const key = presentedKey(rawHeaders);
+export function identify(
+  { rawHeaders, peer, webSocket = false }: Sender,
+  keys: KeyRing,
+  trust: Trust,
+): Identity {
+  const key = presentedKey(rawHeaders, { webSocket });
   if (key === undefined) {
     const account = `${freeAccounts}${clientAccount(peer, headerValues(rawHeaders, "x-forwarded-for"), trust)}`;
-    return { plan: "free", account, limit: plans.free.dailyQuota, keyed: false };
+    return { plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" };
   }
   if (!keys.ready())
     throw new ServiceError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
   const verdict = keys.judge(key);
   if (verdict.state !== "active") throw new ServiceError("INVALID_API_KEY", refusals[verdict.state]);
   const { plan, owner, quota } = verdict.record;
-  return { plan, account: `${plan}:${owner}`, limit: quota ?? plans[plan].dailyQuota, keyed: true };
+  return { plan, account: `${plan}:${owner}`, limit: quota ?? plans[plan].dailyQuota, keyed: true, owner };
 }
 
 const refusals: Record<Exclude<KeyVerdict["state"], "active">, string> = {

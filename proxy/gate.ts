@@ -1,15 +1,20 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import type { Request, Response } from "express";
-import type { AvailableId } from "../schemas/endpoints.ts";
+import type { HttpEndpointId } from "../schemas/endpoints.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import type { Plan } from "../schemas/plans.ts";
+import { Digest } from "../schemas/primitives.ts";
 import { readParameters } from "../schemas/query.ts";
+import { storeFaultsAs503 } from "../snapshots/paging.ts";
 import { identify, requirePlan } from "./access.ts";
+import { readBatch } from "./body.ts";
 import type { Trust } from "./client-address.ts";
 import { headerValues } from "./credentials.ts";
+import type { FeedCaller } from "./feed-client.ts";
 import type { Handler } from "./handlers.ts";
 import { preflightHeaders } from "./headers.ts";
 import type { KeyRing } from "./key-ring.ts";
+import type { LiveFeed } from "./live-feed.ts";
 import { problemReply, serviceErrorOf } from "./problem.ts";
 import { type Quota, quotaExceeded, type Receipt, rateLimitHeaders, secondsUntil } from "./quota.ts";
 import { prepare, send } from "./reply.ts";
@@ -25,19 +30,24 @@ export interface Exchange {
   plan?: Plan;
   code?: string;
   receipt?: Receipt;
+  /** Of a request that asks for another protocol: what came behind its head. */
+  upgradeHead?: Buffer;
 }
 
 /** What the gate decides by. */
 export interface GateParts {
-  handlers: Record<AvailableId, Handler>;
+  handlers: Record<HttpEndpointId, Handler>;
+  feed: LiveFeed;
   keys: KeyRing;
   quota: Quota;
   trust: Trust;
   now: () => number;
   /** What heavy endpoints go through. */
   lane: BulkheadPolicy;
+  /** The longest a body may take to arrive. */
+  requestSeconds: number;
   /** The longest an answer may take to be ready. */
-  deadlineSeconds: number;
+  answerSeconds: number;
 }
 
 // A page of a rare match may hold hundreds of stored pages until it is put together. Those that wait are bounded
@@ -69,18 +79,27 @@ async function answer(
   if (request.method === "OPTIONS") return preflight(response, target, exchange.api);
   const { id, endpoint } = requireMethod(response, target, request.method);
 
-  const caller =
-    endpoint.credentials === "checked" ? identify(senderOf(request), parts.keys, parts.trust) : anonymous;
+  const webSocket = endpoint.method === "WS";
+  const sender = { rawHeaders: request.rawHeaders, peer: request.socket.remoteAddress, webSocket };
+  const caller = endpoint.credentials === "checked" ? identify(sender, parts.keys, parts.trust) : anonymous;
   exchange.plan = caller.plan;
   if (endpoint.availability === "announced") {
     throw new ServiceError("COMING_SOON", "This address is announced and not available yet.");
   }
   requirePlan(caller, endpoint.plan);
   if (endpoint.metered) await takeUnit(parts, exchange, caller);
-  if (exchange.api) readParameters(target.search, endpoint.query);
+  const body = endpoint.body && (await readBatch(request, response, parts.requestSeconds));
+  const parameters = exchange.api ? readParameters(target.search, endpoint.query) : new Map<string, string>();
+  if (id === "scoreFeed") {
+    const stillValid = () => succeeds(() => identify(sender, parts.keys, parts.trust));
+    return goLive(parts, { request, response, head: exchange.upgradeHead }, exchange, {
+      since: readSince(parameters),
+      caller: { owner: caller.owner, stillValid },
+    });
+  }
 
-  const call = { slug: target.slug, search: target.search, caller };
-  const work = async () => prepare(request, await parts.handlers[id as AvailableId](call));
+  const call = { slug: target.slug, search: target.search, caller, body };
+  const work = async () => prepare(request, await parts.handlers[id](call));
   const prepared = await withDeadline(parts, (signal) =>
     endpoint.heavy ? parts.lane.execute(() => begin(work, signal)) : work(),
   );
@@ -98,7 +117,7 @@ function requireOneHost({ httpVersion, rawHeaders }: Request): void {
   throw new ServiceError("BAD_REQUEST", "A request must have exactly one Host header.");
 }
 
-const anonymous = { plan: "free", account: "", limit: 0, keyed: false } as const;
+const anonymous = { plan: "free", account: "", owner: "", limit: 0, keyed: false } as const;
 
 function preflight(response: Response, target: Target, api: boolean): void {
   const methods = allowedMethods(target);
@@ -114,8 +133,81 @@ function requireMethod(response: Response, target: Target, method: string): Rout
   throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${methods}.`);
 }
 
-function senderOf({ rawHeaders, socket }: Request) {
-  return { rawHeaders, peer: socket.remoteAddress };
+/** Hands the connection of a WebSocket handshake over to the live feed. Throws ServiceError. */
+async function goLive(
+  parts: GateParts,
+  { request, response, head }: { request: Request; response: Response; head: Buffer | undefined },
+  exchange: Exchange,
+  { since, caller }: { since: string | undefined; caller: FeedCaller },
+): Promise<void> {
+  if (!head || !isHandshake(request))
+    throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
+  const start = await withDeadline(parts, () => storeFaultsAs503(() => parts.feed.begin(since)));
+  setRateLimitHeaders(parts, response, exchange);
+  parts.feed.open({ request, response, head }, caller, start);
+  // What follows on this connection is no longer HTTP.
+  response.statusCode = 101;
+  response.emit("close");
+}
+
+function isHandshake({ headers }: Request): boolean {
+  const { "sec-websocket-version": version, "sec-websocket-key": nonce = "" } = headers;
+  return version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce);
+}
+
+const anonymous = { plan: "free", account: "", owner: "", limit: 0, keyed: false } as const;
+
+function preflight(response: Response, target: Target, api: boolean): void {
+  const methods = allowedMethods(target);
+  response.writeHead(204, { Allow: methods, ...(api && preflightHeaders(methods)) });
+  response.end();
+}
+
+function requireMethod(response: Response, target: Target, method: string): Route {
+  const route = routeFor(target, method);
+  if (route) return route;
+  const methods = allowedMethods(target);
+  response.setHeader("Allow", methods);
+  throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${methods}.`);
+}
+
+/** Hands the connection of a WebSocket handshake over to the live feed. Throws ServiceError. */
+async function goLive(
+  parts: GateParts,
+  request: Request,
+  response: Response,
+  exchange: Exchange,
+  caller: FeedCaller & Pick<Upgrade, "since">,
+): Promise<void> {
+  const { upgradeHead: head } = exchange;
+  const { "sec-websocket-version": version, "sec-websocket-key": nonce = "", upgrade } = request.headers;
+  const sound = /^websocket$/i.test(upgrade ?? "") && version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce);
+  if (!head || !sound || request.method !== "GET") {
+    throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
+  }
+  setRateLimitHeaders(parts, response, exchange);
+  await parts.feed.open({ request, response, head, ...caller });
+  // The answer is sent by now; what follows it is no longer HTTP.
+  response.statusCode = 101;
+  response.emit("close");
+}
+
+function readSince(parameters: ReadonlyMap<string, string>): string | undefined {
+  const id = parameters.get("since");
+  if (id === undefined || Digest.safeParse(id).success) return id;
+  throw new ServiceError("INVALID_PARAMETER", "since must be a snapshot id, 64 hex digits.", {
+    parameter: "since",
+  });
+}
+
+/** Whether credentials that were accepted still are. */
+function counts(identified: () => Identity): boolean {
+  try {
+    identified();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function takeUnit(
@@ -148,7 +240,7 @@ async function refuse(
   const { receipt } = exchange;
   const { status, headers, body } = problemReply(error, exchange.id);
   if (status >= 500 && error.code !== "COMING_SOON") response.err = error;
-  if (status >= 500 && receipt?.allowed) await receipt.giveBack();
+  if ((status >= 500 || status === 429) && receipt?.allowed) await receipt.giveBack();
   setRateLimitHeaders(parts, response, exchange);
   if (error.code === "QUOTA_EXCEEDED" && receipt) {
     response.setHeader("Retry-After", secondsUntil(receipt.resetAt, parts.now()));
@@ -164,7 +256,7 @@ function begin<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
 }
 
 async function withDeadline<T>(
-  { deadlineSeconds }: GateParts,
+  { answerSeconds }: GateParts,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const late = new AbortController();
@@ -172,7 +264,7 @@ async function withDeadline<T>(
     const error = new ServiceError("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again.");
     late.signal.addEventListener("abort", () => reject(error), { once: true });
   });
-  const timer = setTimeout(() => late.abort(), deadlineSeconds * 1000);
+  const timer = setTimeout(() => late.abort(), answerSeconds * 1000);
   try {
     return await Promise.race([work(late.signal), deadline]);
   } finally {

@@ -1,22 +1,25 @@
-import type { AvailableId } from "../schemas/endpoints.ts";
-import type { Status, Usage } from "../schemas/envelopes.ts";
+import type { HttpEndpointId } from "../schemas/endpoints.ts";
+import type { BatchRequest, Status, Usage } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import { plans } from "../schemas/plans.ts";
 import { ProtocolSlug } from "../schemas/primitives.ts";
 import { parseArchiveQuery } from "../schemas/query.ts";
 import type { Commit, Manifest, ObjectRef } from "../schemas/snapshot.ts";
 import type { Catalog, Snapshot } from "../snapshots/catalog.ts";
-import { planPage } from "../snapshots/paging.ts";
+import { layout } from "../snapshots/layout.ts";
+import { planPage, storeFaultsAs503 } from "../snapshots/paging.ts";
 import type { Identity } from "./access.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
-import { momentary, type Reply } from "./reply.ts";
+import { type Coding, encode, momentary, type Reply } from "./reply.ts";
 
 /** What a handler may know of a request; credentials, quota and the names in the query are settled before. */
 export interface Call {
   slug: string | undefined;
   search: string;
   caller: Identity;
+  /** Of endpoints that have one. */
+  body: BatchRequest | undefined;
 }
 
 export type Handler = (call: Call) => Promise<Reply> | Reply;
@@ -35,7 +38,7 @@ export interface HandlerSources {
   now: () => number;
 }
 
-/** One handler per available endpoint; a missing one does not compile. They throw ServiceError. */
+/** One handler per endpoint; a missing one does not compile. They throw ServiceError. */
 export function createHandlers(sources: HandlerSources) {
   const { catalog, objects, quota, staleAfterSeconds, unready, servedStale, now } = sources;
 
@@ -45,11 +48,11 @@ export function createHandlers(sources: HandlerSources) {
     throw new ServiceError("SNAPSHOT_UNAVAILABLE", "No snapshot is loaded yet; try again in a few seconds.");
   }
 
-  /** A public object that `find` finds in a snapshot; its tags differ by coding, since the bytes do. */
+  /** A public object that `find` finds in a snapshot. */
   function publicReply(find: (manifest: Manifest) => ObjectRef | undefined, { keyed }: Identity): Reply {
     const from = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
       snapshotId: manifest.snapshotId,
-      etag: (coding) => (coding === "gzip" ? `"${object.hash}-gzip"` : `"${object.hash}"`),
+      etag: tagsOf(object),
       cacheControl: keyed ? "private, no-cache" : "private, max-age=60, stale-while-revalidate=600",
       body: (coding) => objects.get(object, coding),
     });
@@ -75,6 +78,20 @@ export function createHandlers(sources: HandlerSources) {
     }
   }
 
+  /** A private object that `find` finds; it comes from the store itself, never from the origin. */
+  function privateReply(find: (scores: Manifest["scores"]) => ObjectRef | undefined): Reply {
+    const { manifest } = current();
+    const object = find(manifest.scores);
+    if (!object) throw unknownSlug();
+    const key = layout.privateObject(object.hash);
+    return {
+      snapshotId: manifest.snapshotId,
+      etag: tagsOf(object),
+      cacheControl: "private, no-cache",
+      body: async (coding) => encode(await storeFaultsAs503(() => catalog.objects.get(key, object)), coding),
+    };
+  }
+
   function freshness({ publishedAt }: Commit) {
     const checkedAt = catalog.checkedAt() ?? publishedAt;
     const ageSeconds = Math.max(0, Math.floor((now() - Date.parse(checkedAt)) / 1000));
@@ -86,11 +103,25 @@ export function createHandlers(sources: HandlerSources) {
 
     getScore: ({ slug = "", caller }) => {
       if (!ProtocolSlug.safeParse(slug).success) throw unknownSlug();
-      // Own members only: "constructor" is a slug too.
-      return publicReply(({ scores: { records } }) => {
-        return Object.hasOwn(records, slug) ? records[slug] : undefined;
-      }, caller);
+      return publicReply(({ scores }) => ofSlug(scores.records, slug), caller);
     },
+
+    batchScores: async ({ body }) => {
+      const { manifest } = current();
+      const asked = [...new Set(body?.slugs)].map((slug) => ({
+        slug,
+        object: ofSlug(manifest.scores.records, slug),
+      }));
+      const notFound = asked.filter(({ object }) => !object).map(({ slug }) => slug);
+      const found = asked.flatMap(({ object }) => object ?? []);
+      const records = await Promise.all(found.map((object) => objects.get(object, "identity")));
+      const json = `{"count":${records.length},"scores":[${records.join(",")}],"notFound":${JSON.stringify(notFound)}}`;
+      return momentary(Buffer.from(json), manifest.snapshotId);
+    },
+
+    scoreHistory: ({ slug = "" }) => privateReply(({ histories }) => ofSlug(histories, slug)),
+
+    scoreDimensions: ({ slug = "" }) => privateReply(({ dimensions }) => ofSlug(dimensions, slug)),
 
     marketsHistorical: async ({ search, caller }) => {
       const page = await planPage(catalog, parseArchiveQuery(search));
@@ -139,7 +170,17 @@ export function createHandlers(sources: HandlerSources) {
       const state = { status: "ready", snapshotId, commit: commit.commit, ageSeconds, stale, quotaStore };
       return momentary(state, snapshotId);
     },
-  } satisfies Record<AvailableId, Handler>;
+  } satisfies Record<HttpEndpointId, Handler>;
+}
+
+/** Strong tags; they differ by coding, since the bytes do. */
+function tagsOf({ hash }: ObjectRef): (coding: Coding) => string {
+  return (coding) => (coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`);
+}
+
+/** Own members only: "constructor" is a slug too. */
+function ofSlug(objects: Record<string, ObjectRef>, slug: string): ObjectRef | undefined {
+  return Object.hasOwn(objects, slug) ? objects[slug] : undefined;
 }
 
 function unknownSlug(): ServiceError {

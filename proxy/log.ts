@@ -18,7 +18,8 @@ export function requestLog(
     genReqId: (request) => exchangeOf(request)?.id ?? "",
     serializers: {
       req: (request: IncomingMessage) => described(request, exchangeOf(request)),
-      res: ({ headersSent, statusCode }: ServerResponse) => (headersSent ? { status: statusCode } : {}),
+      res: ({ headersSent, statusCode }: ServerResponse) =>
+        headersSent || statusCode === 101 ? { status: statusCode } : {},
     },
     customProps: (request) => {
       const { plan, code } = exchangeOf(request) ?? {};
@@ -27,9 +28,14 @@ export function requestLog(
     // 501 is no fault of ours; an error is there for every other status from 500 up.
     customLogLevel: (_request, response) => (response.err ? "error" : "info"),
     customErrorObject: (_request, { err }, _error, entry) => (err ? entry : { ...entry, err: undefined }),
-    customSuccessMessage: (_request, response) => (response.writableFinished ? "answered" : "aborted"),
+    customSuccessMessage: (_request, response) => ending(response),
     customErrorMessage: () => "failed",
   });
+}
+
+function ending({ statusCode, writableFinished }: ServerResponse): string {
+  if (statusCode === 101) return "went live";
+  return writableFinished ? "answered" : "aborted";
 }
 
 function described(request: IncomingMessage, exchange: Exchange | undefined) {

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Catalog } from "../snapshots/catalog.ts";
+import type { LiveFeed } from "./live-feed.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 
@@ -32,6 +33,7 @@ export interface MetricSources {
   catalog: Catalog;
   objects: PublicObjects;
   quota: Quota;
+  feed: LiveFeed;
   connections: () => Promise<number>;
   /** Epoch milliseconds. */
   now: () => number;
@@ -76,7 +78,7 @@ export function createMetrics(sources: MetricSources): Metrics {
 }
 
 /** Of several processes the one that is worst off speaks for all, and memory adds up. */
-function registerGauges(registry: Registry, { catalog, quota, connections, now }: MetricSources): void {
+function registerGauges(registry: Registry, { catalog, quota, feed, connections, now }: MetricSources): void {
   type Aggregator = "min" | "max" | "sum";
   type Reading = () => number | undefined | Promise<number>;
   const gauge = (name: string, help: string, aggregator: Aggregator, read: Reading) =>
@@ -102,6 +104,7 @@ function registerGauges(registry: Registry, { catalog, quota, connections, now }
   );
   gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
   gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", () => (quota.failing() ? 0 : 1));
+  gauge("prs_feed_connections", "Clients of the live feed", "sum", () => feed.connections());
   gauge("http_connections", "Open connections", "sum", connections);
 }
 

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import express from "express";
 import type { Logger } from "pino";
+import { endpoints } from "../schemas/endpoints.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { Trust } from "./client-address.ts";
 import { drain } from "./drain.ts";
@@ -11,6 +13,7 @@ import { createHandlers } from "./handlers.ts";
 import { apiHeaders, isApiTarget, securityHeaders } from "./headers.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { Limits } from "./limits.ts";
+import type { LiveFeed } from "./live-feed.ts";
 import { forwardingWarning, requestLog } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { pipeline } from "./pipelining.ts";
@@ -24,6 +27,7 @@ export interface ProxyDependencies {
   keys: KeyRing;
   quota: Quota;
   objects: PublicObjects;
+  feed: LiveFeed;
   metrics: Metrics;
   /** Undefined: no peer is trusted, and a warning is due when one seems to be a load balancer. */
   trustProxy: Trust | undefined;
@@ -60,7 +64,7 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
   const gate = createGate({
     ...dependencies,
     trust: dependencies.trustProxy ?? { hops: 0 },
-    deadlineSeconds: limits.answerSeconds,
+    ...limits,
     handlers: createHandlers({ ...dependencies, unready, servedStale }),
   });
   const app = express();
@@ -73,9 +77,14 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
     return snapshot ? { "X-Snapshot-Id": snapshot.manifest.snapshotId } : {};
   };
 
-  function accept(request: IncomingMessage, response: ServerResponse): void {
+  function accept(request: IncomingMessage, response: ServerResponse, upgradeHead?: Buffer): void {
     const raw = request.url ?? "";
-    const exchange: Exchange = { id: randomUUID(), target: matchTarget(raw), api: isApiTarget(raw) };
+    const exchange: Exchange = {
+      id: randomUUID(),
+      target: matchTarget(raw),
+      api: isApiTarget(raw),
+      ...(upgradeHead && { upgradeHead }),
+    };
     exchanges.set(request, exchange);
     // From here on nobody sees the raw target: nothing can normalise, forward or log it.
     request.url = exchange.target?.path ?? "/";
@@ -101,21 +110,44 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
       underway.delete(response);
       const { target, code = "" } = exchange;
       const route = target?.path ?? "none";
-      if (!response.writableFinished) return metrics.aborted(route);
+      const sent = response.writableFinished || response.statusCode === 101;
+      if (!sent) return metrics.aborted(route);
       const seconds = (performance.now() - started) / 1000;
       metrics.answered({ route, method, status: response.statusCode, code, seconds });
     });
   }
 
-  const { take, finish } = pipeline(accept);
+  const { take, finish } = pipeline((request, response) => accept(request, response));
   server.on("request", take);
   // Expectations are ignored, as RFC 9110 allows: the answer is final, and no body is asked for.
   server.on("checkContinue", take);
   server.on("checkExpectation", take);
 
+  server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    socket.on("error", () => socket.destroy());
+    // Behind another request there is no going over to another protocol.
+    if (finish(socket)) return;
+    const response = new ServerResponse(request);
+    response.assignSocket(socket);
+    response.shouldKeepAlive = false;
+    response.on("finish", () => socket.end());
+    accept(request, response, head);
+  });
+
   const commonHeaders = () => ({ ...securityHeaders, ...snapshotHeader() });
   answerFaults(server, { commonHeaders, finish, answered: metrics.answered });
-  return { server, drain: (seconds) => drain(server, underway, seconds) };
+  return {
+    server,
+    async drain(seconds) {
+      dependencies.feed.close();
+      await drain(server, underway, seconds);
+    },
+  };
+}
+
+/** Whether a request wants to leave HTTP for the live feed; every other upgrade is answered as a plain request. */
+function wantsFeed({ url = "", headers }: IncomingMessage): boolean {
+  return matchTarget(url)?.path === endpoints.scoreFeed.path && /^websocket$/i.test(headers.upgrade ?? "");
 }
 
 function boundedServer(limits: Limits, metrics: Metrics): Server {
@@ -126,6 +158,7 @@ function boundedServer(limits: Limits, metrics: Metrics): Server {
     keepAliveTimeout: limits.idleSeconds * 1000,
     // How often the first two are looked at; half a minute if left out.
     connectionsCheckingInterval: 1000,
+    shouldUpgradeCallback: wantsFeed,
     // A missing Host is answered by the gate, in the service's own shape.
     requireHostHeader: false,
   });

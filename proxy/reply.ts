@@ -22,14 +22,15 @@ export interface Reply {
   instead?: () => Reply | undefined;
 }
 
-/** A small JSON answer of the moment. */
-export function momentary(value: unknown, snapshotId?: string): Reply {
-  const json = Buffer.from(JSON.stringify(value));
-  return {
-    snapshotId,
-    cacheControl: "no-store",
-    body: async (coding) => (coding === "gzip" ? await compress(json) : json),
-  };
+/** A small JSON answer of the moment; a buffer holds the JSON itself. */
+export function momentary(value: object, snapshotId?: string): Reply {
+  const json = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
+  return { snapshotId, cacheControl: "no-store", body: (coding) => encode(json, coding) };
+}
+
+/** A body in a coding. */
+export async function encode(body: Buffer, coding: Coding): Promise<Buffer> {
+  return coding === "gzip" ? await compress(body) : body;
 }
 
 /** A reply made ready for one request: nothing can fail any more. */

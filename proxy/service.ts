@@ -12,6 +12,7 @@ import type { Storage } from "../snapshots/storage/storage.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { keyRing } from "./key-ring.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
+import { createLiveFeed } from "./live-feed.ts";
 import { startLocalOrigin } from "./local-origin.ts";
 import { createMetrics } from "./metrics.ts";
 import { createOrigin } from "./origin.ts";
@@ -74,8 +75,13 @@ export async function startService(
   });
   const { origin, close: closeOrigin } = await openOrigin(config.publicOrigin, storage, limits.originSeconds);
   const objects = publicObjects(origin, Math.floor(config.cacheBytes * publicShare));
+  const feed = createLiveFeed({
+    catalog,
+    stalledSeconds: limits.stalledSeconds,
+    failed: (error) => log.error({ err: error }, "the live feed could not go on"),
+  });
   const connections = () => promisify(server.getConnections.bind(server))();
-  const metrics = createMetrics({ catalog, objects, quota, connections, now });
+  const metrics = createMetrics({ catalog, objects, quota, feed, connections, now });
   const { server, drain } = createProxy({
     ...config,
     catalog,
@@ -89,8 +95,8 @@ export async function startService(
   });
 
   const chores = [
-    { name: "snapshot", run: () => catalog.refresh() },
-    { name: "keys", run: () => keys.reload() },
+    { name: "snapshot", run: () => catalog.refresh().finally(feed.advance) },
+    { name: "keys", run: () => keys.reload().finally(feed.recheck) },
   ];
   const done = (chore: string, error?: unknown) => {
     metrics.polled(chore, error === undefined);

@@ -1,5 +1,15 @@
 import type { z } from "zod";
-import { MarketPage, ScoreList, Status, Usage } from "./envelopes.ts";
+import {
+  BatchRequest,
+  MarketPage,
+  ScoreBatch,
+  ScoreDimensions,
+  ScoreHistory,
+  ScoreList,
+  Status,
+  Usage,
+} from "./envelopes.ts";
+import { FeedMessage } from "./feed.ts";
 import type { Plan } from "./plans.ts";
 import { archiveParameters } from "./query.ts";
 import { ProtocolScore } from "./records.ts";
@@ -11,7 +21,10 @@ export interface Endpoint {
   path: string;
   /** The lowest plan that may call it. */
   plan: Plan;
-  /** `announced` endpoints answer 501 COMING_SOON to callers with acceptable credentials. */
+  /**
+   * The switch for operators who launch an endpoint later: `announced` ones answer 501 COMING_SOON to callers with
+   * acceptable credentials.
+   */
   availability: "available" | "announced";
   /** Whether a request takes a unit of the caller's daily quota. */
   metered: boolean;
@@ -20,6 +33,9 @@ export interface Endpoint {
   /** Answers are put together from many stored objects; only so many of them at a time. */
   heavy?: true;
   query: readonly string[];
+  /** The JSON body a request must have. */
+  body?: typeof BatchRequest;
+  /** The body of a 200; of a WebSocket, its messages. */
   response?: z.ZodType;
   summary: string;
 }
@@ -37,7 +53,6 @@ const metered = {
   credentials: "checked",
   query: [],
 } as const;
-const announced = { ...metered, availability: "announced" } as const;
 
 /** SPEC 4, row for row, and the service's own addresses. Routing, gating, metering and the README's table read this. */
 export const endpoints = {
@@ -58,24 +73,28 @@ export const endpoints = {
     summary: "Full score breakdown of one protocol",
   },
   batchScores: {
-    ...announced,
+    ...metered,
     method: "POST",
     path: "/api/v1/scores/batch",
     plan: "free",
+    body: BatchRequest,
+    response: ScoreBatch,
     summary: "Up to 50 protocols at once",
   },
   scoreHistory: {
-    ...announced,
+    ...metered,
     method: "GET",
     path: "/api/v1/scores/:slug/history",
     plan: "developer",
+    response: ScoreHistory,
     summary: "Seven days of score history",
   },
   scoreDimensions: {
-    ...announced,
+    ...metered,
     method: "GET",
     path: "/api/v1/scores/:slug/dimensions",
     plan: "developer",
+    response: ScoreDimensions,
     summary: "Dimension breakdown with change and percentile",
   },
   marketsHistorical: {
@@ -89,10 +108,12 @@ export const endpoints = {
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
   },
   scoreFeed: {
-    ...announced,
+    ...metered,
     method: "WS",
     path: "/api/v1/ws/scores",
     plan: "developer",
+    query: ["since"],
+    response: FeedMessage,
     summary: "Live feed of score changes",
   },
   status: {
@@ -126,7 +147,7 @@ export const endpoints = {
 
 export type EndpointId = keyof typeof endpoints;
 
-/** Endpoints that need a handler. */
-export type AvailableId = {
-  [Id in EndpointId]: (typeof endpoints)[Id]["availability"] extends "available" ? Id : never;
+/** Endpoints that are answered over HTTP, each by a handler; the others are live. */
+export type HttpEndpointId = {
+  [Id in EndpointId]: (typeof endpoints)[Id]["method"] extends "WS" ? never : Id;
 }[EndpointId];

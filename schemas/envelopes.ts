@@ -22,8 +22,12 @@ export const ScoreList = z.strictObject({
 });
 export type ScoreList = z.infer<typeof ScoreList>;
 
-/** Body of POST /api/v1/scores/batch; how many slugs it may have is checked apart, to be told apart. */
-export const BatchRequest = z.strictObject({ slugs: z.array(z.string()) });
+/** SPEC 8. */
+export const maxBatchSlugs = 50;
+
+/** Body of POST /api/v1/scores/batch. */
+export const BatchRequest = z.strictObject({ slugs: z.array(z.string()).max(maxBatchSlugs) });
+export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** Answer to it: both in the order asked, each slug once. */
 export const ScoreBatch = z.strictObject({

@@ -23,6 +23,8 @@ export const errors = {
   CURSOR_EXPIRED: { status: 410, title: "The cursor's snapshot is gone" },
   BODY_TOO_LARGE: { status: 413, title: "Request body too large" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
+  UPGRADE_REQUIRED: { status: 426, title: "This address speaks WebSocket" },
+  TOO_MANY_CONNECTIONS: { status: 429, title: "Too many live connections" },
   QUOTA_EXCEEDED: { status: 429, title: "Daily quota used up" },
   HEADERS_TOO_LARGE: { status: 431, title: "Request head too large" },
   INTERNAL: { status: 500, title: "Internal error" },

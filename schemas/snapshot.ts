@@ -83,3 +83,6 @@ export const Checked = z.strictObject({
   digest: Digest,
 });
 export type Checked = z.infer<typeof Checked>;
+
+/** A snapshot stays readable this long after it was superseded, and while it is among the newest commits. */
+export const retention = { keepHours: 48, keepCommits: 24 } as const;

@@ -181,11 +181,15 @@ async function collectCommand(): Promise<undefined> {
   const options = { ...common, "keep-hours": text, "keep-commits": text, "dry-run": flag } as const;
   const { values } = readCommand("gc", options);
   const dryRun = values["dry-run"] ?? false;
-  const keepHours = integerOption("keep-hours", values["keep-hours"], { min: 0, max: 87_600, otherwise: 48 });
+  const keepHours = integerOption("keep-hours", values["keep-hours"], {
+    min: 0,
+    max: 87_600,
+    otherwise: retention.keepHours,
+  });
   const keepCommits = integerOption("keep-commits", values["keep-commits"], {
     min: 1,
     max: 1e6,
-    otherwise: 24,
+    otherwise: retention.keepCommits,
   });
   const done = await collect(openStore(values.store), { keepHours, keepCommits, now: new Date(), dryRun });
   const { keptCommits, deleted, young } = done;

@@ -83,6 +83,16 @@ export class Catalog {
     return snapshot?.commit.snapshotId === snapshotId ? snapshot : undefined;
   }
 
+  /** The newest commit of the store, which may not be taken up yet. */
+  newestCommit(): Promise<Commit | undefined> {
+    return newestCommit(this.#storage, this.#current?.commit.commit);
+  }
+
+  /** What a commit's snapshot consists of. Throws MissingObjectError when it is no longer kept. */
+  manifest(commit: Commit): Promise<Manifest> {
+    return readManifest(this.#storage, commit.manifest);
+  }
+
   /** A commit of the store's log, whether or not its snapshot is still there. */
   commit(number: number): Promise<Commit | undefined> {
     return readCommit(this.#storage, number);

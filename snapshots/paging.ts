@@ -57,7 +57,7 @@ async function planContinuation(catalog: Catalog, cursor: Cursor, pageSize: numb
 }
 
 /** A store that fails, or holds what it should not, leaves nothing to answer with. */
-async function storeFaultsAs503<T>(work: () => Promise<T>): Promise<T> {
+export async function storeFaultsAs503<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

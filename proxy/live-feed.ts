@@ -1,0 +1,108 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type WebSocket, WebSocketServer } from "ws";
+import { ServiceError } from "../schemas/errors.ts";
+import { feedLimits, feedProtocol } from "../schemas/feed.ts";
+import { ScoreFeed } from "../snapshots/score-feed.ts";
+import { type FeedCaller, FeedClient, type FeedSources } from "./feed-client.ts";
+
+/** Where a client begins: behind a commit; `expired` when that is not the one it asked for. */
+export interface FeedStart {
+  position: number;
+  expired: boolean;
+}
+
+/** A request that is to become a live connection. */
+export interface Upgrade {
+  request: IncomingMessage;
+  /** Holds the headers of the answer. */
+  response: ServerResponse;
+  /** What came behind the request's head. */
+  head: Buffer;
+}
+
+/** The live feed of score changes (SPEC 6) of one process. */
+export interface LiveFeed {
+  /**
+   * Finds where a client begins: behind the snapshot `since`, or else behind the current one. Throws ServiceError
+   * SNAPSHOT_UNAVAILABLE, or as the store does.
+   */
+  begin(since: string | undefined): Promise<FeedStart>;
+  /** Throws ServiceError TOO_MANY_CONNECTIONS, and has touched nothing then. */
+  open(upgrade: Upgrade, caller: FeedCaller, start: FeedStart): void;
+  /** Tells everyone what the catalog has taken up. */
+  advance(): void;
+  /** Ends connections whose key no longer counts. */
+  recheck(): void;
+  connections(): number;
+  close(): void;
+}
+
+// How long a client may take to answer a close.
+const closeMilliseconds = 1000;
+
+export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
+  const { catalog } = parts;
+  const sources = { ...parts, feed: new ScoreFeed(catalog) };
+  const clients = new Set<FeedClient>();
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: feedLimits.messageBytes,
+    closeTimeout: closeMilliseconds,
+    // A key among the offers is never echoed.
+    handleProtocols: (offered) => offered.has(feedProtocol) && feedProtocol,
+  });
+  const answers = new WeakMap<IncomingMessage, ServerResponse>();
+  server.on("headers", (lines, request) => {
+    const headers = Object.entries(answers.get(request)?.getHeaders() ?? {});
+    lines.push(
+      ...headers.filter(([name]) => name !== "connection").map(([name, value]) => `${name}: ${value}`),
+    );
+  });
+  const pings = setInterval(() => {
+    for (const client of clients) client.ping();
+  }, feedLimits.pingSeconds * 1000).unref();
+
+  function requireRoom(owner: string): void {
+    const held = [...clients].filter((client) => client.owner === owner).length;
+    if (held < feedLimits.connectionsPerOwner) return;
+    const detail = `One owner may hold ${feedLimits.connectionsPerOwner} live connections; close one first.`;
+    throw new ServiceError("TOO_MANY_CONNECTIONS", detail);
+  }
+
+  function serve(socket: WebSocket, caller: FeedCaller, { position, expired }: FeedStart): void {
+    const client = new FeedClient(socket, caller, position, sources);
+    clients.add(client);
+    socket.on("close", () => clients.delete(client));
+    if (expired) void client.expired();
+    void client.advance();
+  }
+
+  return {
+    async begin(since) {
+      const current = catalog.current()?.commit;
+      if (!current)
+        throw new ServiceError("SNAPSHOT_UNAVAILABLE", "No snapshot is loaded yet; try again shortly.");
+      const known = since === undefined ? current : await sources.feed.commitOf(since);
+      return { position: (known ?? current).commit, expired: known === undefined };
+    },
+    open({ request, response, head }, caller, start) {
+      requireRoom(caller.owner);
+      answers.set(request, response);
+      const { socket } = request;
+      response.detachSocket(socket);
+      server.handleUpgrade(request, socket, head, (live) => serve(live, caller, start));
+    },
+    advance() {
+      for (const client of clients) void client.advance();
+    },
+    recheck() {
+      for (const client of clients) client.recheck();
+    },
+    connections: () => clients.size,
+    close() {
+      clearInterval(pings);
+      for (const client of clients) client.close();
+    },
+  };
+}

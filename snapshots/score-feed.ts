@@ -1,0 +1,107 @@
+import { LRUCache } from "lru-cache";
+import { ScoreList } from "../schemas/envelopes.ts";
+import type { ScoreChange } from "../schemas/feed.ts";
+import type { ScoreListEntry } from "../schemas/records.ts";
+import { type Commit, retention } from "../schemas/snapshot.ts";
+import type { Catalog } from "./catalog.ts";
+import { layout } from "./layout.ts";
+import { MissingObjectError } from "./objects.ts";
+import { parseObject } from "./seal.ts";
+
+/** A protocol as one snapshot has it: its row, and what tells whether any field of its record differs. */
+interface Scored {
+  row: ScoreListEntry;
+  record: string;
+}
+
+const keptCommits = 1024;
+// Steps kept for clients that are at the same place, which they mostly are.
+const keptSteps = 64;
+
+/**
+ * The differences of successive commits. They follow from the commit log alone, so every process tells the same
+ * story, whenever it was started.
+ */
+export class ScoreFeed {
+  readonly #catalog: Catalog;
+  readonly #commits = new LRUCache<number, Commit>({ max: keptCommits });
+  readonly #steps = new LRUCache<number, Promise<ScoreChange[]>>({ max: keptSteps });
+
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog;
+  }
+
+  /** A commit of the log. Throws MissingObjectError, CorruptObjectError or StorageError. */
+  async commit(number: number): Promise<Commit> {
+    const commit = await this.#commitIfAny(number);
+    if (!commit) throw new MissingObjectError(layout.commit(number));
+    return commit;
+  }
+
+  /**
+   * What a commit changed, by slug. Throws MissingObjectError when it or the one before is no longer kept,
+   * CorruptObjectError or StorageError.
+   */
+  changes(number: number): Promise<ScoreChange[]> {
+    const known = this.#steps.get(number);
+    if (known) return known;
+    const step = this.#compare(number).catch((error) => {
+      this.#steps.delete(number);
+      throw error;
+    });
+    this.#steps.set(number, step);
+    return step;
+  }
+
+  /**
+   * The newest commit of a snapshot that is still kept; undefined when there is none. Also finds one that this process
+   * has not taken up yet. Throws as `changes` does.
+   */
+  async commitOf(snapshotId: string): Promise<Commit | undefined> {
+    const newest = await this.#catalog.newestCommit();
+    let successor: Commit | undefined;
+    for (let commit = newest; newest && commit; commit = await this.#commitIfAny(commit.commit - 1)) {
+      if (successor && !isKept(commit, successor, newest)) return undefined;
+      if (commit.snapshotId === snapshotId) return commit;
+      successor = commit;
+    }
+    return undefined;
+  }
+
+  async #compare(number: number): Promise<ScoreChange[]> {
+    const [commit, before] = [await this.commit(number), await this.commit(number - 1)];
+    if (commit.snapshotId === before.snapshotId) return [];
+    const [now, then] = [await this.#scores(commit), await this.#scores(before)];
+    const { snapshotId, publishedAt } = commit;
+    const slugs = [...new Set([...now.keys(), ...then.keys()])].sort();
+    return slugs.flatMap((slug): ScoreChange[] => {
+      const [current, previous] = [now.get(slug), then.get(slug)];
+      const common = { slug, snapshotId, publishedAt };
+      if (!previous)
+        return current ? [{ type: "score.added", ...common, previous: null, current: current.row }] : [];
+      if (!current) return [{ type: "score.removed", ...common, previous: previous.row, current: null }];
+      if (current.record === previous.record) return [];
+      return [{ type: "score.changed", ...common, previous: previous.row, current: current.row }];
+    });
+  }
+
+  async #commitIfAny(number: number): Promise<Commit | undefined> {
+    if (number < 1) return undefined;
+    const commit = this.#commits.get(number) ?? (await this.#catalog.commit(number));
+    if (commit) this.#commits.set(number, commit);
+    return commit;
+  }
+
+  async #scores(commit: Commit): Promise<Map<string, Scored>> {
+    const { list, records } = (await this.#catalog.manifest(commit)).scores;
+    const key = layout.publicObject(list.hash);
+    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), ScoreList);
+    return new Map(scores.map((row) => [row.slug, { row, record: records[row.slug]?.hash ?? "" }]));
+  }
+}
+
+/** Whether a commit's snapshot is one that the retention of snapshots promises to keep. */
+function isKept(commit: Commit, successor: Commit, newest: Commit): boolean {
+  const age = Date.parse(newest.publishedAt) - Date.parse(successor.publishedAt);
+  return newest.commit - commit.commit < retention.keepCommits || age <= retention.keepHours * 3_600_000;
+}
