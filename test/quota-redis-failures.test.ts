@@ -10,7 +10,16 @@ const [list, usagePath] = ["/api/v1/scores", "/api/v1/usage"];
 const program = findRedis();
 const noon = Date.parse("2100-03-01T12:00:00.000Z");
 const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
-const told = (answer: Answer) => `${outcome(answer)} ${answer.headers["x-ratelimit-remaining"] ?? "-"}`;
+
+/** `200 4`: the outcome and what is left, once both families of headers tell the same, or nothing. */
+function told(answer: Answer): string {
+  const { headers } = answer;
+  const left = headers["x-ratelimit-remaining"];
+  expect(headers.ratelimit?.toString().match(/;r=(\d+);/)?.[1]).toBe(left);
+  expect(Number(left ?? 0)).toBeLessThanOrEqual(Number(headers["x-ratelimit-limit"] ?? 0));
+  return `${outcome(answer)} ${left ?? "-"}`;
+}
+
 const limit = 5;
 
 let redis: TestRedis;
