@@ -39,7 +39,7 @@ export interface Quota {
   standing(caller: Caller): Promise<Standing>;
   /** Whether the store failed when it was asked last. */
   failing(): boolean;
-  /** Whether metered requests can be served; asks a failing store whether it is back. */
+  /** Whether metered requests can be served; asks a store that failed or was never asked. */
   ready(): Promise<boolean>;
   close(): void;
 }
@@ -62,6 +62,7 @@ export function createQuota(
   const local = sqliteQuota(":memory:");
   const guarded = guardPeer();
   let failing = false;
+  let asked = false;
 
   function report(error: unknown) {
     if (!failing) options.failed(error);
@@ -73,6 +74,7 @@ export function createQuota(
     question: (store: QuotaStore) => Promise<T>,
     free: T,
   ): Promise<{ store: QuotaStore | undefined; answer: T }> {
+    asked = true;
     try {
       const answer = await guarded(() => question(store));
       if (failing) options.recovered?.();
@@ -118,9 +120,10 @@ export function createQuota(
     },
     failing: () => failing,
     async ready() {
-      // Else a load balancer that waits for this process would wait for ever: only requests ask the store.
+      // Else a load balancer would send requests before it is known whether they can be counted, or wait for ever for
+      // a process that only requests let know that the store is back.
       const { day } = dayOf(options.now());
-      if (failing) await ask((asked) => asked.used("", day), 0).catch(() => {});
+      if (failing || !asked) await ask((asked) => asked.used("", day), 0).catch(() => {});
       return !failing || options.onFailure !== "closed";
     },
     close() {

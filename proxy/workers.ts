@@ -9,7 +9,7 @@ const restartMilliseconds = 1000;
 
 /** Workers that share one port. */
 export interface Workers {
-  /** Settles when all listen; ConfigError when the first cannot: it has said why. */
+  /** Settles when one listens; ConfigError when it cannot: it has said why. */
   started: Promise<void>;
   /** Ends all of them, each as it ends on SIGTERM. */
   stop(): Promise<void>;
@@ -37,7 +37,6 @@ export function supervise(count: number, log: Logger): Workers {
     if (!listening) throw new ConfigError("No worker could be started.");
     const others = Array.from({ length: count - 1 }, () => cluster.fork());
     for (const worker of [first, ...others]) void keep(worker);
-    await Promise.all(others.map((worker) => once(worker, "listening")));
   }
 
   return {

@@ -13,7 +13,7 @@ import { openStorage } from "../snapshots/storage/open.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { publishSources } from "./helpers/archive-store.ts";
 import { createBucket, letCdnRead, s3Environment } from "./helpers/ceph.ts";
-import { type Cdn, findNginx, startCdn } from "./helpers/nginx.ts";
+import { findNginx, type Nginx, startCdn } from "./helpers/nginx.ts";
 import { type Call, call } from "./helpers/proxy-client.ts";
 
 const environment = s3Environment();
@@ -24,7 +24,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
   let folder: string;
   let storage: Storage;
   let bucket: URL;
-  let cdn: Cdn;
+  let cdn: Nginx;
   let manifest: Manifest;
 
   beforeAll(async () => {

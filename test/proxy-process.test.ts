@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
@@ -9,34 +8,23 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import { publishArchive } from "./helpers/proxy-archive.ts";
 import { call, outcome, until } from "./helpers/proxy-client.ts";
+import { type ProxyCommand, startProxyCommand } from "./helpers/proxy-command.ts";
 
 let directory: string;
-let children: ChildProcess[];
+let proxies: ProxyCommand[];
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "prs-process-"));
-  children = [];
+  proxies = [];
 });
 afterEach(async () => {
-  for (const child of children) if (child.exitCode === null) child.kill("SIGKILL");
+  for (const proxy of proxies) await proxy.kill();
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Starts `npm run proxy`'s own command with an environment. */
-function start(env: Record<string, string>) {
-  const script = new URL("../proxy/server.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", "tsx", script], {
-    env: { PATH: process.env.PATH, INIT_CWD: directory, SNAPSHOT_STORE: "store", PORT: "0", ...env },
-  });
-  children.push(child);
-  const output = { out: "", err: "" };
-  child.stdout.on("data", (chunk) => (output.out += chunk));
-  child.stderr.on("data", (chunk) => (output.err += chunk));
-  const ended = once(child, "close").then(([code]) => code);
-  const listening = async () => {
-    await until(() => output.out.includes('"listening"') || child.exitCode !== null);
-    return Number(/"url":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(output.out)?.[1]);
-  };
-  return { child, output, ended, listening };
+function start(env: Record<string, string>): ProxyCommand {
+  const proxy = startProxyCommand(directory, env);
+  proxies.push(proxy);
+  return proxy;
 }
 
 describe("npm run proxy", () => {

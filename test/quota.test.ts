@@ -1,12 +1,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createQuota } from "../proxy/quota.ts";
+import { redisQuota } from "../proxy/quota-redis.ts";
 import { sqliteQuota } from "../proxy/quota-sqlite.ts";
 import type { QuotaStore } from "../proxy/quota-store.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { type Answer, bearer, outcome, problemOf } from "./helpers/proxy-client.ts";
+import { findRedis, testRedis } from "./helpers/redis.ts";
 
 const list = "/api/v1/scores";
 const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
@@ -185,39 +187,90 @@ describe("createQuota(store, options) while the store fails", () => {
   });
 });
 
-describe("sqliteQuota(file)", () => {
-  let directory: string;
-  beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
-  });
-  afterAll(() => rm(directory, { recursive: true }));
+const redisServer = findRedis();
+// Redis deletes what is past its time at once.
+const day = "2100-01-01";
 
-  test("never passes the limit, also with several units, and never falls below nothing", async () => {
-    const store = sqliteQuota(":memory:");
-    expect(await store.take("a", "2026-01-01", 5, 4)).toEqual({ allowed: false, used: 0 });
-    expect(await store.take("a", "2026-01-01", 3, 4)).toEqual({ allowed: true, used: 3 });
-    expect(await store.take("a", "2026-01-01", 2, 4)).toEqual({ allowed: false, used: 3 });
-    await store.giveBack("a", "2026-01-01", 9);
-    expect(await store.take("a", "2026-01-01", 4, 4)).toEqual({ allowed: true, used: 4 });
-    store.close();
+/** Where the connections of one test lead. */
+interface Place {
+  open(): Promise<QuotaStore>;
+  close(): Promise<void>;
+}
+
+const places: [string, boolean, () => Promise<Place>][] = [
+  [
+    "sqliteQuota(file)",
+    true,
+    async () => {
+      const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
+      return {
+        open: async () => sqliteQuota(join(directory, "new", "folder", "quota.sqlite")),
+        close: () => rm(directory, { recursive: true }),
+      };
+    },
+  ],
+  [
+    "redisQuota(url)",
+    redisServer !== undefined,
+    async () => {
+      const server = await testRedis(redisServer!);
+      await server.start();
+      const failed = (error: Error) => expect.fail(error.message);
+      return { open: () => redisQuota(server.url, failed), close: () => server.stop() };
+    },
+  ],
+];
+
+describe.each(places)("%s", (_name, installed, prepare) => {
+  let place: Place;
+  let [one, two]: QuotaStore[] = [];
+  beforeEach(async () => {
+    if (!installed) return;
+    place = await prepare();
+    [one, two] = [await place.open(), await place.open()];
+  });
+  afterEach(async () => {
+    for (const store of [one, two]) store?.close();
+    await place?.close();
+  });
+  const testIt = test.skipIf(!installed);
+
+  testIt("never passes the limit, also with several units, and never falls below nothing", async () => {
+    expect(await one!.take("a", day, 5, 4)).toEqual({ allowed: false, used: 0 });
+    expect(await one!.take("a", day, 3, 4)).toEqual({ allowed: true, used: 3 });
+    expect(await one!.take("a", day, 2, 4)).toEqual({ allowed: false, used: 3 });
+    await one!.giveBack("a", day, 9);
+    await one!.giveBack("unknown", day, 1);
+    expect([await one!.used("a", day), await one!.used("unknown", day)]).toEqual([0, 0]);
+    expect(await one!.take("a", day, 4, 4)).toEqual({ allowed: true, used: 4 });
   });
 
-  test("keeps yesterday, forgets the days before", async () => {
-    const store = sqliteQuota(":memory:");
-    for (const day of ["2026-01-01", "2026-01-02", "2026-01-03"]) await store.take("a", day, 1, 9);
-    expect((await store.take("a", "2026-01-02", 1, 9)).used).toBe(2);
-    expect((await store.take("a", "2026-01-01", 1, 9)).used).toBe(1);
-    store.close();
+  testIt("says what was used; each account and day has its own counter", async () => {
+    await one!.take("a", day, 3, 4);
+    await one!.take("a", "2100-01-02", 2, 4);
+    expect(await one!.take("b", day, 1, 4)).toEqual({ allowed: true, used: 1 });
+    expect(await one!.used("a", day)).toBe(3);
+    expect(await one!.used("a", "2100-01-02")).toBe(2);
+    expect(await one!.used("free:2001:db8:1:2::/64", day)).toBe(0);
   });
 
-  test("two connections to one file count together", async () => {
-    const file = join(directory, "new", "folder", "quota.sqlite");
-    const [one, two] = [sqliteQuota(file), sqliteQuota(file)];
-    const takes = Array.from({ length: 40 }, (_, index) =>
-      (index % 2 ? one : two).take("a", "2026-01-01", 1, 25),
-    );
+  testIt("a lower limit than what was used refuses and says so", async () => {
+    await one!.take("a", day, 9, 9);
+    expect(await one!.take("a", day, 1, 3)).toEqual({ allowed: false, used: 9 });
+  });
+
+  testIt("two connections count together", async () => {
+    const takes = Array.from({ length: 40 }, (_, index) => (index % 2 ? one : two)!.take("a", day, 1, 25));
     expect((await Promise.all(takes)).filter(({ allowed }) => allowed)).toHaveLength(25);
-    one.close();
-    two.close();
+    await two!.giveBack("a", day, 2);
+    expect(await one!.used("a", day)).toBe(23);
   });
+});
+
+test("sqliteQuota keeps yesterday, forgets the days before", async () => {
+  const store = sqliteQuota(":memory:");
+  for (const each of ["2026-01-01", "2026-01-02", "2026-01-03"]) await store.take("a", each, 1, 9);
+  expect((await store.take("a", "2026-01-02", 1, 9)).used).toBe(2);
+  expect((await store.take("a", "2026-01-01", 1, 9)).used).toBe(1);
+  store.close();
 });

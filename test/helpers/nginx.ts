@@ -1,27 +1,21 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { z } from "zod";
+import { findProgram, freePort } from "./programs.ts";
 
 /** nginx's program, or undefined where it is not installed; under CI that is an error. */
-export function findNginx(): string | undefined {
-  // Debian puts it where only root's PATH leads.
-  const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
-  const program = folders.map((folder) => join(folder, "nginx")).find(existsSync);
-  if (program) return program;
-  if (process.env.CI) throw new Error("CI runs the tests with nginx too: it must be installed");
-  console.warn("Tests with nginx are skipped: it is not installed");
-  return undefined;
-}
+export const findNginx = () => findProgram("nginx");
 
-/** A running stand-in of the CDN. */
-export interface Cdn {
+/** A running nginx. */
+export interface Nginx {
   port: number;
+  /** Lines of its error log so far. */
+  logged: string[];
   stop(): Promise<void>;
 }
 
@@ -34,17 +28,25 @@ const CorsConfig = z.object({
  * Serves the `public/` tree of a bucket on a free loopback port, with the CDN's response headers. `bucket` is its address, by path.
  * Throws when nginx does not start.
  */
-export async function startCdn(program: string, bucket: URL): Promise<Cdn> {
+export const startCdn = (program: string, bucket: URL) => startNginx(program, (port) => cdn(port, bucket));
+
+/** Balances in turn over proxies on these ports, from a free loopback port, and tells them the client's address. */
+export const startBalancer = (program: string, ports: readonly number[]) =>
+  startNginx(program, (port) => balancer(port, ports));
+
+/** Starts nginx with a site that listens on the port given to it. Throws when it does not start. */
+export async function startNginx(program: string, site: (port: number) => string): Promise<Nginx> {
   const folder = await mkdtemp(join(tmpdir(), "prs-nginx-"));
   await mkdir(join(folder, "temp"));
   const port = await freePort();
-  await writeFile(join(folder, "nginx.conf"), configuration(folder, port, bucket));
+  await writeFile(join(folder, "nginx.conf"), configuration(folder, site(port)));
   const child = spawn(program, ["-p", folder, "-c", "nginx.conf", "-e", "stderr"], {
     stdio: ["ignore", "ignore", "pipe"],
   });
-  await listening(child);
+  const logged = await listening(child);
   return {
     port,
+    logged,
     async stop() {
       const ended = once(child, "exit");
       child.kill("SIGTERM");
@@ -54,13 +56,7 @@ export async function startCdn(program: string, bucket: URL): Promise<Cdn> {
   };
 }
 
-function configuration(folder: string, port: number, bucket: URL): string {
-  const file = new URL("../../.github/deploy/cdn-response-headers.json", import.meta.url);
-  const cors = CorsConfig.parse(JSON.parse(readFileSync(file, "utf8")).CorsConfig);
-  const headers = {
-    "Access-Control-Allow-Origin": cors.AccessControlAllowOrigins.Items.join(", "),
-    "Access-Control-Expose-Headers": cors.AccessControlExposeHeaders.Items.join(", "),
-  };
+function configuration(folder: string, site: string): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return `
     daemon off;
@@ -71,6 +67,19 @@ function configuration(folder: string, port: number, bucket: URL): string {
     http {
       access_log off;
       ${temporary.map((name) => `${name}_temp_path ${folder}/temp/${name};`).join("\n      ")}
+      ${site}
+    }
+  `;
+}
+
+function cdn(port: number, bucket: URL): string {
+  const file = new URL("../../.github/deploy/cdn-response-headers.json", import.meta.url);
+  const cors = CorsConfig.parse(JSON.parse(readFileSync(file, "utf8")).CorsConfig);
+  const headers = {
+    "Access-Control-Allow-Origin": cors.AccessControlAllowOrigins.Items.join(", "),
+    "Access-Control-Expose-Headers": cors.AccessControlExposeHeaders.Items.join(", "),
+  };
+  return `
       server {
         listen 127.0.0.1:${port};
         location /public/ {
@@ -90,30 +99,41 @@ function configuration(folder: string, port: number, bucket: URL): string {
         # Without it nginx would redirect to /public/.
         location = /public { return 404; }
       }
-    }
   `;
 }
 
-/** Waits until nginx says that it runs, which it does after it listens. */
-async function listening(child: ChildProcess): Promise<void> {
-  const lines: string[] = [];
-  for await (const line of createInterface({ input: child.stderr! })) {
-    lines.push(line);
-    if (/\[notice\].* nginx\/\d/.test(line)) {
-      // A pipe that nobody empties would stop nginx one day.
-      child.stderr!.resume();
-      return;
-    }
-  }
-  throw new Error(`nginx ended before it listened: ${lines.join("\n")}`);
+function balancer(port: number, ports: readonly number[]): string {
+  return `
+      upstream proxies {
+        ${ports.map((each) => `server 127.0.0.1:${each};`).join(" ")}
+        keepalive 8;
+      }
+      server {
+        listen 127.0.0.1:${port};
+        location / {
+          proxy_pass http://proxies;
+          proxy_http_version 1.1;
+          proxy_set_header Connection "";
+          proxy_set_header Host $http_host;
+          proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+        }
+      }
+  `;
 }
 
-/** A port that was free a moment ago: nginx cannot choose one itself. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+/** Waits until nginx says that it runs, which it does after it listens; returns the lines it logs. */
+async function listening(child: ChildProcess): Promise<string[]> {
+  const logged: string[] = [];
+  const lines = createInterface({ input: child.stderr! });
+  const started = new Promise<void>((resolve) => {
+    lines.on("line", (line) => {
+      logged.push(line);
+      if (/\[notice\].* nginx\/\d/.test(line)) resolve();
+    });
+  });
+  const ended = once(child, "close").then(() => {
+    throw new Error(`nginx ended before it listened: ${logged.join("\n")}`);
+  });
+  await Promise.race([started, ended]);
+  return logged;
 }

@@ -1,0 +1,25 @@
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { delimiter, join } from "node:path";
+
+/** A server's program, or undefined where it is not installed; under CI that is an error. */
+export function findProgram(name: string): string | undefined {
+  // Debian puts servers where only root's PATH leads.
+  const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
+  const program = folders.map((folder) => join(folder, name)).find(existsSync);
+  if (program) return program;
+  if (process.env.CI) throw new Error(`CI runs the tests with ${name} too: it must be installed`);
+  console.warn(`Tests with ${name} are skipped: it is not installed`);
+  return undefined;
+}
+
+/** A port that was free a moment ago, for servers that cannot choose one themselves. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

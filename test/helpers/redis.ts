@@ -1,0 +1,146 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { Redis } from "ioredis";
+import { findProgram, freePort } from "./programs.ts";
+
+/** redis-server's program, or undefined where it is not installed; under CI that is an error. */
+export const findRedis = () => findProgram("redis-server");
+
+/** A Redis server of a test's own, which keeps its data over `kill` and `start`. */
+export interface TestRedis {
+  port: number;
+  url: string;
+  start(): Promise<void>;
+  /** Ends it as a power cut of the program would. */
+  kill(): Promise<void>;
+  /** Stops it in its tracks: connections stay open, nothing is answered. */
+  freeze(): void;
+  thaw(): void;
+  /** Runs one command over a connection of its own. */
+  run(command: string, ...values: string[]): Promise<unknown>;
+  stop(): Promise<void>;
+}
+
+/** A server on a free loopback port; it is not running yet. */
+export async function testRedis(program: string, password?: string): Promise<TestRedis> {
+  const folder = await mkdtemp(join(tmpdir(), "prs-redis-"));
+  const port = await freePort();
+  const credentials = password === undefined ? "" : `:${password}@`;
+  const url = `redis://${credentials}127.0.0.1:${port}`;
+  let child: ChildProcess | undefined;
+
+  async function kill() {
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  }
+
+  return {
+    port,
+    url,
+    async start() {
+      child = spawn(program, settings(folder, port, password), { stdio: ["ignore", "pipe", "ignore"] });
+      await ready(child);
+    },
+    kill,
+    freeze: () => void child?.kill("SIGSTOP"),
+    thaw: () => void child?.kill("SIGCONT"),
+    async run(command, ...values) {
+      const redis = new Redis(url);
+      try {
+        return await redis.call(command, ...values);
+      } finally {
+        redis.disconnect();
+      }
+    },
+    async stop() {
+      await kill();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function settings(folder: string, port: number, password: string | undefined): string[] {
+  const values = {
+    port: String(port),
+    bind: "127.0.0.1",
+    dir: folder,
+    appendonly: "yes",
+    // Every answer is in the file: left at every second, a kill may lose the last ones.
+    appendfsync: "always",
+    save: "",
+    ...(password !== undefined && { requirepass: password }),
+  };
+  return Object.entries(values).flatMap(([name, value]) => [`--${name}`, value]);
+}
+
+async function ready(child: ChildProcess): Promise<void> {
+  const lines: string[] = [];
+  for await (const line of createInterface({ input: child.stdout! })) {
+    lines.push(line);
+    if (line.includes("Ready to accept connections")) {
+      // A pipe that nobody empties would stop the server one day.
+      child.stdout!.resume();
+      return;
+    }
+  }
+  throw new Error(`redis-server ended before it listened: ${lines.join("\n")}`);
+}
+
+/** A way to a Redis server that counts the scripts sent through it, and can lose its connections in silence. */
+export interface Relay {
+  url: string;
+  scripts(): number;
+  /** Connections made so far. */
+  connections(): number;
+  /** From here on the connections open now carry nothing more; new ones do. */
+  lose(): void;
+  stop(): void;
+}
+
+/** Listens on a free loopback port. */
+export async function startRelay(to: number): Promise<Relay> {
+  const port = await freePort();
+  const pairs = new Set<[Socket, Socket]>();
+  let [scripts, connections] = [0, 0];
+  const server = createServer((client) => {
+    connections += 1;
+    const upstream = connect(to, "127.0.0.1");
+    const pair: [Socket, Socket] = [client, upstream];
+    pairs.add(pair);
+    client.on("data", (bytes) => {
+      scripts += bytes.toString("latin1").split("$4\r\neval\r\n").length - 1;
+    });
+    client.pipe(upstream).pipe(client);
+    for (const socket of pair) {
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        for (const each of pair) each.destroy();
+        pairs.delete(pair);
+      });
+    }
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    scripts: () => scripts,
+    connections: () => connections,
+    lose() {
+      for (const [client, upstream] of pairs) {
+        client.unpipe(upstream);
+        upstream.unpipe(client);
+      }
+    },
+    stop() {
+      for (const sockets of pairs) for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
