@@ -1,8 +1,10 @@
 import { type RawData, WebSocket } from "ws";
+import type { z } from "zod";
 import { FeedCommand, type FeedMessage, keyEnded } from "../schemas/feed.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import { MissingObjectError } from "../snapshots/objects.ts";
 import type { ScoreFeed } from "../snapshots/score-feed.ts";
+import type { Identity } from "./access.ts";
 
 /** What a client may leave unread before it is waited for. */
 const unreadBytes = 64 * 1024;
@@ -17,18 +19,11 @@ export interface FeedSources {
   failed: (error: unknown) => void;
 }
 
-/** Who a client is. */
-export interface FeedCaller {
-  owner: string;
-  /** Whether the key still counts. */
-  stillValid: () => boolean;
-}
-
 /** One live connection, which is told one commit after the other. */
 export class FeedClient {
   readonly owner: string;
   readonly #socket: WebSocket;
-  readonly #caller: FeedCaller;
+  readonly #identity: () => Identity;
   readonly #sources: FeedSources;
   /** The commit up to which it was told. */
   #position: number;
@@ -38,10 +33,11 @@ export class FeedClient {
   #busy = false;
   #alive = true;
 
-  constructor(socket: WebSocket, caller: FeedCaller, position: number, sources: FeedSources) {
-    this.owner = caller.owner;
+  /** `identity` tells who holds the connection, and throws once the key no longer counts. */
+  constructor(socket: WebSocket, identity: () => Identity, position: number, sources: FeedSources) {
+    this.owner = identity().owner;
     this.#socket = socket;
-    this.#caller = caller;
+    this.#identity = identity;
     this.#position = position;
     this.#sources = sources;
     socket.on("message", (data, binary) => this.#obey(data, binary));
@@ -72,19 +68,27 @@ export class FeedClient {
 
   /** Ends the connection when its key no longer counts. */
   recheck(): void {
-    if (!this.#caller.stillValid()) this.#socket.close(keyEnded.code, keyEnded.title);
+    try {
+      this.#identity();
+    } catch {
+      this.#socket.close(keyEnded.code, keyEnded.title);
+    }
   }
 
   /** Ends the connection when the last ping was not answered, and sends another. */
   ping(): void {
-    if (!this.#alive) return this.#socket.terminate();
+    if (this.#alive) this.#socket.ping();
+    else this.#socket.terminate();
     this.#alive = false;
-    this.#socket.ping();
   }
 
   /** The service goes away; another process may be asked. */
   close(): void {
     this.#socket.close(1001);
+  }
+
+  terminate(): void {
+    this.#socket.terminate();
   }
 
   #newest(): number {
@@ -134,7 +138,7 @@ export class FeedClient {
   }
 }
 
-function commandOf(text: string): FeedCommand | undefined {
+function commandOf(text: string): z.infer<typeof FeedCommand> | undefined {
   try {
     return FeedCommand.safeParse(JSON.parse(text)).data;
   } catch {

@@ -1,16 +1,14 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import type { Request, Response } from "express";
-import type { HttpEndpointId } from "../schemas/endpoints.ts";
+import type { Endpoint, HttpEndpointId } from "../schemas/endpoints.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import type { Plan } from "../schemas/plans.ts";
-import { Digest } from "../schemas/primitives.ts";
-import { readParameters } from "../schemas/query.ts";
+import { readParameters, readSince } from "../schemas/query.ts";
 import { storeFaultsAs503 } from "../snapshots/paging.ts";
-import { identify, requirePlan } from "./access.ts";
+import { type Identity, identify, requirePlan, type Sender } from "./access.ts";
 import { readBatch } from "./body.ts";
 import type { Trust } from "./client-address.ts";
 import { headerValues } from "./credentials.ts";
-import type { FeedCaller } from "./feed-client.ts";
 import type { Handler } from "./handlers.ts";
 import { preflightHeaders } from "./headers.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -81,22 +79,10 @@ async function answer(
 
   const webSocket = endpoint.method === "WS";
   const sender = { rawHeaders: request.rawHeaders, peer: request.socket.remoteAddress, webSocket };
-  const caller = endpoint.credentials === "checked" ? identify(sender, parts.keys, parts.trust) : anonymous;
-  exchange.plan = caller.plan;
-  if (endpoint.availability === "announced") {
-    throw new ServiceError("COMING_SOON", "This address is announced and not available yet.");
-  }
-  requirePlan(caller, endpoint.plan);
-  if (endpoint.metered) await takeUnit(parts, exchange, caller);
+  const caller = await admit(parts, exchange, endpoint, sender);
   const body = endpoint.body && (await readBatch(request, response, parts.requestSeconds));
-  const parameters = exchange.api ? readParameters(target.search, endpoint.query) : new Map<string, string>();
-  if (id === "scoreFeed") {
-    const stillValid = () => succeeds(() => identify(sender, parts.keys, parts.trust));
-    return goLive(parts, { request, response, head: exchange.upgradeHead }, exchange, {
-      since: readSince(parameters),
-      caller: { owner: caller.owner, stillValid },
-    });
-  }
+  if (exchange.api) readParameters(target.search, endpoint.query);
+  if (id === "scoreFeed") return goLive(parts, request, response, exchange, sender);
 
   const call = { slug: target.slug, search: target.search, caller, body };
   const work = async () => prepare(request, await parts.handlers[id](call));
@@ -106,6 +92,23 @@ async function answer(
   if (prepared.status === 304) await exchange.receipt?.giveBack();
   setRateLimitHeaders(parts, response, exchange);
   send(request, response, prepared);
+}
+
+/** Credentials, availability, plan and quota, in this order. */
+async function admit(
+  parts: GateParts,
+  exchange: Exchange,
+  { credentials, availability, plan, metered }: Endpoint,
+  sender: Sender,
+): Promise<Identity> {
+  const caller = credentials === "checked" ? identify(sender, parts.keys, parts.trust) : anonymous;
+  exchange.plan = caller.plan;
+  if (availability === "announced") {
+    throw new ServiceError("COMING_SOON", "This address is announced and not available yet.");
+  }
+  requirePlan(caller, plan);
+  if (metered) await takeUnit(parts, exchange, caller);
+  return caller;
 }
 
 // RFC 9112, 3.2: several Host fields could mean different things to different readers. Node's parser also takes
@@ -136,15 +139,19 @@ function requireMethod(response: Response, target: Target, method: string): Rout
 /** Hands the connection of a WebSocket handshake over to the live feed. Throws ServiceError. */
 async function goLive(
   parts: GateParts,
-  { request, response, head }: { request: Request; response: Response; head: Buffer | undefined },
+  request: Request,
+  response: Response,
   exchange: Exchange,
-  { since, caller }: { since: string | undefined; caller: FeedCaller },
+  sender: Sender,
 ): Promise<void> {
+  const since = readSince(exchange.target?.search ?? "");
+  const { upgradeHead: head } = exchange;
   if (!head || !isHandshake(request))
     throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
   const start = await withDeadline(parts, () => storeFaultsAs503(() => parts.feed.begin(since)));
   setRateLimitHeaders(parts, response, exchange);
-  parts.feed.open({ request, response, head }, caller, start);
+  const identity = () => identify(sender, parts.keys, parts.trust);
+  parts.feed.open({ request, response, head }, identity, start);
   // What follows on this connection is no longer HTTP.
   response.statusCode = 101;
   response.emit("close");
@@ -153,61 +160,6 @@ async function goLive(
 function isHandshake({ headers }: Request): boolean {
   const { "sec-websocket-version": version, "sec-websocket-key": nonce = "" } = headers;
   return version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce);
-}
-
-const anonymous = { plan: "free", account: "", owner: "", limit: 0, keyed: false } as const;
-
-function preflight(response: Response, target: Target, api: boolean): void {
-  const methods = allowedMethods(target);
-  response.writeHead(204, { Allow: methods, ...(api && preflightHeaders(methods)) });
-  response.end();
-}
-
-function requireMethod(response: Response, target: Target, method: string): Route {
-  const route = routeFor(target, method);
-  if (route) return route;
-  const methods = allowedMethods(target);
-  response.setHeader("Allow", methods);
-  throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${methods}.`);
-}
-
-/** Hands the connection of a WebSocket handshake over to the live feed. Throws ServiceError. */
-async function goLive(
-  parts: GateParts,
-  request: Request,
-  response: Response,
-  exchange: Exchange,
-  caller: FeedCaller & Pick<Upgrade, "since">,
-): Promise<void> {
-  const { upgradeHead: head } = exchange;
-  const { "sec-websocket-version": version, "sec-websocket-key": nonce = "", upgrade } = request.headers;
-  const sound = /^websocket$/i.test(upgrade ?? "") && version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce);
-  if (!head || !sound || request.method !== "GET") {
-    throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
-  }
-  setRateLimitHeaders(parts, response, exchange);
-  await parts.feed.open({ request, response, head, ...caller });
-  // The answer is sent by now; what follows it is no longer HTTP.
-  response.statusCode = 101;
-  response.emit("close");
-}
-
-function readSince(parameters: ReadonlyMap<string, string>): string | undefined {
-  const id = parameters.get("since");
-  if (id === undefined || Digest.safeParse(id).success) return id;
-  throw new ServiceError("INVALID_PARAMETER", "since must be a snapshot id, 64 hex digits.", {
-    parameter: "since",
-  });
-}
-
-/** Whether credentials that were accepted still are. */
-function counts(identified: () => Identity): boolean {
-  try {
-    identified();
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function takeUnit(

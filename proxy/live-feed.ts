@@ -3,7 +3,8 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { ServiceError } from "../schemas/errors.ts";
 import { feedLimits, feedProtocol } from "../schemas/feed.ts";
 import { ScoreFeed } from "../snapshots/score-feed.ts";
-import { type FeedCaller, FeedClient, type FeedSources } from "./feed-client.ts";
+import type { Identity } from "./access.ts";
+import { FeedClient, type FeedSources } from "./feed-client.ts";
 
 /** Where a client begins: behind a commit; `expired` when that is not the one it asked for. */
 export interface FeedStart {
@@ -28,7 +29,7 @@ export interface LiveFeed {
    */
   begin(since: string | undefined): Promise<FeedStart>;
   /** Throws ServiceError TOO_MANY_CONNECTIONS, and has touched nothing then. */
-  open(upgrade: Upgrade, caller: FeedCaller, start: FeedStart): void;
+  open(upgrade: Upgrade, identity: () => Identity, start: FeedStart): void;
   /** Tells everyone what the catalog has taken up. */
   advance(): void;
   /** Ends connections whose key no longer counts. */
@@ -48,7 +49,6 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
     noServer: true,
     clientTracking: false,
     maxPayload: feedLimits.messageBytes,
-    closeTimeout: closeMilliseconds,
     // A key among the offers is never echoed.
     handleProtocols: (offered) => offered.has(feedProtocol) && feedProtocol,
   });
@@ -70,8 +70,8 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
     throw new ServiceError("TOO_MANY_CONNECTIONS", detail);
   }
 
-  function serve(socket: WebSocket, caller: FeedCaller, { position, expired }: FeedStart): void {
-    const client = new FeedClient(socket, caller, position, sources);
+  function serve(socket: WebSocket, identity: () => Identity, { position, expired }: FeedStart): void {
+    const client = new FeedClient(socket, identity, position, sources);
     clients.add(client);
     socket.on("close", () => clients.delete(client));
     if (expired) void client.expired();
@@ -86,12 +86,12 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
       const known = since === undefined ? current : await sources.feed.commitOf(since);
       return { position: (known ?? current).commit, expired: known === undefined };
     },
-    open({ request, response, head }, caller, start) {
-      requireRoom(caller.owner);
+    open({ request, response, head }, identity, start) {
+      requireRoom(identity().owner);
       answers.set(request, response);
       const { socket } = request;
       response.detachSocket(socket);
-      server.handleUpgrade(request, socket, head, (live) => serve(live, caller, start));
+      server.handleUpgrade(request, socket, head, (live) => serve(live, identity, start));
     },
     advance() {
       for (const client of clients) void client.advance();
@@ -103,6 +103,9 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
     close() {
       clearInterval(pings);
       for (const client of clients) client.close();
+      setTimeout(() => {
+        for (const client of clients) client.terminate();
+      }, closeMilliseconds).unref();
     },
   };
 }

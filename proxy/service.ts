@@ -88,6 +88,7 @@ export async function startService(
     keys,
     quota,
     objects,
+    feed,
     metrics,
     limits,
     now,

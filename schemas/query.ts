@@ -1,6 +1,7 @@
 import leven from "leven";
 import { ServiceError } from "./errors.ts";
 import { type Condition, type FilterField, filterFields, paging } from "./filters.ts";
+import { Digest } from "./primitives.ts";
 
 /** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
 export interface ArchiveFilter {
@@ -83,6 +84,13 @@ export function readParameters(search: string, known: readonly string[]): Map<st
     parameters.set(name, value);
   }
   return parameters;
+}
+
+/** Parses the live feed's query: the snapshot id it is to go on from. Throws ServiceError INVALID_PARAMETER. */
+export function readSince(search: string): string | undefined {
+  const since = readParameters(search, ["since"]).get("since");
+  if (since === undefined || Digest.safeParse(since).success) return since;
+  throw invalid("since", "since must be a snapshot id, 64 lower-case hex digits.");
 }
 
 function decodePair(pair: string): [string, string] {

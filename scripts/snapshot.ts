@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Size } from "../schemas/snapshot.ts";
+import { retention, type Size } from "../schemas/snapshot.ts";
 import { collect } from "../snapshots/collect.ts";
 import { listCommits, readCommit } from "../snapshots/commits.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";

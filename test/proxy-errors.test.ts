@@ -6,6 +6,7 @@ import { pino } from "pino";
 import { describe, expect, test } from "vitest";
 import { keyRing } from "../proxy/key-ring.ts";
 import { defaultLimits } from "../proxy/limits.ts";
+import { createLiveFeed } from "../proxy/live-feed.ts";
 import { createMetrics } from "../proxy/metrics.ts";
 import { createProxy } from "../proxy/proxy.ts";
 import type { PublicObjects } from "../proxy/public-objects.ts";
@@ -33,7 +34,8 @@ async function withObjects(
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now, failed: () => {} });
   const log = pino({ level: "silent" });
   const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
-  const parts = { catalog, objects, quota, now };
+  const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: () => {} });
+  const parts = { catalog, objects, quota, feed, now };
   const metrics = createMetrics({ ...parts, connections: async () => 0 });
   const limits = { ...defaultLimits, answerSeconds: 0.2 };
   const rest = { trustProxy: undefined, staleAfterSeconds: 1 };

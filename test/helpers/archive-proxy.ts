@@ -6,6 +6,7 @@ import { expect } from "vitest";
 import { issueKey } from "../../proxy/key-records.ts";
 import { keyRing } from "../../proxy/key-ring.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
+import { createLiveFeed } from "../../proxy/live-feed.ts";
 import { createMetrics } from "../../proxy/metrics.ts";
 import { createOrigin } from "../../proxy/origin.ts";
 import { createProxy } from "../../proxy/proxy.ts";
@@ -61,7 +62,8 @@ export async function startArchiveProxy(
   // Scores are not asked for here, so nothing has to listen there.
   const origin = createOrigin(new URL("http://127.0.0.1:9"));
   const objects = publicObjects(origin, 1024);
-  const parts = { catalog, objects, quota, now: () => now };
+  const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: fail });
+  const parts = { catalog, objects, quota, feed, now: () => now };
   const { server } = createProxy({
     ...parts,
     keys,

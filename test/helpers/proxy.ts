@@ -107,7 +107,7 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
         { plan: "aegis", owner: "acme", ...request },
         new Date(clock.now),
       );
-      await until(async () => (await call(port, unmetered, { headers: bearer(key) })).status === 501);
+      await until(async () => (await call(port, unmetered, { headers: bearer(key) })).status === 200);
       return key;
     },
     another: (differences = {}) => start({ ...options, ...differences }, directory, storage),
@@ -115,8 +115,8 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
   };
 }
 
-// Announced: credentials are checked, but no unit is taken.
-const unmetered = "/api/v1/ws/scores";
+// Credentials are checked, but no unit is taken.
+const unmetered = "/api/v1/usage";
 
 function lines(into: string[]): Writable {
   return new Writable({
