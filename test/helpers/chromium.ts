@@ -1,0 +1,13 @@
+import { type Browser, chromium } from "playwright-core";
+import { findProgram } from "./programs.ts";
+
+/** Chromium's program, or undefined where it is not installed; under CI that is an error. */
+export const findChromium = () => findProgram("chromium");
+
+/** Starts a browser without a window; `close()` ends it. */
+export const launch = (program: string): Promise<Browser> =>
+  chromium.launch({
+    executablePath: program,
+    // A container has no user namespaces for the sandbox, and nothing but the tests' pages is to be fetched.
+    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+  });
