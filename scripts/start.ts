@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
 import { z } from "zod";
@@ -9,7 +9,8 @@ import { startService } from "../proxy/service.ts";
 import { keyPattern } from "../schemas/keys.ts";
 import { KeyPlan } from "../schemas/plans.ts";
 import { newestCommit } from "../snapshots/commits.ts";
-import { sha256 } from "../snapshots/seal.ts";
+import { readManifest } from "../snapshots/objects.ts";
+import { CorruptObjectError, sha256 } from "../snapshots/seal.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { exitCodes, runCommand, say, UsageError } from "./cli.ts";
@@ -27,15 +28,32 @@ const keyFile = join(local, "demo-keys.json");
 const DemoKeys = z.record(KeyPlan, z.string().regex(keyPattern));
 type DemoKeys = z.infer<typeof DemoKeys>;
 
+/** What the printed lines show. */
+type Examples = DemoKeys & { slug: string };
+
 await runCommand(usage, async () => {
   if (process.argv.length > 2) throw new UsageError("npm start takes no arguments");
   await mkdir(local, { recursive: true });
   const storage = directoryStorage(store);
-  // A sample whose making was interrupted has no commit, and is made again.
-  if (!(await newestCommit(storage))) await publishSample();
-  const keys = await demoKeys(storage);
-  return serve(keys);
+  if (!(await protocolOf(storage))) await publishSample();
+  const slug = await protocolOf(storage);
+  return serve({ ...(await demoKeys(storage)), slug: slug ?? "" });
 });
+
+/** A protocol of the sample; undefined when there is none yet, or one that this version cannot read. */
+async function protocolOf(storage: Storage): Promise<string | undefined> {
+  // A sample whose making was interrupted has no commit.
+  const newest = await newestCommit(storage);
+  if (!newest) return undefined;
+  try {
+    return Object.keys((await readManifest(storage, newest.manifest)).scores.records)[0];
+  } catch (error) {
+    if (!(error instanceof CorruptObjectError)) throw error;
+    say("The sample was made by another version, and is replaced.");
+    await rm(store, { recursive: true });
+    return undefined;
+  }
+}
 
 async function publishSample(): Promise<void> {
   say("Making a sample of 20,000 markets and publishing it; this happens once.");
@@ -60,7 +78,7 @@ async function demoKeys(storage: Storage): Promise<DemoKeys> {
   return keys;
 }
 
-async function serve(keys: DemoKeys): Promise<undefined> {
+async function serve(examples: Examples): Promise<undefined> {
   const config = readConfig({ SNAPSHOT_STORE: store, LOG_LEVEL: "warn", ...process.env });
   const service = await startService(config, { directory: root, log: pino({ level: config.logLevel }) });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
@@ -69,11 +87,11 @@ async function serve(keys: DemoKeys): Promise<undefined> {
       process.exit(exitCodes.done);
     });
   }
-  process.stdout.write(`${greeting(service.url, keys)}\n`);
+  process.stdout.write(`${greeting(service.url, examples)}\n`);
   return undefined;
 }
 
-function greeting(url: string, { developer, aegis }: DemoKeys): string {
+function greeting(url: string, { developer, aegis, slug }: Examples): string {
   return `
 Ready on ${url}. Stop with Ctrl-C.
 
@@ -81,8 +99,10 @@ Demo keys, good for this sample only:
   Developer  ${developer}
   Aegis      ${aegis}
 
-Scores need no key; the archive needs the Aegis key:
+Scores need no key, their history a Developer key, the archive an Aegis key:
   curl ${url}/api/v1/scores
+  curl -H 'Content-Type: application/json' -d '{"slugs":["${slug}"]}' ${url}/api/v1/scores/batch
+  curl -H 'Authorization: Bearer ${developer}' ${url}/api/v1/scores/${slug}/history
   curl -H 'Authorization: Bearer ${aegis}' '${url}/api/v1/markets/historical?tier=MITHRIL&disputed=true&pageSize=2'
   curl -H 'x-api-key: ${aegis}' '${url}/api/v1/markets/historical?outcome=Yes&min_composite=700&max_oracle=40&pageSize=2'
   curl ${url}/api/v1/status

@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdtemp, rm, stat, symlink } from "node:fs/promises";
+import { cp, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { until } from "./helpers/proxy-client.ts";
 
@@ -40,6 +41,7 @@ async function start(port: string) {
   return { child, output, ended };
 }
 
+const run = promisify(execFile);
 const keysIn = (text: string) => [...new Set(text.match(/prs_live_\w+/g))];
 
 describe("npm start", () => {
@@ -48,13 +50,12 @@ describe("npm start", () => {
     const keys = keysIn(first.output.out);
     expect(keys).toHaveLength(2);
     expect((await stat(join(project, ".local/demo-keys.json"))).mode & 0o777).toBe(0o600);
-    const lines = [...first.output.out.matchAll(/curl (?:-H '(.+?): (.+?)' )?'?(http[^\s']+)/g)];
-    expect(lines).toHaveLength(4);
-    for (const [, name, value, url] of lines) {
-      const response = await fetch(url!, { headers: name ? { [name]: value! } : {} });
-      expect(response.status, url).toBe(200);
-      const body = (await response.json()) as { total?: number };
-      if (url!.includes("historical")) expect(body.total).toBeGreaterThan(2);
+    const lines = first.output.out.split("\n").filter((line) => line.startsWith("  curl "));
+    expect(lines).toHaveLength(6);
+    for (const line of lines) {
+      const { stdout } = await run("sh", ["-c", `${line} -sSi --max-time 60`]);
+      expect(stdout, line).toMatch(/^HTTP\/1\.1 200 /);
+      if (line.includes("historical")) expect(Number(/"total":(\d+)/.exec(stdout)?.[1])).toBeGreaterThan(2);
     }
     first.child.kill("SIGINT");
     expect(await first.ended).toBe(0);
@@ -64,6 +65,16 @@ describe("npm start", () => {
     expect(second.output.err).toBe("");
     second.child.kill("SIGTERM");
     expect(await second.ended).toBe(0);
+  });
+
+  test("makes the sample anew when another version made the one that is there", async () => {
+    const manifests = join(project, ".local/store/manifests");
+    for (const name of await readdir(manifests)) await writeFile(join(manifests, name), "{}");
+    const { child, output, ended } = await start("0");
+    expect(output.err).toContain("another version");
+    expect(output.out).toContain("Ready on");
+    child.kill("SIGINT");
+    expect(await ended).toBe(0);
   });
 
   test("names PORT when it is taken", async () => {
