@@ -213,8 +213,9 @@ async function withDeadline<T>(
 ): Promise<T> {
   const late = new AbortController();
   const deadline = new Promise<never>((_, reject) => {
-    const error = new ServiceError("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again.");
-    late.signal.addEventListener("abort", () => reject(error), { once: true });
+    const detail = "The answer was not ready in time; try again.";
+    const expire = () => reject(new ServiceError("UPSTREAM_TIMEOUT", detail));
+    late.signal.addEventListener("abort", expire, { once: true });
   });
   const timer = setTimeout(() => late.abort(), answerSeconds * 1000);
   try {

@@ -5,7 +5,6 @@ import { paging } from "../schemas/filters.ts";
 import type { ArchiveFilter, ArchiveQuery } from "../schemas/query.ts";
 import type { Catalog, Snapshot } from "./catalog.ts";
 import { compareKeys, type MarketKey } from "./format/order.ts";
-import { idOfLine } from "./format/page.ts";
 import { MissingObjectError } from "./objects.ts";
 import { type Cursor, decodeCursor, encodeCursor, invalidCursor } from "./read/cursor.ts";
 import { Lines } from "./read/lines.ts";
@@ -102,17 +101,15 @@ async function continuation(
 }
 
 async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): Promise<string> {
-  return idOfLine((await Lines.read(archive, [ordinal], catalog.objects)).last());
+  return (await Lines.read(archive, [ordinal], catalog)).lastId();
 }
 
 async function planPosition(catalog: Catalog, position: Position): Promise<PagePlan> {
   const { snapshot, filter, matches, skip, pageSize } = position;
   const ordinals = matches.slice(skip, pageSize);
-  const lines = await Lines.read(snapshot.archive, ordinals, catalog.objects);
+  const lines = await Lines.read(snapshot.archive, ordinals, catalog);
   const more = skip + ordinals.length < matches.total;
-  const nextCursor = more
-    ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, idOfLine(lines.last())))
-    : null;
+  const nextCursor = more ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, lines.lastId())) : null;
   const page = Math.floor(skip / pageSize) + 1;
   const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
   return {

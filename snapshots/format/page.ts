@@ -1,5 +1,6 @@
 import { constants, crc32, inflateRawSync } from "node:zlib";
 import { CorruptObjectError, sha256 } from "../seal.ts";
+import { combineCrc } from "./crc.ts";
 import {
   compressPiece,
   type DeflatePiece,
@@ -16,6 +17,7 @@ const runLevel = 6;
 
 /** Between two markets, in pages and in responses alike. */
 export const separator = Buffer.from(",\n");
+const separatorCrc = crc32(separator);
 const opening = Buffer.from("[\n");
 const closing = Buffer.from("\n]");
 
@@ -84,17 +86,29 @@ function runTexts(text: Buffer, lines: readonly Buffer[]): Buffer[] {
 const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;
 const betweenRuns = storedHeaderBytes + separator.length;
 
-/** A run's part of the stored page, ready to be spliced into another stream. */
-export function runPiece(stored: Buffer, runs: readonly Run[], index: number): DeflatePiece {
-  const { compressedBytes, rawBytes, crc } = runs[index]!;
-  let offset = firstRunOffset + index * betweenRuns;
-  for (let before = 0; before < index; before += 1) offset += runs[before]!.compressedBytes;
-  return { bytes: stored.subarray(offset, offset + compressedBytes), rawBytes, crc };
+/** A part of the stored page, the runs from `first` to `last` with what lies between, ready to be spliced elsewhere. */
+export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, last = first): DeflatePiece {
+  let offset = firstRunOffset;
+  for (let before = 0; before < first; before += 1) offset += runs[before]!.compressedBytes + betweenRuns;
+  let end = offset;
+  let [rawBytes, crc] = [0, 0];
+  for (let index = first; index <= last; index += 1) {
+    const run = runs[index]!;
+    if (index > first) {
+      crc = combineCrc(crc, separatorCrc, separator.length);
+      rawBytes += separator.length;
+      end += betweenRuns;
+    }
+    crc = combineCrc(crc, run.crc, run.rawBytes);
+    rawBytes += run.rawBytes;
+    end += run.compressedBytes;
+  }
+  return { bytes: stored.subarray(offset, end), rawBytes, crc };
 }
 
 /** The markets of a run, one JSON text each, newest first. Throws CorruptObjectError naming the page by `key`. */
 export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
-  const piece = runPiece(stored, runs, index);
+  const piece = runsPiece(stored, runs, index);
   let raw: Buffer;
   try {
     const limits = { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: Math.max(1, piece.rawBytes) };

@@ -1,10 +1,13 @@
 import { constants } from "node:zlib";
 import { compressPiece, type DeflatePiece, joinGzip, storedPiece } from "../format/gzip.ts";
-import { readRun, runMarkets, runPiece, separator } from "../format/page.ts";
+import { idOfLine, readRun, runMarkets, runsPiece, separator } from "../format/page.ts";
 import type { StoredPage } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import type { Archive, Place } from "./archive.ts";
+import type { DerivedCache } from "./derived-cache.ts";
 import type { ObjectCache } from "./object-cache.ts";
+
+const joint = storedPiece(separator);
 
 /** Adjacent lines of one page, in the archive's order: `from` (inclusive) to `to` (exclusive). */
 interface Stretch {
@@ -13,27 +16,43 @@ interface Stretch {
   to: number;
 }
 
+/** Where lines come from. */
+export interface LineSources {
+  objects: ObjectCache;
+  derived: DerivedCache;
+}
+
 /** Markets of a response, in its order, with the stored pages they lie in. */
 export class Lines {
   readonly #stretches: readonly Stretch[];
   readonly #stored: ReadonlyMap<string, Buffer>;
+  readonly #derived: DerivedCache;
   readonly #runs = new Map<string, Buffer[]>();
 
-  private constructor(stretches: readonly Stretch[], stored: ReadonlyMap<string, Buffer>) {
+  private constructor(
+    stretches: readonly Stretch[],
+    stored: ReadonlyMap<string, Buffer>,
+    derived: DerivedCache,
+  ) {
     this.#stretches = stretches;
     this.#stored = stored;
+    this.#derived = derived;
   }
 
   /** Fetches the pages of these ordinals, which descend. Throws as ObjectCache.get does. */
-  static async read(archive: Archive, ordinals: readonly number[], cache: ObjectCache): Promise<Lines> {
+  static async read(
+    archive: Archive,
+    ordinals: readonly number[],
+    { objects, derived }: LineSources,
+  ): Promise<Lines> {
     const stretches = stretchesOf(archive, ordinals);
     const pages = new Map(stretches.map(({ page }) => [page.hash, page]));
     const stored = await Promise.all(
       [...pages.values()].map(
-        async (page) => [page.hash, await cache.get(layout.page(page.hash), page)] as const,
+        async (page) => [page.hash, await objects.get(layout.page(page.hash), page)] as const,
       ),
     );
-    return new Lines(stretches, new Map(stored));
+    return new Lines(stretches, new Map(stored), derived);
   }
 
   /** JSON texts of all markets. Throws CorruptObjectError. */
@@ -41,38 +60,50 @@ export class Lines {
     return this.#stretches.flatMap((stretch) => this.#linesOf(stretch));
   }
 
-  /** JSON text of the last market. Throws CorruptObjectError, or RangeError when there is none. */
-  last(): Buffer {
+  /** Id of the last market. Throws CorruptObjectError, or RangeError when there is none. */
+  lastId(): string {
     const stretch = this.#stretches.at(-1);
-    const line = stretch && this.#linesOf({ ...stretch, from: stretch.to - 1 })[0];
-    if (!line) throw new RangeError("there is no last market");
-    return line;
+    if (!stretch) throw new RangeError("there is no last market");
+    const { page, to } = stretch;
+    return this.#derived.id(`${page.hash}/${to - 1}`, () =>
+      idOfLine(this.#linesOf({ ...stretch, from: to - 1 })[0]!),
+    );
   }
 
   /**
-   * A gzip member of `head`, all markets with separators, and `tail`. Whole runs are copied as they are stored; what
-   * lies around them is compressed here.
+   * A gzip member of `head`, all markets with separators, and `tail`. Whole runs are copied as they are stored, with
+   * what lies between them; what lies around them is compressed here.
    */
   async gzip(head: Buffer, tail: Buffer): Promise<Buffer> {
-    const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [];
-    let loose: Buffer[] = [head];
+    const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [storedPiece(head)];
+    let loose: Stretch[] = [];
+    const add = (piece: DeflatePiece | Promise<DeflatePiece>) => {
+      if (pieces.length > 1) pieces.push(joint);
+      pieces.push(piece);
+    };
     const flush = () => {
-      if (loose.length > 0) pieces.push(compressPiece(Buffer.concat(loose), constants.Z_BEST_SPEED));
+      if (loose.length > 0) add(this.#compressed(loose));
       loose = [];
     };
-    let first = true;
     for (const part of this.#stretches.flatMap(splitAtRuns)) {
-      if (!first) loose.push(separator);
-      first = false;
-      const run = wholeRun(part);
-      if (run === undefined) loose.push(...joinLines(this.#linesOf(part)));
-      else {
+      if (part.runs) {
         flush();
-        pieces.push(runPiece(this.#stored.get(part.page.hash)!, part.page.runs, run));
-      }
+        add(runsPiece(this.#stored.get(part.page.hash)!, part.page.runs, ...part.runs));
+      } else loose.push(part);
     }
     flush();
     return joinGzip([...(await Promise.all(pieces)), storedPiece(tail, true)]);
+  }
+
+  /** Parts of runs, as one piece. A single one is the edge of a run, which the next to come this way needs too. */
+  #compressed(parts: readonly Stretch[]): DeflatePiece | Promise<DeflatePiece> {
+    const make = () =>
+      compressPiece(
+        Buffer.concat(joinLines(parts.flatMap((part) => this.#linesOf(part)))),
+        constants.Z_BEST_SPEED,
+      );
+    const [{ page, from, to }] = parts as [Stretch];
+    return parts.length > 1 ? make() : this.#derived.piece(`${page.hash}/${from}-${to}`, make);
   }
 
   /** `head`, all markets with separators, and `tail`. */
@@ -103,37 +134,47 @@ export class Lines {
 
 function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
   const stretches: Stretch[] = [];
-  let before: Place | undefined;
-  for (const ordinal of ordinals) {
-    const place = archive.locate(ordinal);
-    const samePage = before?.segment === place.segment && before.page === place.page;
-    const last = stretches.at(-1);
-    if (last && samePage && last.to === place.line) last.to += 1;
-    else {
-      const page = last && samePage ? last.page : archive.page(place);
-      stretches.push({ page, from: place.line, to: place.line + 1 });
+  let last: Stretch | undefined;
+  let place: Place | undefined;
+  ordinals.forEach((ordinal, index) => {
+    // The next older market of a page is its next line; only what goes beyond has to be looked for.
+    if (last && ordinal === ordinals[index - 1]! - 1 && last.to < last.page.markets) {
+      last.to += 1;
+      return;
     }
-    before = place;
-  }
+    const before = place;
+    place = archive.locate(ordinal);
+    const samePage = before?.segment === place.segment && before.page === place.page;
+    const page = last && samePage ? last.page : archive.page(place);
+    last = { page, from: place.line, to: place.line + 1 };
+    stretches.push(last);
+  });
   return stretches;
 }
 
-/** Cuts a stretch where runs begin. */
-function splitAtRuns({ page, from, to }: Stretch): Stretch[] {
-  const parts: Stretch[] = [];
-  for (let start = from; start < to; ) {
-    const end = Math.min(to, (Math.floor(start / runMarkets) + 1) * runMarkets);
-    parts.push({ page, from: start, to: end });
-    start = end;
-  }
+/** Adjacent lines that are whole runs, from the first to the last of those, or lie within one run. */
+type Part = Stretch & { runs?: [first: number, last: number] };
+
+/** Cuts off what a stretch has of a run's end at its beginning, and of a run's beginning at its end. */
+function splitAtRuns({ page, from, to }: Stretch): Part[] {
+  const end = to === page.markets ? Math.ceil(to / runMarkets) : Math.floor(to / runMarkets);
+  const first = Math.ceil(from / runMarkets);
+  if (first >= end) return splitWithinRuns({ page, from, to });
+  const [start, stop] = [first * runMarkets, Math.min(end * runMarkets, to)];
+  const parts: Part[] = [{ page, from: start, to: stop, runs: [first, end - 1] }];
+  if (from < start) parts.unshift({ page, from, to: start });
+  if (stop < to) parts.push({ page, from: stop, to });
   return parts;
 }
 
-/** The index of the run that a part covers from end to end. */
-function wholeRun({ page, from, to }: Stretch): number | undefined {
-  const run = from / runMarkets;
-  const end = Math.min(page.markets, from + runMarkets);
-  return Number.isInteger(run) && to === end ? run : undefined;
+/** No whole run lies in such a stretch, but it may have the end of one and the beginning of the next. */
+function splitWithinRuns({ page, from, to }: Stretch): Part[] {
+  const border = Math.ceil(from / runMarkets) * runMarkets;
+  if (border <= from || border >= to) return [{ page, from, to }];
+  return [
+    { page, from, to: border },
+    { page, from: border, to },
+  ];
 }
 
 function joinLines(lines: readonly Buffer[]): Buffer[] {
