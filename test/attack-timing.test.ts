@@ -14,7 +14,7 @@ const comparison = new RegExp(
   [
     String.raw`\b${secret}s? *[!=]==?(?!=) *(?! |undefined\b|"")`,
     String.raw`[!=]==? *${secret}s?\b(?!\.|\()`,
-    String.raw`(?<!storage)\.(?:${searches})\(${secret}[,)]`,
+    String.raw`(?<!storage|catalog\.objects)\.(?:${searches})\(${secret}[,)]`,
     String.raw`\[${secret}\]`,
   ].join("|"),
   "g",
