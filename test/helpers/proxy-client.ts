@@ -51,6 +51,8 @@ export async function call(
   });
   request.end(sent);
   const [response] = await once(request, "response");
+  // Who answers before it has all of the body may not take the rest.
+  request.on("error", () => {});
   const body = await buffer(response);
   const gzipped = response.headers["content-encoding"] === "gzip" && body.length > 0;
   const text = (gzipped ? gunzipSync(body) : body).toString("utf8");
