@@ -104,6 +104,15 @@ describe("a body that comes in parts", () => {
     expect(told(await open(`${head(chunked)}zz\r\n{}\r\n0\r\n\r\n`).closed)).toEqual(["400 BAD_REQUEST"]);
   });
 
+  test("of 2 MB is answered 413 also for a client that reads nothing before it has written all", async () => {
+    const { socket, closed } = open(head(sized(2_000_000)));
+    socket.pause();
+    for (let sent = 0; sent < 2_000_000; sent += 50_000)
+      await new Promise((written) => socket.write(Buffer.alloc(50_000, " "), written));
+    socket.resume();
+    expect(told(await closed)).toEqual(["413 BODY_TOO_LARGE"]);
+  });
+
   test.each([
     ["half way", head(sized()) + body.slice(0, 5)],
     ["before it began", head(sized(), expecting)],
