@@ -22,6 +22,7 @@ import {
   listenGreeted,
   startFeedProxy,
 } from "./helpers/live-feed.ts";
+import { findProgram } from "./helpers/programs.ts";
 import type { TestProxy, TestProxyOptions } from "./helpers/proxy.ts";
 import { bearer, until } from "./helpers/proxy-client.ts";
 import { startProxyCommand } from "./helpers/proxy-command.ts";
@@ -339,7 +340,7 @@ describe("a proxy that stops", () => {
     const file = join(proxy.directory, "store", layout.commit(1));
     const bytes = (await proxy.storage.get(layout.commit(1)))!;
     await proxy.storage.delete(layout.commit(1));
-    execFileSync("mkfifo", [file]);
+    execFileSync(findProgram("mkfifo")!, [file]);
     const another = await proxy.another();
     const dumb = bytesOnly("", another.port);
     await once(dumb, "data");
