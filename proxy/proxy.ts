@@ -119,7 +119,7 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
 
   const { take, finish } = pipeline((request, response) => accept(request, response));
   server.on("request", take);
-  // Expectations are ignored, as RFC 9110 allows: the answer is final, and no body is asked for.
+  // An expectation is the business of those who read a body; for the others the answer is final.
   server.on("checkContinue", take);
   server.on("checkExpectation", take);
 

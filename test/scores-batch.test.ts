@@ -227,11 +227,6 @@ describe("what the body says", () => {
     expect(problemOf(answer).detail).toContain('{"slugs": ["…", …]}');
   });
 
-  test("a member given twice is refused, since peers differ in which of the two they mean", async () => {
-    expect(outcome(await ask('{"slugs":["aave"],"slugs":["lido-dao"]}'))).toBe("400 INVALID_BODY");
-    expect(outcome(await ask('{"slugs":["aave"],"\\u0073lugs":["lido-dao"]}'))).toBe("400 INVALID_BODY");
-  });
-
   test("nothing of it is told in the error, nor in the log", async () => {
     const answer = await ask('{"slugs":["CANARY"],"CANARY":"prs_live_CANARY"}');
     expect(answer.text).not.toContain("CANARY");
