@@ -1,8 +1,4 @@
-import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { open } from "node:fs/promises";
-import { connect, type Socket } from "node:net";
-import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { revokeKey } from "../proxy/key-records.ts";
@@ -13,29 +9,23 @@ import { layout } from "../snapshots/layout.ts";
 import { collectGarbage } from "./helpers/archive-memory.ts";
 import {
   connections,
-  feedPath,
-  handshake,
   hello,
   type Listener,
   leave,
   listen,
   listenGreeted,
+  rawListener,
   startFeedProxy,
 } from "./helpers/live-feed.ts";
-import { findProgram } from "./helpers/programs.ts";
 import type { TestProxy, TestProxyOptions } from "./helpers/proxy.ts";
-import { bearer, until } from "./helpers/proxy-client.ts";
-import { startProxyCommand } from "./helpers/proxy-command.ts";
+import { until } from "./helpers/proxy-client.ts";
 import { type Book, bookOf, publishBook } from "./helpers/score-books.ts";
 
 let proxy: TestProxy;
 let key: string;
 let first: string;
-let sockets: Socket[] = [];
 afterEach(async () => {
   vi.useRealTimers();
-  for (const socket of sockets) socket.destroy();
-  sockets = [];
   await proxy.stop();
 });
 
@@ -44,17 +34,6 @@ const start = async (options: TestProxyOptions = {}, book: Book = bookOf({ aave:
 };
 const invalid = { type: "error", code: "INVALID_MESSAGE" };
 const stays = ({ socket }: Listener) => expect(socket.readyState).toBe(WebSocket.OPEN);
-
-/** A client that speaks by bytes alone, and answers nothing. */
-function bytesOnly(search = "", port = proxy.port): Socket {
-  const socket = connect(port, "127.0.0.1");
-  sockets.push(socket);
-  socket.on("error", () => socket.destroy());
-  const fields = Object.entries({ Host: "x", ...handshake, ...bearer(key) });
-  const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  socket.write(`GET ${feedPath}${search} HTTP/1.1\r\n${lines}\r\n`);
-  return socket;
-}
 
 describe("what a client sends", () => {
   test("may have 4 KiB and not a byte more, in however many frames", async () => {
@@ -113,7 +92,7 @@ describe("what a client sends", () => {
     // Not masked; a reserved bit; an opcode there is not; text that is no UTF-8; rubbish behind the head.
     const frames = ["8101 61", "c181 00000000 61", "8381 00000000 61", "8181 00000000 ff", "474554"];
     for (const frame of frames) {
-      const socket = bytesOnly();
+      const socket = rawListener(proxy.port, key);
       socket.write(Buffer.from(frame.replaceAll(" ", ""), "hex"));
       socket.resume();
       await once(socket, "close");
@@ -294,65 +273,5 @@ describe("a client that does not read", () => {
     expect(await flooding.closed).toBe(1006);
     stays(other);
     await leave(proxy, other);
-  });
-});
-
-describe("a proxy that stops", () => {
-  test("closes with 1001, waits for the answer a moment, and lets go", async () => {
-    await start();
-    const listeners = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
-    const dumb = bytesOnly();
-    await until(async () => (await connections(proxy)) === 3);
-    const gone = once(dumb.resume(), "close");
-    const another = await proxy.another();
-    const moved = await listenGreeted(another.port, key);
-    await another.stop();
-    expect(await moved.closed).toBe(1001);
-    for (const each of listeners) stays(each);
-    await proxy.stop();
-    await gone;
-    expect(await Promise.all(listeners.map(({ closed }) => closed))).toEqual([1001, 1001]);
-    expect(await connections(proxy)).toBe(0);
-    await start();
-  });
-
-  test("ends as a process on SIGTERM, with clients that answer and clients that do not", async () => {
-    await start();
-    const command = startProxyCommand(proxy.directory, { POLL_SECONDS: "1" });
-    try {
-      const port = await command.listening();
-      const listener = await listenGreeted(port, key);
-      const dumb = bytesOnly("", port);
-      await once(dumb, "data");
-      command.child.kill("SIGTERM");
-      expect(await listener.closed).toBe(1001);
-      expect(await command.ended).toBe(0);
-      expect(command.output.out + command.output.err).not.toContain(key);
-    } finally {
-      await command.kill();
-    }
-  });
-
-  test("also lets go of a client that gets in while it stops", { timeout: 30_000 }, async () => {
-    await start();
-    await publishBook(proxy.storage, bookOf({ aave: 501 }));
-    // The log is read back to the first commit, and that one is not to be had at once.
-    const file = join(proxy.directory, "store", layout.commit(1));
-    const bytes = (await proxy.storage.get(layout.commit(1)))!;
-    await proxy.storage.delete(layout.commit(1));
-    execFileSync(findProgram("mkfifo")!, [file]);
-    const another = await proxy.another();
-    const dumb = bytesOnly("", another.port);
-    await once(dumb, "data");
-    const late = bytesOnly(`?since=${first}`, another.port);
-    // Waits for one who reads.
-    const pipe = await open(file, "w");
-    const stopped = another.stop();
-    // Cut off when its time to answer the close was over.
-    await once(dumb.resume(), "close");
-    await pipe.writeFile(bytes);
-    await pipe.close();
-    await once(late.resume(), "close");
-    await stopped;
   });
 });

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { connect, type Socket } from "node:net";
 import { expect } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import { FeedMessage, feedProtocol, type ScoreChange } from "../../schemas/feed.ts";
@@ -146,4 +147,14 @@ export async function connections({ metrics }: TestProxy): Promise<number> {
 export async function leave(proxy: TestProxy, ...listeners: Listener[]): Promise<void> {
   for (const { socket } of listeners) socket.close();
   await until(async () => (await connections(proxy)) === 0);
+}
+
+/** A client that speaks by bytes alone, reads nothing of itself, and answers nothing. */
+export function rawListener(port: number, key: string, search = ""): Socket {
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => socket.destroy());
+  const fields = Object.entries({ Host: "x", ...handshake, ...bearer(key) });
+  const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  socket.write(`GET ${feedPath}${search} HTTP/1.1\r\n${lines}\r\n`);
+  return socket;
 }
