@@ -159,7 +159,17 @@ async function goLive(
 
 function isHandshake({ headers }: Request): boolean {
   const { "sec-websocket-version": version, "sec-websocket-key": nonce = "" } = headers;
-  return version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce);
+  return (
+    version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce) && areTokens(headers["sec-websocket-protocol"])
+  );
+}
+
+/** Whether offered subprotocols are distinct tokens, as RFC 6455, 4.1 has them. */
+function areTokens(offered: string | undefined): boolean {
+  const names = offered?.split(",").map((name) => name.trim()) ?? [];
+  return (
+    new Set(names).size === names.length && names.every((name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name))
+  );
 }
 
 async function takeUnit(
