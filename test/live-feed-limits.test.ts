@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
-import { revokeKey } from "../proxy/key-records.ts";
 import { feedLimits, keyEnded } from "../schemas/feed.ts";
 import type { Commit } from "../schemas/snapshot.ts";
 import { appendCommit, newestCommit } from "../snapshots/commits.ts";
+import { revokeKey } from "../snapshots/keys/records.ts";
 import { layout } from "../snapshots/layout.ts";
 import { collectGarbage } from "./helpers/archive-memory.ts";
 import {

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { presentedKey } from "../proxy/credentials.ts";
-import { generateKey } from "../proxy/key-codec.ts";
-import { readKeys, revokeKey } from "../proxy/key-records.ts";
 import { ServiceError } from "../schemas/errors.ts";
+import { generateKey } from "../snapshots/keys/codec.ts";
+import { readKeys, revokeKey } from "../snapshots/keys/records.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { bearer, outcome, problemOf, until } from "./helpers/proxy-client.ts";
 
