@@ -2,6 +2,7 @@ import type { Request, Response } from "express";
 import { BatchRequest, maxBatchSlugs } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import { headerValues } from "./credentials.ts";
+import { isBroken } from "./pipelining.ts";
 
 const maxBodyBytes = 16 * 1024;
 // Of a body that is refused so much is read: a client that still writes would not see the answer.
@@ -16,18 +17,32 @@ export async function readBatch(
   response: Response,
   seconds: number,
 ): Promise<BatchRequest> {
-  if (request.headers.expect !== undefined) response.writeContinue();
+  const fault = faultOfHead(request);
+  if (waitsForContinue(request)) {
+    if (fault) throw fault;
+    response.writeContinue();
+  }
   const bytes = await received(request, seconds);
-  if (!isJson(request)) {
-    throw new ServiceError(
-      "UNSUPPORTED_MEDIA_TYPE",
-      "The body must be sent as Content-Type: application/json.",
-    );
-  }
-  if (bytes.length > maxBodyBytes) {
-    throw new ServiceError("BODY_TOO_LARGE", `The body may have at most ${maxBodyBytes} bytes.`);
-  }
+  if (fault) throw fault;
+  if (bytes.length > maxBodyBytes) throw tooLarge();
   return parse(bytes);
+}
+
+/** What is wrong with a body before a byte of it is seen. */
+function faultOfHead(request: Request): ServiceError | undefined {
+  if (!isJson(request)) {
+    const detail = "The body must be sent as Content-Type: application/json.";
+    return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);
+  }
+  return Number(request.headers["content-length"] ?? 0) > maxBodyBytes ? tooLarge() : undefined;
+}
+
+function tooLarge(): ServiceError {
+  return new ServiceError("BODY_TOO_LARGE", `The body may have at most ${maxBodyBytes} bytes.`);
+}
+
+function waitsForContinue({ httpVersion, headers }: Request): boolean {
+  return httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
 }
 
 function isJson({ rawHeaders }: Request): boolean {
@@ -51,7 +66,10 @@ function received(request: Request, seconds: number): Promise<Buffer> {
     if (length > readBeforeRefusal) settle();
   });
   request.on("end", settle);
-  request.on("error", () => reject(new ServiceError("BAD_REQUEST", "The body ended early.")));
+  const broken = () =>
+    reject(new ServiceError("BAD_REQUEST", "The body ended early, or is not well-formed."));
+  request.on("aborted", broken).on("error", broken);
+  if (isBroken(request)) broken();
   return promise.finally(() => clearTimeout(timer));
 }
 

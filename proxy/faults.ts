@@ -29,7 +29,7 @@ export function answerFaults(
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
     // In the middle of, or before, another request's answer this one would be taken for that.
-    else if (!finish(socket)) fail(socket, faultOf(error.code), "other");
+    else if (!finish(socket, error.code !== requestTimeout)) fail(socket, faultOf(error.code), "other");
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     socket.on("error", () => socket.destroy());
@@ -38,11 +38,13 @@ export function answerFaults(
   });
 }
 
+const requestTimeout = "ERR_HTTP_REQUEST_TIMEOUT";
+
 function faultOf(parserCode: string | undefined): ServiceError {
   if (parserCode === "HPE_HEADER_OVERFLOW") {
     return new ServiceError("HEADERS_TOO_LARGE", "The request's target and headers are too long.");
   }
-  if (parserCode === "ERR_HTTP_REQUEST_TIMEOUT") {
+  if (parserCode === requestTimeout) {
     return new ServiceError("REQUEST_TIMEOUT", "The request did not arrive in time.");
   }
   return new ServiceError("BAD_REQUEST", "The bytes received are not a well-formed HTTP/1.1 request.");

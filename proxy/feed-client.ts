@@ -8,6 +8,8 @@ import type { Identity } from "./access.ts";
 
 /** What a client may leave unread before it is waited for. */
 const unreadBytes = 64 * 1024;
+/** How long a client may take to answer a close. */
+const closeMilliseconds = 1000;
 
 /** What all clients are told from. */
 export interface FeedSources {
@@ -71,7 +73,7 @@ export class FeedClient {
     try {
       this.#identity();
     } catch {
-      this.#socket.close(keyEnded.code, keyEnded.title);
+      this.#end(keyEnded.code, keyEnded.title);
     }
   }
 
@@ -84,11 +86,13 @@ export class FeedClient {
 
   /** The service goes away; another process may be asked. */
   close(): void {
-    this.#socket.close(1001);
+    this.#end(1001);
   }
 
-  terminate(): void {
-    this.#socket.terminate();
+  /** Says goodbye, and does not wait long for an answer: it may stand behind much that is unread. */
+  #end(code: number, reason?: string): void {
+    this.#socket.close(code, reason);
+    setTimeout(() => this.#socket.terminate(), closeMilliseconds).unref();
   }
 
   #newest(): number {
@@ -121,8 +125,11 @@ export class FeedClient {
 
   #obey(data: RawData, binary: boolean): void {
     const command = binary ? undefined : commandOf(String(data));
-    if (command) this.#slugs = new Set(command.slugs);
-    else void this.#send({ type: "error", code: "INVALID_MESSAGE" });
+    if (command) {
+      this.#slugs = new Set(command.slugs);
+      return;
+    }
+    void this.#send({ type: "error", code: "INVALID_MESSAGE" });
     // One who sends and does not read gets no answers kept for it.
     if (this.#socket.bufferedAmount > unreadBytes) this.#socket.terminate();
   }

@@ -4,6 +4,7 @@ import type { Endpoint, HttpEndpointId } from "../schemas/endpoints.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import type { Plan } from "../schemas/plans.ts";
 import { readParameters, readSince } from "../schemas/query.ts";
+import type { KeyRing } from "../snapshots/keys/ring.ts";
 import { storeFaultsAs503 } from "../snapshots/paging.ts";
 import { type Identity, identify, requirePlan, type Sender } from "./access.ts";
 import { readBatch } from "./body.ts";
@@ -11,7 +12,6 @@ import type { Trust } from "./client-address.ts";
 import { headerValues } from "./credentials.ts";
 import type { Handler } from "./handlers.ts";
 import { preflightHeaders } from "./headers.ts";
-import type { KeyRing } from "./key-ring.ts";
 import type { LiveFeed } from "./live-feed.ts";
 import { problemReply, serviceErrorOf } from "./problem.ts";
 import { type Quota, quotaExceeded, type Receipt, rateLimitHeaders, secondsUntil } from "./quota.ts";
@@ -159,7 +159,17 @@ async function goLive(
 
 function isHandshake({ headers }: Request): boolean {
   const { "sec-websocket-version": version, "sec-websocket-key": nonce = "" } = headers;
-  return version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce);
+  return (
+    version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce) && areTokens(headers["sec-websocket-protocol"])
+  );
+}
+
+/** Whether offered subprotocols are distinct tokens, as RFC 6455, 4.1 has them. */
+function areTokens(offered: string | undefined): boolean {
+  const names = offered?.split(",").map((name) => name.trim()) ?? [];
+  return (
+    new Set(names).size === names.length && names.every((name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name))
+  );
 }
 
 async function takeUnit(

@@ -102,7 +102,7 @@ export function createHandlers(sources: HandlerSources) {
     listScores: ({ caller }) => publicReply(({ scores }) => scores.list, caller),
 
     getScore: ({ slug = "", caller }) => {
-      if (!ProtocolSlug.safeParse(slug).success) throw unknownSlug();
+      requireSlug(slug);
       return publicReply(({ scores }) => ofSlug(scores.records, slug), caller);
     },
 
@@ -119,9 +119,15 @@ export function createHandlers(sources: HandlerSources) {
       return momentary(Buffer.from(json), manifest.snapshotId);
     },
 
-    scoreHistory: ({ slug = "" }) => privateReply(({ histories }) => ofSlug(histories, slug)),
+    scoreHistory: ({ slug = "" }) => {
+      requireSlug(slug);
+      return privateReply(({ histories }) => ofSlug(histories, slug));
+    },
 
-    scoreDimensions: ({ slug = "" }) => privateReply(({ dimensions }) => ofSlug(dimensions, slug)),
+    scoreDimensions: ({ slug = "" }) => {
+      requireSlug(slug);
+      return privateReply(({ dimensions }) => ofSlug(dimensions, slug));
+    },
 
     marketsHistorical: async ({ search, caller }) => {
       const page = await planPage(catalog, parseArchiveQuery(search));
@@ -181,6 +187,11 @@ function tagsOf({ hash }: ObjectRef): (coding: Coding) => string {
 /** Own members only: "constructor" is a slug too. */
 function ofSlug(objects: Record<string, ObjectRef>, slug: string): ObjectRef | undefined {
   return Object.hasOwn(objects, slug) ? objects[slug] : undefined;
+}
+
+/** What cannot be a slug is unknown, whether or not there is a snapshot. */
+function requireSlug(slug: string): void {
+  if (!ProtocolSlug.safeParse(slug).success) throw unknownSlug();
 }
 
 function unknownSlug(): ServiceError {

@@ -38,12 +38,16 @@ export interface LiveFeed {
   close(): void;
 }
 
-// How long a client may take to answer a close.
-const closeMilliseconds = 1000;
-
 export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
   const { catalog } = parts;
-  const sources = { ...parts, feed: new ScoreFeed(catalog) };
+  let closed = false;
+  let told = false;
+  /** A store that fails, fails for all clients: it is told once a round. */
+  function failed(error: unknown): void {
+    if (!told) parts.failed(error);
+    told = true;
+  }
+  const sources = { ...parts, failed, feed: new ScoreFeed(catalog) };
   const clients = new Set<FeedClient>();
   const server = new WebSocketServer({
     noServer: true,
@@ -87,6 +91,7 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
       return { position: (known ?? current).commit, expired: known === undefined };
     },
     open({ request, response, head }, identity, start) {
+      if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
       requireRoom(identity().owner);
       answers.set(request, response);
       const { socket } = request;
@@ -94,6 +99,7 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
       server.handleUpgrade(request, socket, head, (live) => serve(live, identity, start));
     },
     advance() {
+      told = false;
       for (const client of clients) void client.advance();
     },
     recheck() {
@@ -101,11 +107,9 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
     },
     connections: () => clients.size,
     close() {
+      closed = true;
       clearInterval(pings);
       for (const client of clients) client.close();
-      setTimeout(() => {
-        for (const client of clients) client.terminate();
-      }, closeMilliseconds).unref();
     },
   };
 }

@@ -45,6 +45,7 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
     request.complete = true;
     const response = new ServerResponse(request);
     response.assignSocket(connection);
+    const over = new AbortController();
     return new Promise<Buffer>((resolve, reject) => {
       const forward = createProxyMiddleware({
         target: base,
@@ -61,9 +62,14 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
           error: reject,
         },
       });
-      deadline.addEventListener("abort", () => reject(deadline.reason), { once: true });
+      // Taken away in the end: until then the deadline keeps all of the exchange in memory.
+      const late = { once: true, signal: over.signal };
+      deadline.addEventListener("abort", () => reject(deadline.reason), late);
       forward(request, response, reject).catch(reject);
-    }).finally(() => connection.destroy());
+    }).finally(() => {
+      over.abort();
+      connection.destroy();
+    });
   }
 
   async function attempt(object: ObjectRef): Promise<Buffer> {

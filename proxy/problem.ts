@@ -43,7 +43,11 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
       "Content-Type": mediaType,
       "Cache-Control": "no-store",
       "Content-Length": body.length,
-      ...(status === 426 && { Upgrade: "websocket", "Sec-WebSocket-Version": 13 }),
+      ...(status === 426 && {
+        Upgrade: "websocket",
+        Connection: "Upgrade, close",
+        "Sec-WebSocket-Version": 13,
+      }),
       ...(status === 401 && { "WWW-Authenticate": challenge(error.code) }),
     },
     body,

@@ -5,13 +5,13 @@ import express from "express";
 import type { Logger } from "pino";
 import { endpoints } from "../schemas/endpoints.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
+import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Trust } from "./client-address.ts";
 import { drain } from "./drain.ts";
 import { answerFaults } from "./faults.ts";
 import { createGate, type Exchange } from "./gate.ts";
 import { createHandlers } from "./handlers.ts";
 import { apiHeaders, isApiTarget, securityHeaders } from "./headers.ts";
-import type { KeyRing } from "./key-ring.ts";
 import type { Limits } from "./limits.ts";
 import type { LiveFeed } from "./live-feed.ts";
 import { forwardingWarning, requestLog } from "./log.ts";
@@ -119,7 +119,7 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
 
   const { take, finish } = pipeline((request, response) => accept(request, response));
   server.on("request", take);
-  // Expectations are ignored, as RFC 9110 allows: the answer is final, and no body is asked for.
+  // An expectation is the business of those who read a body; for the others the answer is final.
   server.on("checkContinue", take);
   server.on("checkExpectation", take);
 

@@ -1,6 +1,6 @@
-import { issueKey, readKeys, revokeKey } from "../proxy/key-records.ts";
 import { KeyId, type KeyRecord, type KeyRevocation } from "../schemas/keys.ts";
 import { KeyPlan, plans } from "../schemas/plans.ts";
+import { issueKey, readKeys, revokeKey } from "../snapshots/keys/records.ts";
 import {
   commandName,
   type ExitCode,

@@ -14,7 +14,12 @@ let attacked: Attacked;
 let canaries: string[];
 let received: string[];
 beforeEach(async () => {
-  attacked = await startAttacked({ quotaOnFailure: "closed", trustProxy: { hops: 1 } });
+  attacked = await startAttacked({
+    quotaOnFailure: "closed",
+    trustProxy: { hops: 1 },
+    // Some bodies are announced and never end.
+    limits: { headSeconds: 1, requestSeconds: 1 },
+  });
   const { aegis, developer, revoked, unknown } = attacked.keys;
   canaries = [
     aegis,

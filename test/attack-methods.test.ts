@@ -34,10 +34,10 @@ function answeredAt(path: string): string[] {
   });
 }
 
-/** What a row answers to a caller without a key. */
-function expectedStatus({ availability, plan }: Endpoint): number {
-  if (availability === "announced") return 501;
-  return plans[plan].rank > 0 ? 401 : 200;
+/** What a row answers to a caller without a key and a body. */
+function expectedStatus({ plan, body }: Endpoint): number {
+  if (plans[plan].rank > 0) return 401;
+  return body ? 415 : 200;
 }
 
 describe.each(addresses)("%s", (path) => {

@@ -1,11 +1,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 
-const room = new URL("../proxy/", import.meta.url);
-const sources = readdirSync(room).map((name): [string, string] => [
-  name,
-  readFileSync(new URL(name, room), "utf8").replace(/^\s*(\/\/|\*|\/\*).*$/gm, ""),
-]);
+// The rooms that see keys.
+const rooms = ["../proxy/", "../snapshots/keys/"].map((path) => new URL(path, import.meta.url));
+const sources = rooms.flatMap((room) =>
+  readdirSync(room).map((name): [string, string] => [
+    name,
+    readFileSync(new URL(name, room), "utf8").replace(/^\s*(\/\/|\*|\/\*).*$/gm, ""),
+  ]),
+);
 
 // A comparison of a key's text, or a lookup by it, other than with nothing, which tells only whether there is one.
 const secret = "(?:key|token|secret|presented)";
@@ -14,7 +17,7 @@ const comparison = new RegExp(
   [
     String.raw`\b${secret}s? *[!=]==?(?!=) *(?! |undefined\b|"")`,
     String.raw`[!=]==? *${secret}s?\b(?!\.|\()`,
-    String.raw`(?<!storage)\.(?:${searches})\(${secret}[,)]`,
+    String.raw`(?<!storage|catalog\.objects)\.(?:${searches})\(${secret}[,)]`,
     String.raw`\[${secret}\]`,
   ].join("|"),
   "g",
@@ -24,7 +27,7 @@ const comparison = new RegExp(
 // their first and at their last digit was between 10 and 200 as the code is, and about 1 with a comparison digit by
 // digit put in on purpose. How the engine lays texts out weighs more than what is looked for; no bound says anything.
 describe("a key as text", () => {
-  test("is compared with nothing in the sources of the proxy", () => {
+  test("is compared with nothing in the sources", () => {
     const found = sources.flatMap(([name, text]) =>
       [...text.matchAll(comparison)].map(([hit]) => `${name}: ${hit}`),
     );

@@ -1,7 +1,7 @@
 import { Agent } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { issueKey, revokeKey } from "../proxy/key-records.ts";
 import type { MarketPage } from "../schemas/envelopes.ts";
+import { issueKey, revokeKey } from "../snapshots/keys/records.ts";
 import { inArchiveOrder } from "./helpers/archive-records.ts";
 import { findNginx, type Nginx, startBalancer } from "./helpers/nginx.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";

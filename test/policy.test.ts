@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { issueKey, readKeys, revokeKey } from "../proxy/key-records.ts";
-import { keyRing } from "../proxy/key-ring.ts";
 import { Catalog } from "../snapshots/catalog.ts";
 import { collect } from "../snapshots/collect.ts";
+import { issueKey, readKeys, revokeKey } from "../snapshots/keys/records.ts";
+import { keyRing } from "../snapshots/keys/ring.ts";
 import { layout } from "../snapshots/layout.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { presentedKey } from "../proxy/credentials.ts";
-import { generateKey } from "../proxy/key-codec.ts";
-import { readKeys, revokeKey } from "../proxy/key-records.ts";
 import { ServiceError } from "../schemas/errors.ts";
+import { generateKey } from "../snapshots/keys/codec.ts";
+import { readKeys, revokeKey } from "../snapshots/keys/records.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { bearer, outcome, problemOf, until } from "./helpers/proxy-client.ts";
 
@@ -30,10 +30,13 @@ describe("order of checks: each fault is answered before those behind it", () =>
     ["OPTIONS", `${archive}?x=1`, () => bad, "204"],
     ["GET", "/api/v1/scores/x/history?x=1", () => bad, "401 INVALID_API_KEY"],
     ["GET", `${archive}?x=1`, () => ({ ...bad, ...bearer(aegis) }), "400 CONFLICTING_CREDENTIALS"],
-    ["GET", "/api/v1/scores/x/history?x=1", () => ({}), "501 COMING_SOON"],
-    ["GET", "/api/v1/scores/x/dimensions", () => bearer(developer), "501 COMING_SOON"],
-    ["POST", "/api/v1/scores/batch?x=1", () => ({}), "501 COMING_SOON"],
-    ["GET", "/api/v1/ws/scores", () => ({}), "501 COMING_SOON"],
+    ["GET", "/api/v1/scores/x/history?x=1", () => ({}), "401 API_KEY_REQUIRED"],
+    ["GET", "/api/v1/scores/x/dimensions?x=1", () => bearer(developer), "400 INVALID_PARAMETER"],
+    ["GET", "/api/v1/scores/x/dimensions", () => bearer(developer), "404 PROTOCOL_NOT_FOUND"],
+    ["POST", "/api/v1/scores/batch?x=1", () => ({}), "415 UNSUPPORTED_MEDIA_TYPE"],
+    ["GET", "/api/v1/ws/scores?x=1", () => ({}), "401 API_KEY_REQUIRED"],
+    ["GET", "/api/v1/ws/scores?x=1", () => bearer(developer), "400 INVALID_PARAMETER"],
+    ["GET", "/api/v1/ws/scores", () => bearer(developer), "426 UPGRADE_REQUIRED"],
     ["GET", `${archive}?x=1`, () => ({}), "401 API_KEY_REQUIRED"],
     ["GET", `${archive}?x=1`, () => bearer(developer), "403 AEGIS_REQUIRED"],
     ["GET", `${archive}?x=1&cursor=y`, () => bearer(aegis), "400 INVALID_PARAMETER"],
@@ -54,7 +57,11 @@ describe("order of checks: each fault is answered before those behind it", () =>
     const spent = await proxy.issue({ owner: "spender", quota: 1 });
     await proxy.get(archive, { headers: bearer(spent) });
     expect(outcome(await proxy.get(`${archive}?x=1`, { headers: bearer(spent) }))).toBe("429 QUOTA_EXCEEDED");
-    expect(outcome(await proxy.get("/api/v1/ws/scores", { headers: bearer(spent) }))).toBe("501 COMING_SOON");
+    const small = await proxy.issue({ plan: "developer", owner: "spender", quota: 1 });
+    const live = "/api/v1/ws/scores?x=1";
+    expect(outcome(await proxy.get(live, { headers: bearer(small) }))).toBe("400 INVALID_PARAMETER");
+    expect(outcome(await proxy.get(live, { headers: bearer(small) }))).toBe("429 QUOTA_EXCEEDED");
+    expect(outcome(await proxy.get(archive, { headers: bearer(small) }))).toBe("403 AEGIS_REQUIRED");
   });
 
   test("without a snapshot: parameters and slugs first, then 503", async () => {
@@ -65,6 +72,7 @@ describe("order of checks: each fault is answered before those behind it", () =>
     expect(await of("/api/v1/scores/UPPER")).toBe("404 PROTOCOL_NOT_FOUND");
     expect(await of("/api/v1/scores")).toBe("503 SNAPSHOT_UNAVAILABLE");
     expect(await of("/api/v1/scores/aave")).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(await of("/api/v1/scores/aave/history")).toBe("503 SNAPSHOT_UNAVAILABLE");
     expect(await of(archive)).toBe("503 SNAPSHOT_UNAVAILABLE");
     expect(await of("/api/v1/status")).toBe("503 SNAPSHOT_UNAVAILABLE");
     expect(await of("/readyz")).toBe("503 SNAPSHOT_UNAVAILABLE");
@@ -143,12 +151,11 @@ describe("credentials", () => {
     const [now, later] = [await proxy.issue({ owner: "r1" }), await proxy.issue({ owner: "r2" })];
     const { records } = await readKeys(proxy.storage);
     const idOf = (owner: string) => records.find((record) => record.owner === owner)!.id;
-    const status = async (key: string) =>
-      (await proxy.get("/api/v1/ws/scores", { headers: bearer(key) })).status;
+    const status = async (key: string) => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status;
     await revokeKey(proxy.storage, idOf("r2"), new Date(proxy.clock.now + 3_600_000));
     await revokeKey(proxy.storage, idOf("r1"), new Date(proxy.clock.now));
     await until(async () => (await status(now)) === 401);
-    expect(await status(later)).toBe(501);
+    expect(await status(later)).toBe(200);
     proxy.clock.now += 3_600_000;
     expect(await status(later)).toBe(401);
     const answer = await proxy.get("/api/v1/scores", { headers: bearer(now) });

@@ -276,28 +276,32 @@ describe("what never becomes a request", () => {
     ["sized", `Content-Length: 5\r\n\r\nhello`],
     ["announced", `Expect: 100-continue\r\nContent-Length: 5\r\n\r\n`],
     ["of an odd expectation", `Expect: wonders\r\nContent-Length: 5\r\n\r\nhello`],
-  ])("a %s body is not read: one answer, no 100, and the connection ends", async (_what, rest) => {
-    for (const line of [
-      "GET /healthz",
-      "DELETE /api/v1/scores",
-      "OPTIONS /api/v1/scores",
-      "POST /api/v1/scores/batch",
-    ]) {
-      const answer = await send(
-        `${line} HTTP/1.1\r\n${host}${rest}GET /api/v1/scores HTTP/1.1\r\n${host}\r\n`,
-      );
-      expect(answer.match(/HTTP\/1\.1 \d/g)).toHaveLength(1);
-      expect(answer).not.toContain("HTTP/1.1 100");
-      expect(answer).toContain("Connection: close");
-    }
-  });
+  ])(
+    "a %s body is not read where none belongs: one answer, no 100, and the connection ends",
+    async (_what, rest) => {
+      for (const line of [
+        "GET /healthz",
+        "DELETE /api/v1/scores",
+        "OPTIONS /api/v1/scores",
+        "OPTIONS /api/v1/scores/batch",
+        "PUT /api/v1/scores/batch",
+      ]) {
+        const answer = await send(
+          `${line} HTTP/1.1\r\n${host}${rest}GET /api/v1/scores HTTP/1.1\r\n${host}\r\n`,
+        );
+        expect(answer.match(/HTTP\/1\.1 \d/g)).toHaveLength(1);
+        expect(answer).not.toContain("HTTP/1.1 100");
+        expect(answer).toContain("Connection: close");
+      }
+    },
+  );
 
-  test("an upgrade is answered like any request", async () => {
+  test("an upgrade that is none, or not allowed, is answered like any request", async () => {
     const upgrade = "Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     const answer = await send(
       `GET /api/v1/ws/scores HTTP/1.1\r\n${host}${upgrade}Sec-WebSocket-Key: eA==\r\n\r\n`,
     );
-    expect(answer).toMatch(/^HTTP\/1\.1 501 /);
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
     expect(
       await send(
         `GET /healthz HTTP/1.1\r\n${host}Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\n\r\n`,

@@ -71,7 +71,9 @@ describe("slow clients", () => {
     const slow = many(40, () => begin(requests));
     for (const { socket } of slow) socket.pause();
     for (const _ of many(10, String)) expect(outcome(await proxy.get(list))).toBe("200");
-    await until(async () => proxy.logged.filter((line) => line.includes("aborted")).length >= 40);
+    // Under load one may be cut off before its request was read, so answers broken off are not counted one by one.
+    await until(async () => /^http_connections 0$/m.test(await proxy.metrics.metrics()));
+    expect(proxy.logged.some((line) => line.includes("aborted"))).toBe(true);
     for (const { socket, closed } of slow) {
       socket.resume();
       await closed;

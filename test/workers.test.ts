@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { issueKey } from "../proxy/key-records.ts";
+import { issueKey } from "../snapshots/keys/records.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import { freePort } from "./helpers/programs.ts";
 import { publishArchive } from "./helpers/proxy-archive.ts";

@@ -3,8 +3,6 @@ import { Agent } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect } from "vitest";
-import { issueKey } from "../../proxy/key-records.ts";
-import { keyRing } from "../../proxy/key-ring.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
 import { createLiveFeed } from "../../proxy/live-feed.ts";
 import { createMetrics } from "../../proxy/metrics.ts";
@@ -16,6 +14,8 @@ import { sqliteQuota } from "../../proxy/quota-sqlite.ts";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import type { Problem } from "../../schemas/errors.ts";
 import { Catalog } from "../../snapshots/catalog.ts";
+import { issueKey } from "../../snapshots/keys/records.ts";
+import { keyRing } from "../../snapshots/keys/ring.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 import { type Answer, bearer, call, problemOf } from "./proxy-client.ts";
 

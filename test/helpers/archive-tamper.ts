@@ -1,10 +1,10 @@
-import { issueKey, revokeKey } from "../../proxy/key-records.ts";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
 import { compressPage, type Page, pageText, readRun } from "../../snapshots/format/page.ts";
 import { snapshotIdOf } from "../../snapshots/identity.ts";
 import { encodeSegment, readPages } from "../../snapshots/index/segment.ts";
+import { issueKey, revokeKey } from "../../snapshots/keys/records.ts";
 import { layout } from "../../snapshots/layout.ts";
 import { seal, sha256 } from "../../snapshots/seal.ts";
 import { verify } from "../../snapshots/verify/verify.ts";

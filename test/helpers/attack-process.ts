@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { issueKey } from "../../proxy/key-records.ts";
+import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/storage/directory.ts";
 import { publishArchive } from "./proxy-archive.ts";
 import { call, until } from "./proxy-client.ts";

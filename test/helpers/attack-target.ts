@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import { generateKey } from "../../proxy/key-codec.ts";
-import { readKeys, revokeKey } from "../../proxy/key-records.ts";
+import { generateKey } from "../../snapshots/keys/codec.ts";
+import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "./proxy.ts";
 import { bearer, until } from "./proxy-client.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "./proxy-origin.ts";

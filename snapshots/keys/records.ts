@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../schemas/keys.ts";
-import type { KeyPlan } from "../schemas/plans.ts";
-import { isKeyRevocation, layout } from "../snapshots/layout.ts";
-import { CorruptObjectError, seal, sha256, unseal } from "../snapshots/seal.ts";
-import type { Storage } from "../snapshots/storage/storage.ts";
-import { generateKey } from "./key-codec.ts";
+import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/keys.ts";
+import type { KeyPlan } from "../../schemas/plans.ts";
+import { isKeyRevocation, layout } from "../layout.ts";
+import { CorruptObjectError, seal, sha256, unseal } from "../seal.ts";
+import type { Storage } from "../storage/storage.ts";
+import { generateKey } from "./codec.ts";
 
 /** What a new key is to be. */
 export interface KeyRequest {

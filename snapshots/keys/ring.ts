@@ -1,9 +1,9 @@
-import type { KeyRecord, KeyRevocation } from "../schemas/keys.ts";
-import { isKeyRevocation, layout } from "../snapshots/layout.ts";
-import { CorruptObjectError, sha256 } from "../snapshots/seal.ts";
-import type { Storage } from "../snapshots/storage/storage.ts";
-import { isWellFormedKey } from "./key-codec.ts";
-import { keyIdOf, readKeyObject } from "./key-records.ts";
+import type { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
+import { isKeyRevocation, layout } from "../layout.ts";
+import { CorruptObjectError, sha256 } from "../seal.ts";
+import type { Storage } from "../storage/storage.ts";
+import { isWellFormedKey } from "./codec.ts";
+import { keyIdOf, readKeyObject } from "./records.ts";
 
 /** What a presented key is worth at a moment. */
 export type KeyVerdict =

@@ -1,0 +1,125 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { historyDays, ScoreList } from "../../schemas/envelopes.ts";
+import type { ScoreChange } from "../../schemas/feed.ts";
+import { filterValuesOf } from "../../schemas/filters.ts";
+import { type ProtocolScore, protocolDimensionKeys, type ScoreListEntry } from "../../schemas/records.ts";
+import { forgeScaleNumber } from "../../schemas/tiers.ts";
+import { newestCommit } from "../../snapshots/commits.ts";
+import { layout } from "../../snapshots/layout.ts";
+import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
+import type { Storage } from "../../snapshots/storage/storage.ts";
+import { market } from "./proxy-archive.ts";
+import { publishFreely } from "./publish-freely.ts";
+
+/** The scores of one snapshot: the record of each slug. */
+export type Book = ReadonlyMap<string, ProtocolScore>;
+
+/** A record with a bri, and whatever else is to differ. */
+export function scoreOf(slug: string, bri: number, changes: Partial<ProtocolScore> = {}): ProtocolScore {
+  const dimensions = Object.fromEntries(protocolDimensionKeys.map((key, place) => [key, place * 8]));
+  return {
+    slug,
+    bri,
+    forgeScale: "MITHRIL",
+    forgeScaleNum: forgeScaleNumber("MITHRIL"),
+    confidence: 90,
+    delta: -3,
+    updatedAt: "2026-02-02T08:21:59.229Z",
+    evidenceHash: `sha256:${slug}`,
+    dimensions: dimensions as ProtocolScore["dimensions"],
+    cascade: { blastRadius: 3, upstreamDeps: 2 },
+    findings: { critical: 0, high: 1, medium: 2 },
+    metadata: { category: "Lending", chain: "Ethereum", tvl: "$1.2B", contracts: 12, zFactor: 1.5 },
+    ...changes,
+  };
+}
+
+/** The scores that have these bri. */
+export const bookOf = (bris: Readonly<Record<string, number>>): Book =>
+  new Map(Object.entries(bris).map(([slug, bri]) => [slug, scoreOf(slug, bri)]));
+
+/** How a publish of these tests may differ. */
+export interface BookChoices {
+  markets?: number;
+  at?: Date;
+}
+
+/** Publishes scores beside a few markets, also over a rollback, and returns the id of the snapshot. */
+export async function publishBook(
+  storage: Storage,
+  book: Book,
+  { markets = 3, at = new Date("2026-03-01T00:00:00.000Z") }: BookChoices = {},
+): Promise<string> {
+  const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
+  const sources = sourcesOf(book, markets);
+  try {
+    const options = { storage, temporaryDirectory, now: () => at, resume: true, sources };
+    return (await publishFreely(options)).snapshotId;
+  } finally {
+    await rm(temporaryDirectory, { recursive: true });
+  }
+}
+
+function sourcesOf(book: Book, markets: number): Sources {
+  return {
+    marketCount: markets,
+    warnings: [],
+    rowDigests: "test",
+    cutPoints: async () => [],
+    async *markets() {
+      const rows = Array.from({ length: markets }, (_, index) => market(index));
+      yield rows.map((row, index) => ({
+        id: row.id,
+        resolvedAt: Date.parse(row.resolvedAt),
+        digest: BigInt(index + 1),
+        json: JSON.stringify(row),
+        values: filterValuesOf(row),
+      }));
+    },
+    scores: async () => [...book.keys()].sort().map((slug) => rowOf(book.get(slug)!)),
+    async close() {},
+  };
+}
+
+function rowOf(record: ProtocolScore): ScoreRow {
+  const { slug, evidenceHash, updatedAt } = record;
+  const { slug: _, ...point } = entryOf(record);
+  const history = { slug, days: historyDays, count: 1, points: [point] };
+  const dimensions = protocolDimensionKeys.map((key) => {
+    return { key, score: record.dimensions[key], change7d: 0, percentile: 0 };
+  });
+  return {
+    entry: entryOf(record),
+    json: JSON.stringify(record),
+    history: JSON.stringify(history),
+    dimensions: JSON.stringify({ slug, updatedAt, evidenceHash, dimensions }),
+  };
+}
+
+function entryOf(record: ProtocolScore): ScoreListEntry {
+  const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
+  return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
+}
+
+/** What the feed has to tell of the newest commit, if the one before had other scores: compared record by record. */
+export async function changesBetween(storage: Storage, before: Book, after: Book): Promise<ScoreChange[]> {
+  const { snapshotId, publishedAt } = (await newestCommit(storage))!;
+  const slugs = [...new Set([...before.keys(), ...after.keys()])].sort();
+  const changes: ScoreChange[] = [];
+  for (const slug of slugs) {
+    const [then, now] = [before.get(slug), after.get(slug)];
+    if (JSON.stringify(then) === JSON.stringify(now)) continue;
+    const [previous, current] = [then ? entryOf(then) : null, now ? entryOf(now) : null];
+    const type = previous ? (current ? "score.changed" : "score.removed") : "score.added";
+    changes.push({ type, slug, snapshotId, publishedAt, previous, current } as ScoreChange);
+  }
+  return changes;
+}
+
+/** The rows of GET /scores that a store shows, by slug. */
+export async function rowsShown(storage: Storage): Promise<Map<string, ScoreListEntry>> {
+  const { scores } = ScoreList.parse(JSON.parse(String(await storage.get(layout.stableScoreList))));
+  return new Map(scores.map((row) => [row.slug, row]));
+}
