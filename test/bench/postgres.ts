@@ -62,7 +62,10 @@ export async function startPostgres({ data, ends, programs }: Bench): Promise<st
     await chmod(place, 0o700);
     if (owner.uid !== undefined) await chown(place, owner.uid, owner.gid!);
     const init = [programs.initdb, "-D", place, "-U", user, "--no-sync"];
-    await runProgram(ends, [...init, "-A", "trust", "-E", "UTF8", "--locale=C"], { ...owner, cwd: place });
+    await runProgram(ends, [...init, "-A", "trust", "-E", "UTF8", "--locale=C", "--lc-ctype=C.UTF-8"], {
+      ...owner,
+      cwd: place,
+    });
     await start(place);
     started = true;
     await withClient(address, (sql) =>
