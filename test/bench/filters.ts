@@ -1,0 +1,64 @@
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { scoreColumns } from "./postgres-load.ts";
+
+/** Numbers from 0 up to `below`, the same ones in every run (mulberry32). */
+export function randomNumbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
+  };
+}
+
+type Random = (below: number) => number;
+
+/** `count` different queries of two to four conditions; each selects at least the market it was made from. */
+export function randomFilters(markets: readonly HistoricalMarket[], count: number, seed = 1): string[] {
+  const random = randomNumbers(seed);
+  const queries = new Set<string>();
+  while (queries.size < count) {
+    const market = markets[random(markets.length)]!;
+    const left = [...conditions];
+    const chosen = Array.from({ length: 2 + random(3) }, () => left.splice(random(left.length), 1)[0]!);
+    queries.add(new URLSearchParams(chosen.flatMap((condition) => condition(market, random))).toString());
+  }
+  return [...queries];
+}
+
+type Pairs = [string, string][];
+const day = 86_400_000;
+
+/** One for each field; ranges have one end or both. */
+const conditions: readonly ((market: HistoricalMarket, random: Random) => Pairs)[] = [
+  ({ category }) => [["category", category]],
+  ({ tier }) => [["tier", tier]],
+  ({ resolvedOutcome }) => [["outcome", resolvedOutcome]],
+  ({ disputed }) => [["disputed", String(disputed)]],
+  ({ composite }, random) => range("composite", composite, { min: 300, max: 1000 }, 200, random),
+  ({ resolvedAt }, random) => {
+    const time = Date.parse(resolvedAt);
+    const spelled = (days: number) => new Date(time + days * day).toISOString();
+    return [
+      ["from", spelled(-random(120))],
+      ["to", spelled(random(120))],
+    ];
+  },
+  ...scoreColumns.map((key) => ({ dimensions }: HistoricalMarket, random: Random) => {
+    const score = dimensions.find((dimension) => dimension.key === key)!.score;
+    return range(key, score, { min: 0, max: 100 }, 50, random);
+  }),
+];
+
+function range(
+  field: string,
+  value: number,
+  bounds: { min: number; max: number },
+  width: number,
+  random: Random,
+): Pairs {
+  const low: Pairs[number] = [`min_${field}`, String(Math.max(bounds.min, value - random(width)))];
+  const high: Pairs[number] = [`max_${field}`, String(Math.min(bounds.max, value + random(width)))];
+  return [[low], [high], [low, high]][random(3)]!;
+}

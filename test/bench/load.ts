@@ -1,0 +1,59 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import type { Target } from "./client.ts";
+import { runProgram } from "./processes.ts";
+import type { Bench } from "./run.ts";
+
+/** What one round under load gave. */
+export interface Loaded {
+  requestsPerSecond: number;
+  bytesPerRequest: number;
+  /** Milliseconds. */
+  p50: number;
+  p99: number;
+}
+
+const Result = z.object({
+  requests: z.number().min(1),
+  microseconds: z.number().min(1),
+  bytes: z.number(),
+  failed: z.number(),
+  p50: z.number(),
+  p99: z.number(),
+});
+
+const script = join(import.meta.dirname, "load.lua");
+
+/** A load that walks through `paths` of a server over and over. `name` is of the file that lists them. */
+export async function prepareLoad(
+  { programs, ends, data, options }: Bench,
+  {
+    target,
+    name,
+    paths,
+    connections,
+  }: { target: Target; name: string; paths: string[]; connections: number },
+): Promise<() => Promise<Loaded>> {
+  const list = join(data.scratch, `${name}.txt`);
+  await writeFile(list, paths.map((path) => `${path}\n`).join(""));
+  const headers = Object.entries({ ...target.headers, "accept-encoding": "gzip" });
+  let start = 0;
+  return async () => {
+    const out = await runProgram(ends, [
+      ...[programs.wrk, "-t1", `-c${connections}`, `-d${options.effort.seconds}s`, "--timeout", "60s"],
+      ...["-s", script, ...headers.flatMap(([header, value]) => ["-H", `${header}: ${value}`])],
+      ...[`http://127.0.0.1:${target.port}`, "--", list, String(start)],
+    ]);
+    const result = Result.parse(JSON.parse(/^RESULT (.*)$/m.exec(out)?.[1] ?? "{}"));
+    if (result.failed > 0) throw new Error(`${result.failed} requests of ${name} failed:\n${out}`);
+    // The next round goes on where this one ended: no round finds only what it has just had.
+    start += result.requests;
+    return {
+      requestsPerSecond: (result.requests / result.microseconds) * 1e6,
+      bytesPerRequest: result.bytes / result.requests,
+      p50: result.p50 / 1000,
+      p99: result.p99 / 1000,
+    };
+  };
+}

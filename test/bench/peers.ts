@@ -1,0 +1,34 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { freePort } from "../helpers/programs.ts";
+import { ask, type Target } from "./client.ts";
+import { startPostgres } from "./postgres.ts";
+import { nodeCommand, startServer, whenReady } from "./processes.ts";
+import type { Bench } from "./run.ts";
+
+/** Express on PostgreSQL over the sample's markets, at `/markets`. */
+export async function startArchivePeer(bench: Bench): Promise<Target> {
+  const database = await startPostgres(bench);
+  return startExpress(bench, "test/bench/peer-archive.ts", "/markets?pageSize=1", { DATABASE: database });
+}
+
+/** Express with this gzip body on every path of one segment. */
+export async function startConstantPeer(bench: Bench, name: string, body: Buffer): Promise<Target> {
+  const file = join(bench.data.scratch, `${name}.gz`);
+  await writeFile(file, body);
+  return startExpress(bench, "test/bench/peer-constant.ts", "/constant", { BODY: file });
+}
+
+async function startExpress(
+  { ends }: Bench,
+  script: string,
+  path: string,
+  env: Record<string, string>,
+): Promise<Target> {
+  const target = { port: await freePort(), headers: {} };
+  const child = startServer(ends, nodeCommand(script), {
+    env: { PATH: process.env.PATH, NODE_ENV: "production", PORT: String(target.port), ...env },
+  });
+  await whenReady(child, async () => void (await ask(target, path)));
+  return target;
+}

@@ -1,0 +1,60 @@
+import type { Machine } from "./machine.ts";
+import { type Goal, type Measurement, summarise } from "./measurement.ts";
+
+const head = ["row", "work", "ours", "peer", "ratio", "goal", "met"];
+
+/** The table as lines of text; lost comparisons stand in it as any other. */
+export function tableOf(measurements: readonly Measurement[]): string[] {
+  const rows = measurements.map((measurement) => {
+    const { ours, peer, ratio, met } = summarise(measurement);
+    const { row, work, unit, goal, peer: other } = measurement;
+    return [
+      String(row),
+      work,
+      `${spell(ours)} ${unit}`,
+      peer === undefined ? "-" : `${spell(peer)} ${unit} (${other?.name})`,
+      ratio === undefined ? "-" : spell(ratio),
+      goal ? spellGoal(goal, unit) : "-",
+      met === undefined ? "-" : met ? "met" : "NOT MET",
+    ];
+  });
+  const all = [head, ...rows];
+  const widths = head.map((_, column) => Math.max(...all.map((cells) => cells[column]!.length)));
+  const lines = all.map((cells) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join("  ")
+      .trimEnd(),
+  );
+  const notes = measurements.flatMap(({ row, work, note }) => (note ? [`${row} ${work}: ${note}`] : []));
+  return [lines[0]!, widths.map((width) => "-".repeat(width)).join("  "), ...lines.slice(1), "", ...notes];
+}
+
+function spellGoal({ of, at, limit }: Goal, unit: string): string {
+  const sign = at === "least" ? ">=" : "<=";
+  if (of === "ratio") return `ratio ${sign} ${limit}`;
+  return `${of === "difference" ? "ours - peer " : ""}${sign} ${limit} ${unit}`;
+}
+
+/** Three digits that count, and no more. */
+function spell(value: number): string {
+  if (Math.abs(value) >= 100) return Math.round(value).toLocaleString("en-US");
+  return String(Number(value.toPrecision(3)));
+}
+
+/** Facts that a reader needs to judge the figures. */
+export function machineLines(machine: Machine): string[] {
+  const lines = Object.entries(machine.facts).map(([name, fact]) => `${name}: ${fact}`);
+  return machine.warning === undefined ? lines : [...lines, `WARNING: ${machine.warning}`];
+}
+
+/** Everything that was measured, for later comparison. */
+export function jsonOf(machine: Machine, options: object, measurements: readonly Measurement[]): string {
+  const rows = measurements.map((measurement) => ({ ...measurement, ...namesOf(measurement) }));
+  return `${JSON.stringify({ machine, options, rows }, null, 1)}\n`;
+}
+
+function namesOf(measurement: Measurement) {
+  const { ours, peer, ratio, met } = summarise(measurement);
+  return { medians: { ours, peer }, ratio, met };
+}

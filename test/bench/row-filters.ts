@@ -1,0 +1,141 @@
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { ask, jsonOf, type Target } from "./client.ts";
+import { evaluate } from "./evaluation.ts";
+import { randomFilters } from "./filters.ts";
+import { type Measurement, quantile } from "./measurement.ts";
+import { startArchivePeer } from "./peers.ts";
+import { startProxy } from "./proxy.ts";
+import { measureLastPages } from "./row-last-page.ts";
+import { sameAnswers } from "./row-walk.ts";
+import type { Bench } from "./run.ts";
+
+/** Both sides of a comparison. */
+interface Sides {
+  ours: Target;
+  peer: Target;
+}
+
+/** Milliseconds of both, one figure a filter. */
+interface Latencies {
+  ours: number[];
+  peer: number[];
+}
+
+const paths = { ours: "/api/v1/markets/historical", peer: "/markets" };
+// Asked before, and not counted: they compile code and open connections.
+const warmUps = 30;
+
+/** Rows 3 to 5: filters, asked one at a time over one connection a side. */
+export async function measureFilters(bench: Bench): Promise<Measurement[]> {
+  const wants = (row: number) => bench.options.rows.includes(row);
+  const store = await bench.data.store();
+  const ours = await startProxy(bench, store);
+  const { filters: count } = bench.options.effort;
+  const filters = randomFilters(await someMarkets(ours), count + warmUps);
+  const measured: Measurement[] = [];
+  if (wants(3) || wants(4)) {
+    const { first, next } = await askAll({ ours, peer: await startArchivePeer(bench) }, filters);
+    if (wants(3))
+      measured.push(...compared(3, "first page of a new filter of 2-4 conditions, exact total", first));
+    if (wants(4)) measured.push(...compared(4, "next page of that filter", next));
+  }
+  if (wants(3)) measured.push(...(await evaluationRows(store, filters.slice(warmUps))));
+  if (wants(5)) measured.push(...(await measureLastPages(bench, ours, filters)));
+  return measured;
+}
+
+/** Markets from all over the archive. */
+async function someMarkets(target: Target): Promise<HistoricalMarket[]> {
+  const { total } = jsonOf(await ask(target, `${paths.ours}?pageSize=1`));
+  const pages = Math.ceil(total / 500);
+  const numbers = new Set(
+    [1, 0.25, 0.5, 0.75, 1].map((share, n) => (n === 0 ? 1 : Math.ceil(share * pages))),
+  );
+  const markets: HistoricalMarket[] = [];
+  for (const page of numbers)
+    markets.push(...jsonOf(await ask(target, `${paths.ours}?pageSize=500&page=${page}`)).markets);
+  return markets;
+}
+
+/** Asks both for the first page of each filter and, if there is one, the next; the answers must be alike. */
+async function askAll(
+  sides: Sides,
+  filters: readonly string[],
+): Promise<{ first: Latencies; next: Latencies }> {
+  const first: Latencies = { ours: [], peer: [] };
+  const next: Latencies = { ours: [], peer: [] };
+  for (const [number, filter] of filters.entries()) {
+    const counted = number >= warmUps;
+    const begun = await askBoth(sides, number, { ours: filter, peer: filter });
+    if (counted) note(first, begun.milliseconds);
+    if (begun.cursors.ours === null) continue;
+    const queries = { ours: `cursor=${begun.cursors.ours}`, peer: `${filter}&cursor=${begun.cursors.peer}` };
+    const continued = await askBoth(sides, number, queries);
+    if (counted) note(next, continued.milliseconds);
+  }
+  return { first, next };
+}
+
+function note(latencies: Latencies, { ours, peer }: { ours: number; peer: number }): void {
+  latencies.ours.push(ours);
+  latencies.peer.push(peer);
+}
+
+/** The side that begins changes from filter to filter. */
+async function askBoth(sides: Sides, number: number, queries: { ours: string; peer: string }) {
+  const order = number % 2 === 0 ? (["ours", "peer"] as const) : (["peer", "ours"] as const);
+  const milliseconds = { ours: 0, peer: 0 };
+  const answers = new Map<string, ReturnType<typeof jsonOf>>();
+  for (const side of order) {
+    const timed = await ask(sides[side], `${paths[side]}?${queries[side]}`);
+    milliseconds[side] = timed.milliseconds;
+    answers.set(side, jsonOf(timed));
+  }
+  const [ours, peer] = [answers.get("ours"), answers.get("peer")];
+  sameAnswers(ours, peer, queries.peer);
+  return { milliseconds, cursors: { ours: ours.nextCursor, peer: peer.nextCursor } };
+}
+
+function compared(row: number, work: string, { ours, peer }: Latencies): Measurement[] {
+  const name = "Express + PostgreSQL";
+  return [
+    {
+      row,
+      work: `${work}: p50`,
+      unit: "ms",
+      ours,
+      peer: { name, rounds: peer },
+      goal: { of: "ratio", at: "most", limit: 0.1 },
+      note: `${ours.length} different filters, each asked once, in turn; every answer is compared; the goal is 10 times faster`,
+    },
+    {
+      row,
+      work: `${work}: p99`,
+      unit: "ms",
+      ours: [quantile(ours, 0.99)],
+      peer: { name, rounds: [quantile(peer, 0.99)] },
+    },
+  ];
+}
+
+/** Goals stand for these numbers of markets alone. */
+const evaluationGoals: Record<number, number> = { 1000000: 5, 10000000: 20 };
+
+async function evaluationRows(store: string, filters: readonly string[]): Promise<Measurement[]> {
+  const once = await evaluate(store, filters);
+  const tenfold = await evaluate(store, filters, 10);
+  if (once.totals.some((total, place) => tenfold.totals[place] !== total * 10))
+    throw new Error("ten copies of an archive do not have ten times the matches");
+  return [once, tenfold].map(({ markets, milliseconds }, place) => {
+    const limit = evaluationGoals[markets];
+    const p50 = quantile(milliseconds, 0.5).toFixed(3);
+    return {
+      row: 3,
+      work: `evaluation alone over ${markets.toLocaleString("en-US")} markets: p99`,
+      unit: "ms",
+      ours: [quantile(milliseconds, 0.99)],
+      ...(limit !== undefined && { goal: { of: "value", at: "most", limit } as const }),
+      note: `p50 ${p50} ms${place === 1 ? "; ten copies of every segment, each in memory of its own" : ""}`,
+    };
+  });
+}

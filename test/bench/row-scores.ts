@@ -1,0 +1,129 @@
+import { copyFile, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { startNginx } from "../helpers/nginx.ts";
+import { ask, jsonOf, type Target } from "./client.ts";
+import { type Loaded, prepareLoad } from "./load.ts";
+import { type Measurement, median } from "./measurement.ts";
+import { startConstantPeer } from "./peers.ts";
+import { startProxy } from "./proxy.ts";
+import type { Bench } from "./run.ts";
+
+const connections = 16;
+const scores = "/api/v1/scores";
+
+/** Row 6: one score, by anyone who has a key. */
+export async function measureScores(bench: Bench): Promise<Measurement[]> {
+  const ours = await startProxy(bench, await bench.data.store());
+  const listed: { slug: string }[] = jsonOf(await ask(ours, scores)).scores;
+  const paths = listed.map(({ slug }) => `${scores}/${slug}`);
+  const { sent } = await ask(ours, paths[0]!);
+  const express = await startConstantPeer(bench, "score", sent);
+  const forwarding = await startForwarding(bench, express);
+  const files = await startFiles(bench);
+  const targets = { ours, express, forwarding, files };
+  const busy = await rounds(bench, targets, paths, connections);
+  const alone = await rounds(bench, targets, paths, 1);
+  return [...throughput(busy), latency(alone)];
+}
+
+type Name = "ours" | "express" | "forwarding" | "files";
+type Rounds = Record<Name, Loaded[]>;
+
+async function rounds(
+  bench: Bench,
+  targets: Record<Name, Target>,
+  oursPaths: string[],
+  connectionCount: number,
+): Promise<Rounds> {
+  const figures: Rounds = { ours: [], express: [], forwarding: [], files: [] };
+  const names = Object.keys(figures) as Name[];
+  const loads = new Map<Name, () => Promise<Loaded>>();
+  for (const name of names) {
+    const paths = name === "ours" ? oursPaths : ["/score"];
+    const target = targets[name];
+    loads.set(
+      name,
+      await prepareLoad(bench, { target, name: `score-${name}`, paths, connections: connectionCount }),
+    );
+  }
+  for (let round = -1; round < bench.options.effort.rounds; round += 1) {
+    for (const name of names) {
+      const loaded = await loads.get(name)!();
+      if (round >= 0) figures[name].push(loaded);
+    }
+  }
+  return figures;
+}
+
+function throughput(figures: Rounds): Measurement[] {
+  const perSecond = (name: Name) => figures[name].map(({ requestsPerSecond }) => requestsPerSecond);
+  const against = (name: Name, title: string): Measurement => ({
+    row: 6,
+    work: "a score",
+    unit: "requests/s",
+    ours: perSecond("ours"),
+    peer: { name: title, rounds: perSecond(name) },
+  });
+  const goal = { of: "ratio", at: "least", limit: 0.5 } as const;
+  const bytes = median(figures.ours.map(({ bytesPerRequest }) => bytesPerRequest));
+  return [
+    {
+      ...against("express", "Express, a constant"),
+      goal,
+      note: `${connections} connections, ${Math.round(bytes)} bytes an answer; ours checks a key and counts every request`,
+    },
+    { ...against("forwarding", "nginx proxy_pass to it"), goal },
+    against("files", "nginx, a gzip file"),
+  ];
+}
+
+function latency(figures: Rounds): Measurement {
+  const p50 = (name: Name) => figures[name].map((loaded) => loaded.p50);
+  return {
+    row: 6,
+    work: "a score, one connection: p50",
+    unit: "ms",
+    ours: p50("ours"),
+    peer: { name: "Express, a constant", rounds: p50("express") },
+    goal: { of: "difference", at: "most", limit: 0.5 },
+    note: `nginx proxy_pass ${median(p50("forwarding")).toFixed(3)} ms, a gzip file ${median(p50("files")).toFixed(3)} ms`,
+  };
+}
+
+async function startForwarding({ programs, ends }: Bench, to: Target): Promise<Target> {
+  const nginx = await startNginx(
+    programs.nginx,
+    (port) => `
+      upstream express { server 127.0.0.1:${to.port}; keepalive 32; }
+      server {
+        listen 127.0.0.1:${port};
+        location / {
+          proxy_pass http://express;
+          proxy_http_version 1.1;
+          proxy_set_header Connection "";
+        }
+      }
+  `,
+  );
+  ends.add(nginx.stop);
+  return { port: nginx.port, headers: {} };
+}
+
+/** The same bytes as a file that is ready to send. */
+async function startFiles({ programs, ends, data }: Bench): Promise<Target> {
+  const folder = join(data.scratch, "files");
+  await mkdir(folder);
+  await copyFile(join(data.scratch, "score.gz"), join(folder, "score.gz"));
+  const nginx = await startNginx(
+    programs.nginx,
+    (port) => `
+      server {
+        listen 127.0.0.1:${port};
+        root ${folder};
+        location / { gzip_static always; default_type application/json; }
+      }
+  `,
+  );
+  ends.add(nginx.stop);
+  return { port: nginx.port, headers: {} };
+}

@@ -1,0 +1,21 @@
+import type { Measurement } from "./measurement.ts";
+import { measureFilters } from "./row-filters.ts";
+import { measureMemory } from "./row-memory.ts";
+import { measurePublish } from "./row-publish.ts";
+import { measureScores } from "./row-scores.ts";
+import { measureWalk } from "./row-walk.ts";
+import type { Bench } from "./run.ts";
+
+/** Parts of the run; each gives the rows of the table that it has, of those that are wanted. */
+export const parts: readonly {
+  rows: readonly number[];
+  measure(bench: Bench): Promise<Measurement[]>;
+}[] = [
+  { rows: [1, 2], measure: measureWalk },
+  { rows: [3, 4, 5], measure: measureFilters },
+  { rows: [6], measure: measureScores },
+  { rows: [7, 8, 9], measure: measurePublish },
+  { rows: [10], measure: measureMemory },
+];
+
+export const rowNumbers = parts.flatMap(({ rows }) => rows);
