@@ -27,7 +27,11 @@ export interface Exchange {
   api: boolean;
   plan?: Plan;
   code?: string;
+  /** What went wrong on our side. */
+  error?: Error;
   receipt?: Receipt;
+  /** Headers of the answer, whatever it will be. */
+  headers: Record<string, string | number>;
   /** Of a request that asks for another protocol: what came behind its head. */
   upgradeHead?: Buffer;
 }
@@ -74,8 +78,8 @@ async function answer(
   requireOneHost(request);
   if (!target)
     throw new ServiceError("NOT_FOUND", "There is no such address; paths are matched byte for byte.");
-  if (request.method === "OPTIONS") return preflight(response, target, exchange.api);
-  const { id, endpoint } = requireMethod(response, target, request.method);
+  if (request.method === "OPTIONS") return preflight(response, target, exchange);
+  const { id, endpoint } = requireMethod(exchange, target, request.method);
 
   const webSocket = endpoint.method === "WS";
   const sender = { rawHeaders: request.rawHeaders, peer: request.socket.remoteAddress, webSocket };
@@ -86,12 +90,12 @@ async function answer(
 
   const call = { slug: target.slug, search: target.search, caller, body };
   const work = async () => prepare(request, await parts.handlers[id](call));
-  const prepared = await withDeadline(parts, (signal) =>
-    endpoint.heavy ? parts.lane.execute(() => begin(work, signal)) : work(),
+  const prepared = await withDeadline(parts, (late) =>
+    endpoint.heavy ? parts.lane.execute(() => begin(work, late)) : work(),
   );
   if (prepared.status === 304) await exchange.receipt?.giveBack();
-  setRateLimitHeaders(parts, response, exchange);
-  send(request, response, prepared);
+  setRateLimitHeaders(parts, exchange);
+  send(request, response, { ...prepared, headers: { ...exchange.headers, ...prepared.headers } });
 }
 
 /** Credentials, availability, plan and quota, in this order. */
@@ -122,17 +126,17 @@ function requireOneHost({ httpVersion, rawHeaders }: Request): void {
 
 const anonymous = { plan: "free", account: "", owner: "", limit: 0, keyed: false } as const;
 
-function preflight(response: Response, target: Target, api: boolean): void {
+function preflight(response: Response, target: Target, { api, headers }: Exchange): void {
   const methods = allowedMethods(target);
-  response.writeHead(204, { Allow: methods, ...(api && preflightHeaders(methods)) });
+  response.writeHead(204, { ...headers, Allow: methods, ...(api && preflightHeaders(methods)) });
   response.end();
 }
 
-function requireMethod(response: Response, target: Target, method: string): Route {
+function requireMethod({ headers }: Exchange, target: Target, method: string): Route {
   const route = routeFor(target, method);
   if (route) return route;
   const methods = allowedMethods(target);
-  response.setHeader("Allow", methods);
+  headers.Allow = methods;
   throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${methods}.`);
 }
 
@@ -149,9 +153,9 @@ async function goLive(
   if (!head || !isHandshake(request))
     throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
   const start = await withDeadline(parts, () => storeFaultsAs503(() => parts.feed.begin(since)));
-  setRateLimitHeaders(parts, response, exchange);
+  setRateLimitHeaders(parts, exchange);
   const identity = () => identify(sender, parts.keys, parts.trust);
-  parts.feed.open({ request, response, head }, identity, start);
+  parts.feed.open({ request, response, head, headers: exchange.headers }, identity, start);
   // What follows on this connection is no longer HTTP.
   response.statusCode = 101;
   response.emit("close");
@@ -182,10 +186,8 @@ async function takeUnit(
   if (!receipt.allowed) throw quotaExceeded(receipt);
 }
 
-function setRateLimitHeaders({ now }: GateParts, response: Response, { receipt }: Exchange): void {
-  if (!receipt) return;
-  for (const [name, value] of Object.entries(rateLimitHeaders(receipt, now())))
-    response.setHeader(name, value);
+function setRateLimitHeaders({ now }: GateParts, { receipt, headers }: Exchange): void {
+  if (receipt) Object.assign(headers, rateLimitHeaders(receipt, now()));
 }
 
 async function refuse(
@@ -201,36 +203,35 @@ async function refuse(
   if (response.headersSent) return void response.destroy();
   const { receipt } = exchange;
   const { status, headers, body } = problemReply(error, exchange.id);
-  if (status >= 500 && error.code !== "COMING_SOON") response.err = error;
+  if (status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
   if ((status >= 500 || status === 429) && receipt?.allowed) await receipt.giveBack();
-  setRateLimitHeaders(parts, response, exchange);
+  setRateLimitHeaders(parts, exchange);
   if (error.code === "QUOTA_EXCEEDED" && receipt) {
-    response.setHeader("Retry-After", secondsUntil(receipt.resetAt, parts.now()));
+    exchange.headers["Retry-After"] = secondsUntil(receipt.resetAt, parts.now());
   }
-  response.writeHead(status, headers);
+  response.writeHead(status, { ...exchange.headers, ...headers });
   response.end(headOnly ? undefined : body);
 }
 
-/** Work whose turn comes when nobody waits for it any more is not begun. */
-function begin<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  return work();
-}
-
+/** `late` tells work whose turn comes when nobody waits for it any more that it need not begin. */
 async function withDeadline<T>(
   { answerSeconds }: GateParts,
-  work: (signal: AbortSignal) => Promise<T>,
+  work: (late: () => boolean) => Promise<T>,
 ): Promise<T> {
-  const late = new AbortController();
-  const deadline = new Promise<never>((_, reject) => {
-    const detail = "The answer was not ready in time; try again.";
-    const expire = () => reject(new ServiceError("UPSTREAM_TIMEOUT", detail));
-    late.signal.addEventListener("abort", expire, { once: true });
-  });
-  const timer = setTimeout(() => late.abort(), answerSeconds * 1000);
+  const deadline = Promise.withResolvers<never>();
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    deadline.reject(new ServiceError("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again."));
+  }, answerSeconds * 1000);
   try {
-    return await Promise.race([work(late.signal), deadline]);
+    return await Promise.race([work(() => late), deadline.promise]);
   } finally {
     clearTimeout(timer);
   }
+}
+
+async function begin<T>(work: () => Promise<T>, late: () => boolean): Promise<T> {
+  if (late()) throw new Error("nobody waits for this answer any more");
+  return work();
 }

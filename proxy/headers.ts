@@ -45,9 +45,10 @@ const exposed = [
 ];
 
 /**
- * Headers of every response under /api/v1: open to every site, and never shared between callers by a cache.
+ * Headers of every response under /api/v1, the security headers among them: open to every site, and never shared between callers by a cache.
  */
 export const apiHeaders: Readonly<Record<string, string>> = {
+  ...securityHeaders,
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Expose-Headers": exposed.join(", "),
   Vary: "Accept-Encoding, Authorization, X-Api-Key",

@@ -15,8 +15,9 @@ export interface FeedStart {
 /** A request that is to become a live connection. */
 export interface Upgrade {
   request: IncomingMessage;
-  /** Holds the headers of the answer. */
   response: ServerResponse;
+  /** Of the answer. */
+  headers: Record<string, string | number>;
   /** What came behind the request's head. */
   head: Buffer;
 }
@@ -56,12 +57,10 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
     // A key among the offers is never echoed.
     handleProtocols: (offered) => offered.has(feedProtocol) && feedProtocol,
   });
-  const answers = new WeakMap<IncomingMessage, ServerResponse>();
+  const answers = new WeakMap<IncomingMessage, Upgrade["headers"]>();
   server.on("headers", (lines, request) => {
-    const headers = Object.entries(answers.get(request)?.getHeaders() ?? {});
-    lines.push(
-      ...headers.filter(([name]) => name !== "connection").map(([name, value]) => `${name}: ${value}`),
-    );
+    const headers = Object.entries(answers.get(request) ?? {});
+    lines.push(...headers.map(([name, value]) => `${name}: ${value}`));
   });
   const pings = setInterval(() => {
     for (const client of clients) client.ping();
@@ -90,10 +89,10 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
       const known = since === undefined ? current : await sources.feed.commitOf(since);
       return { position: (known ?? current).commit, expired: known === undefined };
     },
-    open({ request, response, head }, identity, start) {
+    open({ request, response, head, headers }, identity, start) {
       if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
       requireRoom(identity().owner);
-      answers.set(request, response);
+      answers.set(request, headers);
       const { socket } = request;
       response.detachSocket(socket);
       server.handleUpgrade(request, socket, head, (live) => serve(live, identity, start));

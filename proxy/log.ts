@@ -1,49 +1,46 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
-import { type HttpLogger, pinoHttp } from "pino-http";
 import { isPrivate } from "./client-address.ts";
 import type { Exchange } from "./gate.ts";
 
+/** How an exchange ended. */
+export interface Ending {
+  method: string;
+  /** Undefined when nothing was sent. */
+  status: number | undefined;
+  milliseconds: number;
+}
+
 /**
- * Logs each request once, when it is answered: the route's pattern and the names of known parameters.
- * Targets, header values and unknown names stay out, since any of them may hold a key.
+ * Logs a request once, when it is over: the route's pattern and the names of known parameters. Targets, header values
+ * and unknown names stay out, since any of them may hold a key.
  */
-export function requestLog(
-  logger: Logger,
-  exchangeOf: (request: IncomingMessage) => Exchange | undefined,
-): HttpLogger {
-  return pinoHttp({
-    logger,
-    wrapSerializers: false,
-    genReqId: (request) => exchangeOf(request)?.id ?? "",
-    serializers: {
-      req: (request: IncomingMessage) => described(request, exchangeOf(request)),
-      res: ({ headersSent, statusCode }: ServerResponse) =>
-        headersSent || statusCode === 101 ? { status: statusCode } : {},
-    },
-    customProps: (request) => {
-      const { plan, code } = exchangeOf(request) ?? {};
-      return { ...(plan && { plan }), ...(code && { code }) };
-    },
-    // 501 is no fault of ours; an error is there for every other status from 500 up.
-    customLogLevel: (_request, response) => (response.err ? "error" : "info"),
-    customErrorObject: (_request, { err }, _error, entry) => (err ? entry : { ...entry, err: undefined }),
-    customSuccessMessage: (_request, response) => ending(response),
-    customErrorMessage: () => "failed",
-  });
+export function logRequest(logger: Logger, exchange: Exchange, ending: Ending): void {
+  const { plan, code, error } = exchange;
+  const level = error ? "error" : "info";
+  if (!logger.isLevelEnabled(level)) return;
+  const entry = {
+    req: described(exchange, ending.method),
+    ...(plan && { plan }),
+    ...(code && { code }),
+    res: { status: ending.status },
+    responseTime: Math.round(ending.milliseconds),
+    ...(error && { err: error }),
+  };
+  logger[level](entry, wordFor(ending, error));
 }
 
-function ending({ statusCode, writableFinished }: ServerResponse): string {
-  if (statusCode === 101) return "went live";
-  return writableFinished ? "answered" : "aborted";
+function wordFor({ status }: Ending, error: Error | undefined): string {
+  if (error) return "failed";
+  if (status === 101) return "went live";
+  return status === undefined ? "aborted" : "answered";
 }
 
-function described(request: IncomingMessage, exchange: Exchange | undefined) {
-  const { id, target } = exchange ?? {};
+function described({ id, target }: Exchange, method: string) {
   const known: readonly string[] = target?.routes.flatMap((route) => route.endpoint.query) ?? [];
   const given = new Set(new URLSearchParams(target?.search).keys());
   const parameters = known.filter((name) => given.has(name));
-  return { id, method: request.method, route: target?.path ?? "none", parameters };
+  return { id, method, route: target?.path ?? "none", parameters };
 }
 
 /** Warns once when a private peer forwards addresses and nothing was said about trusting it. */

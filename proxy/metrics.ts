@@ -62,12 +62,20 @@ export function createMetrics(sources: MetricSources): Metrics {
   const polls = counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]);
   registerGauges(registry, sources);
   registerCaches(registry, sources);
+  // To find a metric by its labels costs more than to count.
+  const counters = new Map<string, ReturnType<typeof requests.labels>>();
+  const durations = new Map<string, ReturnType<typeof duration.labels>>();
   return {
     registry,
-    answered({ seconds, ...labels }) {
-      const method = methods.includes(labels.method) ? labels.method : "other";
-      requests.inc({ ...labels, method });
-      duration.observe({ route: labels.route }, seconds);
+    answered({ route, status, code, seconds, ...request }) {
+      const method = methods.includes(request.method) ? request.method : "other";
+      const name = `${route} ${method} ${status} ${code}`;
+      const known = counters.get(name) ?? requests.labels({ route, method, status, code });
+      counters.set(name, known);
+      known.inc();
+      const timed = durations.get(route) ?? duration.labels({ route });
+      durations.set(route, timed);
+      timed.observe(seconds);
     },
     aborted: (route) => aborts.inc({ route }),
     dropped: () => drops.inc(),

@@ -14,7 +14,7 @@ import { createHandlers } from "./handlers.ts";
 import { apiHeaders, isApiTarget, securityHeaders } from "./headers.ts";
 import type { Limits } from "./limits.ts";
 import type { LiveFeed } from "./live-feed.ts";
-import { forwardingWarning, requestLog } from "./log.ts";
+import { forwardingWarning, logRequest } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { pipeline } from "./pipelining.ts";
 import type { PublicObjects } from "./public-objects.ts";
@@ -69,7 +69,6 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
   });
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");
-  app.use(requestLog(log, (request) => exchanges.get(request)));
   app.use((request, response) => gate(request, response, exchanges.get(request)!));
 
   const snapshotHeader = () => {
@@ -79,22 +78,18 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
 
   function accept(request: IncomingMessage, response: ServerResponse, upgradeHead?: Buffer): void {
     const raw = request.url ?? "";
+    const api = isApiTarget(raw);
+    const id = randomUUID();
     const exchange: Exchange = {
-      id: randomUUID(),
+      id,
       target: matchTarget(raw),
-      api: isApiTarget(raw),
+      api,
+      headers: { ...(api ? apiHeaders : securityHeaders), "X-Request-Id": id, ...snapshotHeader() },
       ...(upgradeHead && { upgradeHead }),
     };
     exchanges.set(request, exchange);
     // From here on nobody sees the raw target: nothing can normalise, forward or log it.
     request.url = exchange.target?.path ?? "/";
-    const headers = {
-      ...securityHeaders,
-      "X-Request-Id": exchange.id,
-      ...snapshotHeader(),
-      ...(exchange.api && apiHeaders),
-    };
-    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     if (!server.listening) response.setHeader("Connection", "close");
     warnOfForwarding(request);
     follow(request, response, exchange);
@@ -111,9 +106,11 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
       const { target, code = "" } = exchange;
       const route = target?.path ?? "none";
       const sent = response.writableFinished || response.statusCode === 101;
-      if (!sent) return metrics.aborted(route);
-      const seconds = (performance.now() - started) / 1000;
-      metrics.answered({ route, method, status: response.statusCode, code, seconds });
+      const status = sent ? response.statusCode : undefined;
+      const milliseconds = performance.now() - started;
+      logRequest(log, exchange, { method, status, milliseconds });
+      if (status === undefined) metrics.aborted(route);
+      else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
     });
   }
 

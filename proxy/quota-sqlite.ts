@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { freeAccounts, type QuotaStore } from "./quota-store.ts";
+import { freeAccounts, type QuotaStore, type Taken } from "./quota-store.ts";
 
 // How long a process waits for another one's write; a write takes microseconds.
 const busyMilliseconds = 500;
@@ -10,6 +10,16 @@ const busyMilliseconds = 500;
 const looks = 16;
 // An account that used more is never forgotten: nobody gets a spent day's units anew.
 const mostForgotten = 128;
+
+/** Units to be taken, and who waits for it. */
+interface Waiting {
+  account: string;
+  day: string;
+  units: number;
+  limit: number;
+  resolve: (taken: Taken) => void;
+  reject: (error: unknown) => void;
+}
 
 const tables = `
   PRAGMA journal_mode = WAL;
@@ -45,8 +55,12 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
   const prune = database.prepare("DELETE FROM quota WHERE day < :day");
   const rows = database.prepare("SELECT count(*) AS rows FROM quota");
   const forget = database.prepare("DELETE FROM quota WHERE used <= :most AND account GLOB :accounts");
+  const [begin, commit, rollback] = ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"].map((sql) =>
+    database.prepare(sql),
+  );
   let newestDay = "";
   let added = 0;
+  let waiting: Waiting[] = [];
 
   const usedOf = (account: string, day: string) => Number(read.get({ account, day })?.used ?? 0);
 
@@ -65,13 +79,34 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
       forget.run({ most, accounts: `${freeAccounts}*` });
   }
 
+  function takeNow({ account, day, units, limit }: Waiting): Taken {
+    pruneBefore(day);
+    const row = take.get({ account, day, units, limit });
+    if (!row) return { allowed: false, used: usedOf(account, day) };
+    if (row.used === units) boundRows();
+    return { allowed: true, used: Number(row.used) };
+  }
+
+  /** Counts all that came in one round of the event loop in one transaction: each costs as much as many counts. */
+  function takeAll() {
+    const taking = waiting;
+    waiting = [];
+    try {
+      begin?.run();
+      const taken = taking.map(takeNow);
+      commit?.run();
+      for (const [index, { resolve }] of taking.entries()) resolve(taken[index]!);
+    } catch (error) {
+      if (database.isOpen && database.isTransaction) rollback?.run();
+      for (const { reject } of taking) reject(error);
+    }
+  }
+
   return {
-    async take(account, day, units, limit) {
-      pruneBefore(day);
-      const row = take.get({ account, day, units, limit });
-      if (!row) return { allowed: false, used: usedOf(account, day) };
-      if (row.used === units) boundRows();
-      return { allowed: true, used: Number(row.used) };
+    take(account, day, units, limit) {
+      return new Promise<Taken>((resolve, reject) => {
+        if (waiting.push({ account, day, units, limit, resolve, reject }) === 1) setImmediate(takeAll);
+      });
     },
     async giveBack(account, day, units) {
       lower.run({ account, day, units });

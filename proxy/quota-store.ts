@@ -1,5 +1,5 @@
 /** One counter's state after a request was counted, or was not. */
-interface Taken {
+export interface Taken {
   allowed: boolean;
   /** Units used of the day, the ones just taken included. */
   used: number;

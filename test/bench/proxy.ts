@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { issueKey } from "../../proxy/key-records.ts";
+import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/storage/directory.ts";
 import { freePort } from "../helpers/programs.ts";
 import { ask, type Target } from "./client.ts";
