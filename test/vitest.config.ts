@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     root: new URL("..", import.meta.url).pathname,
     include: ["test/**/*.test.ts"],
+    // Many tests wait for servers more than they compute; left out, one core would stay idle.
+    maxWorkers: "100%",
     testTimeout: 120_000,
     hookTimeout: 120_000,
     env: { TZ: "UTC" },
