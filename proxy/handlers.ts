@@ -54,7 +54,7 @@ export function createHandlers(sources: HandlerSources) {
       snapshotId: manifest.snapshotId,
       etag: tagsOf(object),
       cacheControl: keyed ? "private, no-cache" : "private, max-age=60, stale-while-revalidate=600",
-      body: (coding) => objects.get(object, coding),
+      body: async (coding) => [await objects.get(object, coding)],
     });
     const snapshot = current();
     const object = find(snapshot.manifest);
@@ -88,7 +88,9 @@ export function createHandlers(sources: HandlerSources) {
       snapshotId: manifest.snapshotId,
       etag: tagsOf(object),
       cacheControl: "private, no-cache",
-      body: async (coding) => encode(await storeFaultsAs503(() => catalog.objects.get(key, object)), coding),
+      body: async (coding) => [
+        await encode(await storeFaultsAs503(() => catalog.objects.get(key, object)), coding),
+      ],
     };
   }
 

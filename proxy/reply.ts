@@ -16,7 +16,8 @@ export interface Reply {
   cacheControl: string;
   /** The snapshot answered from; it may be another than the one current when the request came. */
   snapshotId: string | undefined;
-  body: (coding: Coding) => Promise<Buffer>;
+  /** In parts, which are not copied together. */
+  body: (coding: Coding) => Promise<readonly Buffer[]>;
   headers?: Record<string, string | number>;
   /** Another reply, for when the origin does not give the body. */
   instead?: () => Reply | undefined;
@@ -25,7 +26,7 @@ export interface Reply {
 /** A small JSON answer of the moment; a buffer holds the JSON itself. */
 export function momentary(value: object, snapshotId?: string): Reply {
   const json = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
-  return { snapshotId, cacheControl: "no-store", body: (coding) => encode(json, coding) };
+  return { snapshotId, cacheControl: "no-store", body: async (coding) => [await encode(json, coding)] };
 }
 
 /** A body in a coding. */
@@ -37,14 +38,13 @@ export async function encode(body: Buffer, coding: Coding): Promise<Buffer> {
 export interface Prepared {
   status: 200 | 304;
   headers: Record<string, string | number>;
-  body: Buffer | undefined;
+  body: readonly Buffer[];
 }
 
 /** Settles status, coding and body of a reply for a request. Throws what the body throws. */
 export async function prepare(request: Request, reply: Reply): Promise<Prepared> {
   const held = reply.etag && heldTag(request, acceptedCodings(request).map(reply.etag));
-  if (held !== undefined)
-    return { status: 304, headers: { ...headersOf(reply), ETag: held }, body: undefined };
+  if (held !== undefined) return { status: 304, headers: { ...headersOf(reply), ETag: held }, body: [] };
 
   const coding = preferredCoding(request);
   const { body, sent } = await bodyOf(reply, coding);
@@ -55,7 +55,7 @@ export async function prepare(request: Request, reply: Reply): Promise<Prepared>
       ...headersOf(sent),
       ...(sent.etag && { ETag: sent.etag(coding) }),
       ...(coding === "gzip" && { "Content-Encoding": coding }),
-      "Content-Length": body.length,
+      "Content-Length": body.reduce((sum, part) => sum + part.length, 0),
     },
     body,
   };
@@ -70,7 +70,7 @@ function headersOf({ cacheControl, snapshotId, headers }: Reply) {
 }
 
 /** The body of a reply, or of the one that takes its place. */
-async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: Buffer; sent: Reply }> {
+async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: readonly Buffer[]; sent: Reply }> {
   try {
     return { body: await reply.body(coding), sent: reply };
   } catch (error) {
@@ -87,7 +87,12 @@ function isUpstream(error: unknown): boolean {
 /** Sends a prepared reply; a HEAD request gets its headers alone. */
 export function send(request: Request, response: Response, { status, headers, body }: Prepared): void {
   response.writeHead(status, headers);
-  response.end(request.method === "HEAD" ? undefined : body);
+  if (request.method !== "HEAD") {
+    // All in one system call, the head among them.
+    response.cork();
+    for (const part of body) response.write(part);
+  }
+  response.end();
 }
 
 /** Every coding a client accepts: all, when it says nothing. */

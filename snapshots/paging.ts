@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { feedVersion } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import { paging } from "../schemas/filters.ts";
@@ -17,8 +17,8 @@ export interface PagePlan {
   snapshot: Snapshot;
   /** Weak entity tag: equal for every response with the same markets and cursor, whenever it is made. */
   etag: string;
-  /** The whole body. `gzip` decides whether it is one gzip member or the JSON itself. */
-  body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<Buffer>;
+  /** The whole body, in parts. `gzip` decides whether it is one gzip member or the JSON itself. */
+  body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<readonly Buffer[]>;
 }
 
 /** Where a response begins: after `skip` markets of those that match. */
@@ -121,7 +121,7 @@ async function planPosition(catalog: Catalog, position: Position): Promise<PageP
       const opening = Buffer.from(head.slice(0, -"]}".length));
       const closing = Buffer.from("]}");
       return storeFaultsAs503(async () =>
-        gzip ? lines.gzip(opening, closing) : lines.identity(opening, closing),
+        gzip ? lines.gzip(opening, closing) : [lines.identity(opening, closing)],
       );
     },
   };
@@ -140,7 +140,7 @@ function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, 
 }
 
 function weakTag(...parts: readonly (string | number)[]): string {
-  const digest = createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
+  const digest = hash("sha256", JSON.stringify(parts), "base64url");
   return `W/"${digest.slice(0, 27)}"`;
 }
 

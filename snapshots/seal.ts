@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { z } from "zod";
 import { formatVersion } from "../schemas/snapshot.ts";
 
 /** SHA-256 in lower-case hex, the name of stored objects. */
 export function sha256(bytes: Uint8Array | string): string {
-  return createHash("sha256").update(bytes).digest("hex");
+  return hash("sha256", bytes, "hex");
 }
 
 /** JSON that ends in a member `digest`, the SHA-256 of the same JSON without it (snapshots/SPEC.md, "Sealed records"). */

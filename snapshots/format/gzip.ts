@@ -38,6 +38,11 @@ export function storedPiece(raw: Buffer, final = false): DeflatePiece {
 
 /** One gzip member around pieces of which the last, and only it, is final. */
 export function joinGzip(pieces: readonly DeflatePiece[]): Buffer {
+  return Buffer.concat(gzipParts(pieces));
+}
+
+/** The same as the parts it consists of, none of them copied. */
+export function gzipParts(pieces: readonly DeflatePiece[]): Buffer[] {
   let crc = 0;
   let rawBytes = 0;
   for (const piece of pieces) {
@@ -47,5 +52,5 @@ export function joinGzip(pieces: readonly DeflatePiece[]): Buffer {
   const trailer = Buffer.alloc(8);
   trailer.writeUInt32LE(crc, 0);
   trailer.writeUInt32LE(rawBytes % 2 ** 32, 4);
-  return Buffer.concat([gzipHeader, ...pieces.map((piece) => piece.bytes), trailer]);
+  return [gzipHeader, ...pieces.map((piece) => piece.bytes), trailer];
 }

@@ -1,5 +1,5 @@
 import { constants } from "node:zlib";
-import { compressPiece, type DeflatePiece, joinGzip, storedPiece } from "../format/gzip.ts";
+import { compressPiece, type DeflatePiece, gzipParts, storedPiece } from "../format/gzip.ts";
 import { idOfLine, readRun, runMarkets, runsPiece, separator } from "../format/page.ts";
 import type { StoredPage } from "../index/segment.ts";
 import { layout } from "../layout.ts";
@@ -71,10 +71,10 @@ export class Lines {
   }
 
   /**
-   * A gzip member of `head`, all markets with separators, and `tail`. Whole runs are copied as they are stored, with
+   * A gzip member of `head`, all markets with separators, and `tail`, in parts. Whole runs are copied as they are stored, with
    * what lies between them; what lies around them is compressed here.
    */
-  async gzip(head: Buffer, tail: Buffer): Promise<Buffer> {
+  async gzip(head: Buffer, tail: Buffer): Promise<Buffer[]> {
     const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [storedPiece(head)];
     let loose: Stretch[] = [];
     const add = (piece: DeflatePiece | Promise<DeflatePiece>) => {
@@ -92,7 +92,7 @@ export class Lines {
       } else loose.push(part);
     }
     flush();
-    return joinGzip([...(await Promise.all(pieces)), storedPiece(tail, true)]);
+    return gzipParts([...(await Promise.all(pieces)), storedPiece(tail, true)]);
   }
 
   /** Parts of runs, as one piece. A single one is the edge of a run, which the next to come this way needs too. */
@@ -134,21 +134,20 @@ export class Lines {
 
 function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
   const stretches: Stretch[] = [];
-  let last: Stretch | undefined;
-  let place: Place | undefined;
-  ordinals.forEach((ordinal, index) => {
-    // The next older market of a page is its next line; only what goes beyond has to be looked for.
-    if (last && ordinal === ordinals[index - 1]! - 1 && last.to < last.page.markets) {
-      last.to += 1;
-      return;
-    }
-    const before = place;
-    place = archive.locate(ordinal);
+  let before: Place | undefined;
+  for (let index = 0; index < ordinals.length; ) {
+    const ordinal = ordinals[index]!;
+    const place = archive.locate(ordinal);
     const samePage = before?.segment === place.segment && before.page === place.page;
-    const page = last && samePage ? last.page : archive.page(place);
-    last = { page, from: place.line, to: place.line + 1 };
-    stretches.push(last);
-  });
+    const page = samePage ? stretches.at(-1)!.page : archive.page(place);
+    // The next older market of a page is its next line: only what lies beyond has to be looked for.
+    const longest = Math.min(page.markets - place.line, ordinals.length - index);
+    let length = 1;
+    while (length < longest && ordinals[index + length] === ordinal - length) length += 1;
+    stretches.push({ page, from: place.line, to: place.line + length });
+    index += length;
+    before = place;
+  }
   return stretches;
 }
 

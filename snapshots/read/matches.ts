@@ -58,7 +58,11 @@ export class Matches {
 
 function sliceSegment({ markets, count, bits }: SegmentMatches, skip: number, wanted: number): number[] {
   if (bits) return selectDescending(bits, skip, wanted);
-  return Array.from({ length: Math.min(wanted, count - skip) }, (_, n) => markets - 1 - skip - n);
+  const ordinals: number[] = [];
+  const newest = markets - 1 - skip;
+  // Not Array.from, which takes a hundred times as long.
+  for (let n = Math.min(wanted, count - skip); n > 0; n -= 1) ordinals.push(newest - ordinals.length);
+  return ordinals;
 }
 
 /** A segment of which the ordinals `from` (inclusive) to `to` (exclusive) are candidates. */
