@@ -42,8 +42,10 @@ describe.skipIf(!nginx).each([
     await proxy?.stop();
   });
   const get = (path: string, how?: Call) => call(cache.port, path, how);
+  // A cache that was told to keep private answers keeps these too: what follows from heeding them cannot hold there.
+  const whereHeeded: typeof test | undefined = name.includes("Cache-Control") ? undefined : test;
 
-  test.skipIf(name.includes("Cache-Control"))("keeps no error, also not that of an empty store", async () => {
+  whereHeeded?.("keeps no error, also not that of an empty store", async () => {
     expect(outcome(await get(`${list}/aave`))).toBe("503 SNAPSHOT_UNAVAILABLE");
     expect(outcome(await get(list))).toBe("503 SNAPSHOT_UNAVAILABLE");
     await publishArchive(proxy.storage);
@@ -86,29 +88,26 @@ describe.skipIf(!nginx).each([
     }
   });
 
-  test.skipIf(name.includes("Cache-Control"))(
-    "serves public data as it is, to each his own counter",
-    async () => {
-      const key = await proxy.issue({ owner: "counted", quota: 1000 });
-      for (const path of [list, `${list}/aave`, `${list}/constructor`]) {
-        const direct = await proxy.get(path);
-        for (const { headers = {} } of variants.filter((one) => !one.method)) {
-          // The unkeyed headers come first, and must not change what the next one gets.
-          await get(path, { headers });
-          const before = left(await get(path));
-          const keyed = await get(path, { headers: bearer(key) });
-          const after = await get(path);
-          expect([keyed.headers["x-ratelimit-limit"], after.headers["ratelimit-policy"]]).toEqual([
-            "1000",
-            '"free";q=1000;w=86400',
-          ]);
-          expect(left(after)).toBe(before - 1);
-          expect(after.text).toBe(direct.text);
-          expect(after.headers.etag).toBe(direct.headers.etag);
-        }
+  whereHeeded?.("serves public data as it is, to each his own counter", async () => {
+    const key = await proxy.issue({ owner: "counted", quota: 1000 });
+    for (const path of [list, `${list}/aave`, `${list}/constructor`]) {
+      const direct = await proxy.get(path);
+      for (const { headers = {} } of variants.filter((one) => !one.method)) {
+        // The unkeyed headers come first, and must not change what the next one gets.
+        await get(path, { headers });
+        const before = left(await get(path));
+        const keyed = await get(path, { headers: bearer(key) });
+        const after = await get(path);
+        expect([keyed.headers["x-ratelimit-limit"], after.headers["ratelimit-policy"]]).toEqual([
+          "1000",
+          '"free";q=1000;w=86400',
+        ]);
+        expect(left(after)).toBe(before - 1);
+        expect(after.text).toBe(direct.text);
+        expect(after.headers.etag).toBe(direct.headers.etag);
       }
-    },
-  );
+    }
+  });
 });
 
 test.skipIf(!nginx)(
