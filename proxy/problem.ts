@@ -56,7 +56,7 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
 
 /** Details name what was sent, and a key may be sent in the wrong place: as a parameter's name, for one. */
 function withoutKeys(text: string): string {
-  return text.replace(/prs_live_\w*/gi, "prs_live_…");
+  return text.replace(/prs_live_\w+/gi, "prs_live_…");
 }
 
 function challenge(code: ErrorCode): string {
