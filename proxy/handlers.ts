@@ -24,6 +24,9 @@ export interface Call {
 
 export type Handler = (call: Call) => Promise<Reply> | Reply;
 
+/** Finds an object among what a snapshot has of scores. */
+type Find = (scores: Manifest["scores"]) => ObjectRef | undefined;
+
 /** What the handlers answer from. */
 export interface HandlerSources {
   catalog: Catalog;
@@ -49,7 +52,7 @@ export function createHandlers(sources: HandlerSources) {
   }
 
   /** A public object that `find` finds in a snapshot. */
-  function publicReply(find: (manifest: Manifest) => ObjectRef | undefined, { keyed }: Identity): Reply {
+  function publicReply(find: Find, { keyed }: Identity): Reply {
     const from = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
       snapshotId: manifest.snapshotId,
       etag: tagsOf(object),
@@ -57,7 +60,7 @@ export function createHandlers(sources: HandlerSources) {
       body: async (coding) => [await objects.get(object, coding)],
     });
     const snapshot = current();
-    const object = find(snapshot.manifest);
+    const object = find(snapshot.manifest.scores);
     if (!object) throw unknownSlug();
     return { ...from(snapshot, object), instead: () => stale(snapshot) };
 
@@ -65,7 +68,7 @@ export function createHandlers(sources: HandlerSources) {
     function stale(newest: Snapshot): Reply | undefined {
       let newer = newest;
       for (const older of catalog.superseded()) {
-        const known = find(older.manifest);
+        const known = find(older.manifest.scores);
         if (known && objects.has(known)) {
           const seconds = Math.max(0, Math.floor((now() - Date.parse(newer.commit.publishedAt)) / 1000));
           servedStale();
@@ -79,7 +82,7 @@ export function createHandlers(sources: HandlerSources) {
   }
 
   /** A private object that `find` finds; it comes from the store itself, never from the origin. */
-  function privateReply(find: (scores: Manifest["scores"]) => ObjectRef | undefined): Reply {
+  function privateReply(find: Find): Reply {
     const { manifest } = current();
     const object = find(manifest.scores);
     if (!object) throw unknownSlug();
@@ -101,11 +104,11 @@ export function createHandlers(sources: HandlerSources) {
   }
 
   return {
-    listScores: ({ caller }) => publicReply(({ scores }) => scores.list, caller),
+    listScores: ({ caller }) => publicReply(({ list }) => list, caller),
 
     getScore: ({ slug = "", caller }) => {
       requireSlug(slug);
-      return publicReply(({ scores }) => ofSlug(scores.records, slug), caller);
+      return publicReply(({ records }) => ofSlug(records, slug), caller);
     },
 
     batchScores: async ({ body }) => {

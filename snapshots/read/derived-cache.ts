@@ -9,21 +9,24 @@ const idBytes = 200;
  * cut its pages at the same places. Named by the page's hash, so nothing in it ever goes stale.
  */
 export class DerivedCache {
-  readonly #pieces: LRUCache<string, DeflatePiece>;
+  readonly #pieces: LRUCache<string, DeflatePiece, () => Promise<DeflatePiece>>;
   readonly #ids: LRUCache<string, string>;
-  readonly #underway = new Map<string, Promise<DeflatePiece>>();
 
   constructor(maxBytes: number) {
-    this.#pieces = new LRUCache({
+    this.#pieces = new LRUCache<string, DeflatePiece, () => Promise<DeflatePiece>>({
       maxSize: maxBytes,
-      sizeCalculation: ({ bytes }) => bytes.length + idBytes,
+      // What the compressor allotted is held, not only what it filled.
+      sizeCalculation: ({ bytes }) => bytes.buffer.byteLength + idBytes,
+      fetchMethod: (_name, _stale, { context: make }) => make(),
+      // Several answers share one piece; an eviction meanwhile must not take it from them.
+      ignoreFetchAbort: true,
     });
     this.#ids = new LRUCache({ max: Math.ceil(maxBytes / 8 / idBytes) });
   }
 
-  /** The piece of a name, made at most once at a time. */
-  piece(name: string, make: () => Promise<DeflatePiece>): DeflatePiece | Promise<DeflatePiece> {
-    return this.#pieces.get(name) ?? this.#underway.get(name) ?? this.#make(name, make);
+  /** The piece of a name, made once at a time. */
+  async piece(name: string, make: () => Promise<DeflatePiece>): Promise<DeflatePiece> {
+    return (await this.#pieces.fetch(name, { context: make })) ?? make();
   }
 
   /** The id of a name. */
@@ -33,16 +36,5 @@ export class DerivedCache {
     const id = find();
     this.#ids.set(name, id);
     return id;
-  }
-
-  #make(name: string, make: () => Promise<DeflatePiece>): Promise<DeflatePiece> {
-    const made = make()
-      .then((piece) => {
-        this.#pieces.set(name, piece);
-        return piece;
-      })
-      .finally(() => this.#underway.delete(name));
-    this.#underway.set(name, made);
-    return made;
   }
 }

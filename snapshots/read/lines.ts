@@ -71,8 +71,8 @@ export class Lines {
   }
 
   /**
-   * A gzip member of `head`, all markets with separators, and `tail`, in parts. Whole runs are copied as they are stored, with
-   * what lies between them; what lies around them is compressed here.
+   * A gzip member of `head`, all markets with separators, and `tail`, in parts. Whole runs are taken as they are
+   * stored, with what lies between them; what lies around them is compressed here.
    */
   async gzip(head: Buffer, tail: Buffer): Promise<Buffer[]> {
     const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [storedPiece(head)];
@@ -96,7 +96,7 @@ export class Lines {
   }
 
   /** Parts of runs, as one piece. A single one is the edge of a run, which the next to come this way needs too. */
-  #compressed(parts: readonly Stretch[]): DeflatePiece | Promise<DeflatePiece> {
+  #compressed(parts: readonly Stretch[]): Promise<DeflatePiece> {
     const make = () =>
       compressPiece(
         Buffer.concat(joinLines(parts.flatMap((part) => this.#linesOf(part)))),

@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/storage/directory.ts";
+import { freePort } from "./programs.ts";
 import { publishArchive } from "./proxy-archive.ts";
 import { call, until } from "./proxy-client.ts";
 
@@ -58,13 +58,4 @@ export async function startAttackedProcess(): Promise<AttackedProcess> {
       return child.exitCode;
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }

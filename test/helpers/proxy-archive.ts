@@ -105,7 +105,8 @@ export function market(index: number): HistoricalMarket {
   };
 }
 
-function score(slug: string, bri: number): ProtocolScore {
+/** A protocol's record in a test's archive. */
+export function score(slug: string, bri: number): ProtocolScore {
   const dimensions = Object.fromEntries(protocolDimensionKeys.map((key, place) => [key, place * 8]));
   return {
     slug,

@@ -5,36 +5,21 @@ import { historyDays, ScoreList } from "../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../schemas/feed.ts";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import { type ProtocolScore, protocolDimensionKeys, type ScoreListEntry } from "../../schemas/records.ts";
-import { forgeScaleNumber } from "../../schemas/tiers.ts";
 import { newestCommit } from "../../snapshots/commits.ts";
 import { layout } from "../../snapshots/layout.ts";
 import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
-import { market } from "./proxy-archive.ts";
+import { market, score } from "./proxy-archive.ts";
 import { publishFreely } from "./publish-freely.ts";
 
 /** The scores of one snapshot: the record of each slug. */
 export type Book = ReadonlyMap<string, ProtocolScore>;
 
 /** A record with a bri, and whatever else is to differ. */
-export function scoreOf(slug: string, bri: number, changes: Partial<ProtocolScore> = {}): ProtocolScore {
-  const dimensions = Object.fromEntries(protocolDimensionKeys.map((key, place) => [key, place * 8]));
-  return {
-    slug,
-    bri,
-    forgeScale: "MITHRIL",
-    forgeScaleNum: forgeScaleNumber("MITHRIL"),
-    confidence: 90,
-    delta: -3,
-    updatedAt: "2026-02-02T08:21:59.229Z",
-    evidenceHash: `sha256:${slug}`,
-    dimensions: dimensions as ProtocolScore["dimensions"],
-    cascade: { blastRadius: 3, upstreamDeps: 2 },
-    findings: { critical: 0, high: 1, medium: 2 },
-    metadata: { category: "Lending", chain: "Ethereum", tvl: "$1.2B", contracts: 12, zFactor: 1.5 },
-    ...changes,
-  };
-}
+export const scoreOf = (slug: string, bri: number, changes: Partial<ProtocolScore> = {}): ProtocolScore => ({
+  ...score(slug, bri),
+  ...changes,
+});
 
 /** The scores that have these bri. */
 export const bookOf = (bris: Readonly<Record<string, number>>): Book =>
