@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { bearer, call, outcome, until } from "./helpers/proxy-client.ts";
-import { type FaultyOrigin, good, startFaultyOrigin } from "./helpers/proxy-origin.ts";
+import { type FaultyOrigin, good, startOriginOf } from "./helpers/proxy-origin.ts";
 
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical?pageSize=500";
@@ -12,9 +12,7 @@ const archive = "/api/v1/markets/historical?pageSize=500";
 let proxy: TestProxy;
 let origin: FaultyOrigin;
 beforeEach(async () => {
-  origin = await startFaultyOrigin(
-    async (target) => (await proxy.storage.get(target.slice("/cdn/".length))) ?? Buffer.alloc(0),
-  );
+  origin = await startOriginOf(() => proxy.storage);
   proxy = await startTestProxy({ publicOrigin: origin.url, markets: 500, shutdownSeconds: 60 });
 });
 afterEach(async () => {

@@ -8,7 +8,7 @@ import { collectGarbage } from "./helpers/archive-memory.ts";
 import { publishSources, testFolder } from "./helpers/archive-store.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "./helpers/proxy.ts";
 import { outcome, until } from "./helpers/proxy-client.ts";
-import { type FaultyOrigin, good, startFaultyOrigin } from "./helpers/proxy-origin.ts";
+import { type FaultyOrigin, good, startOriginOf } from "./helpers/proxy-origin.ts";
 
 const clients = 500;
 // The connections that the proxy opens to an origin, those of them that it keeps, and more records than either.
@@ -31,9 +31,7 @@ afterEach(async () => {
 });
 
 async function start(options: TestProxyOptions): Promise<void> {
-  origin = await startFaultyOrigin(
-    async (target) => (await proxy.storage.get(target.slice("/cdn/".length))) ?? Buffer.alloc(0),
-  );
+  origin = await startOriginOf(() => proxy.storage);
   proxy = await startTestProxy({
     ...options,
     empty: true,

@@ -3,7 +3,7 @@ import { rollback } from "../snapshots/publish/rollback.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { publishArchive } from "./helpers/proxy-archive.ts";
 import { type Answer, bearer, outcome, until } from "./helpers/proxy-client.ts";
-import { type FaultyOrigin, good, startFaultyOrigin } from "./helpers/proxy-origin.ts";
+import { type FaultyOrigin, good, startOriginOf } from "./helpers/proxy-origin.ts";
 
 const aave = "/api/v1/scores/aave";
 const lido = "/api/v1/scores/lido-dao";
@@ -13,9 +13,7 @@ const snapshotOf = (answer: Answer) => answer.headers["x-snapshot-id"];
 let proxy: TestProxy;
 let origin: FaultyOrigin;
 beforeEach(async () => {
-  origin = await startFaultyOrigin(
-    async (target) => (await proxy.storage.get(target.slice("/cdn/".length))) ?? Buffer.alloc(0),
-  );
+  origin = await startOriginOf(() => proxy.storage);
   proxy = await startTestProxy({ publicOrigin: origin.url, limits: { originSeconds: 0.5 } });
 });
 afterEach(async () => {

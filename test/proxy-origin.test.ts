@@ -9,14 +9,13 @@ import {
   good,
   respond,
   startFaultyOrigin,
+  startOriginOf,
 } from "./helpers/proxy-origin.ts";
 
 let proxy: TestProxy;
 let origin: FaultyOrigin;
 beforeEach(async () => {
-  origin = await startFaultyOrigin(
-    async (target) => (await proxy.storage.get(target.slice("/cdn/".length))) ?? Buffer.alloc(0),
-  );
+  origin = await startOriginOf(() => proxy.storage);
   proxy = await startTestProxy({ publicOrigin: origin.url, limits: { originSeconds: 0.5 } });
 });
 afterEach(async () => {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { answersIn, headerOf } from "./helpers/attack-wire.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { type Answer, outcome, until } from "./helpers/proxy-client.ts";
-import { type FaultyOrigin, startFaultyOrigin } from "./helpers/proxy-origin.ts";
+import { type FaultyOrigin, startOriginOf } from "./helpers/proxy-origin.ts";
 
 const batch = "/api/v1/scores/batch";
 const body = JSON.stringify({ slugs: ["aave", "none"] });
@@ -16,9 +16,7 @@ let origin: FaultyOrigin;
 let sockets: Socket[];
 beforeEach(async () => {
   sockets = [];
-  origin = await startFaultyOrigin(
-    async (target) => (await proxy.storage.get(target.slice("/cdn/".length))) ?? Buffer.alloc(0),
-  );
+  origin = await startOriginOf(() => proxy.storage);
   proxy = await startTestProxy({ publicOrigin: origin.url, limits: { originSeconds: 1 } });
 });
 /** Another proxy that waits for no request longer than a second. */

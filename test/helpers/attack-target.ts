@@ -3,7 +3,7 @@ import { generateKey } from "../../snapshots/keys/codec.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "./proxy.ts";
 import { bearer, until } from "./proxy-client.ts";
-import { type FaultyOrigin, startFaultyOrigin } from "./proxy-origin.ts";
+import { type FaultyOrigin, startOriginOf } from "./proxy-origin.ts";
 
 export const archive = "/api/v1/markets/historical";
 
@@ -20,9 +20,7 @@ export interface Attacked {
 
 /** Starts a proxy that keeps no public object, so that each answer with public data is a request to the origin. */
 export async function startAttacked(options: TestProxyOptions = {}): Promise<Attacked> {
-  const origin = await startFaultyOrigin(
-    async (target) => (await proxy.storage.get(target.slice("/cdn/".length))) ?? Buffer.alloc(0),
-  );
+  const origin = await startOriginOf(() => proxy.storage);
   const proxy = await startTestProxy({ publicOrigin: origin.url, cacheBytes: 8, ...options });
   return {
     proxy,

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer, type Socket } from "node:net";
+import type { Storage } from "../../snapshots/storage/storage.ts";
 
 /** What a faulty origin does with a request for `target`, given the bytes a good one would send. */
 export type Behaviour = (socket: Socket, body: Buffer, target: string) => void;
@@ -50,6 +51,10 @@ export async function startFaultyOrigin(bodyOf: (target: string) => Promise<Buff
   };
   return origin;
 }
+
+/** Starts an origin in front of a store, which may be made after it. */
+export const startOriginOf = (storage: () => Storage): Promise<FaultyOrigin> =>
+  startFaultyOrigin(async (target) => (await storage().get(target.slice("/cdn/".length))) ?? Buffer.alloc(0));
 
 /** Sends a whole answer. */
 export const respond = (socket: Socket, status: string, headers: string[], body: Buffer | string) => {
