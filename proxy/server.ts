@@ -26,12 +26,13 @@ async function run(config: Config, log: Logger): Promise<void> {
   collectDefaultMetrics({ register: service.metrics });
   if (cluster.isWorker) answerAggregator(service.metrics);
   else await serveMetrics(config.metricsPort, () => service.metrics.metrics());
-  log.info({ url: service.url }, "listening");
   onSignal(async (signal) => {
     log.info({ signal }, "draining");
     await service.stop();
     process.exit(0);
   });
+  // Last: whoever reads it may send a signal at once.
+  log.info({ url: service.url }, "listening");
 }
 
 /** Several processes on one port. */
