@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { combineCrc } from "../snapshots/format/crc.ts";
 import { compressPiece, joinGzip, storedPiece } from "../snapshots/format/gzip.ts";
 import { Cutter, compareKeys, cuts } from "../snapshots/format/order.ts";
-import { compressPage, pageText, readRun, runMarkets } from "../snapshots/format/page.ts";
+import { compressPage, pageText, readRun, readRunStart, runMarkets } from "../snapshots/format/page.ts";
 import { sha256 } from "../snapshots/seal.ts";
 
 const bytes = fc.uint8Array({ maxLength: 3000 }).map((array) => Buffer.from(array));
@@ -61,6 +61,23 @@ describe("compressPage(text, lines)", () => {
         expect(page.runs.length).toBe(Math.ceil(lines.length / runMarkets));
         const read = page.runs.flatMap((_, index) => readRun("page", stored, page.runs, index));
         expect(read).toEqual(lines);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("lets any number of a run's first markets be read, however well they compress", async () => {
+    const texts = fc.array(fc.string({ maxLength: 2000 }), { minLength: 1, maxLength: runMarkets });
+    await fc.assert(
+      fc.asyncProperty(texts, async (list) => {
+        const lines = list.map((text) => Buffer.from(JSON.stringify(text)));
+        const { page, stored } = await compressPage(pageText(lines), lines);
+        const run = { runs: page.runs, index: 0, markets: lines.length };
+        for (let count = 1; count <= lines.length; count += 1) {
+          const read = readRunStart("page", stored, run, count);
+          expect(read.length).toBeGreaterThanOrEqual(count);
+          expect(read).toEqual(lines.slice(0, read.length));
+        }
       }),
       { numRuns: 40 },
     );

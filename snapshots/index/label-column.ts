@@ -47,12 +47,13 @@ export function buildLabelColumn(values: readonly string[]): LabelColumn {
 
 /** Clears in `result` every ordinal whose label is none of `ids`. */
 export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
+  const [first = 0] = ids;
+  if (ids.length === 1 && column.frequentIds.includes(first)) return keepLabel(column, first, result);
   const kept = new Uint32Array(result.length);
   for (const id of ids) {
-    const code = column.frequentIds.indexOf(id) + 1;
-    if (code > 0) {
+    if (column.frequentIds.includes(id)) {
       const equal = result.slice();
-      keepRange(column.codes, code, code, equal);
+      keepLabel(column, id, equal);
       for (let word = 0; word < kept.length; word += 1) kept[word]! |= equal[word]!;
     } else {
       const rank = column.rareIds.indexOf(id);
@@ -60,6 +61,11 @@ export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], re
     }
   }
   for (let word = 0; word < kept.length; word += 1) result[word]! &= kept[word]!;
+}
+
+function keepLabel({ codes, frequentIds }: LoadedLabelColumn, id: number, result: Bitmap): void {
+  const code = frequentIds.indexOf(id) + 1;
+  keepRange(codes, code, code, result);
 }
 
 function postingsOf({ postings, starts }: LoadedLabelColumn, rank: number): Uint16Array {

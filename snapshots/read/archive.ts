@@ -7,6 +7,9 @@ import type { LabelTables, Segment, StoredPage } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
 
+/** Labels are cheap and leave little; where nothing is left, ranges are not looked at. */
+const evaluationOrder = { time: 0, label: 1, integer: 2 };
+
 /** Where a market lies: the page's position in the archive, and the line in the page's newest-first order. */
 export interface Place {
   segment: number;
@@ -34,9 +37,11 @@ export class Archive {
 
   /** The markets that meet every condition. */
   match(conditions: readonly Condition[]): Matches {
-    const resolved = conditions.map((condition) =>
-      condition.kind === "label" ? { ...condition, ids: this.#labelIds(condition) } : condition,
-    );
+    const resolved = conditions
+      .map((condition) =>
+        condition.kind === "label" ? { ...condition, ids: this.#labelIds(condition) } : condition,
+      )
+      .toSorted((a, b) => evaluationOrder[a.kind] - evaluationOrder[b.kind]);
     return new Matches(
       this.segments.map((segment) => matchSegment(segment, resolved)),
       this.#starts,

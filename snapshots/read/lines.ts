@@ -1,6 +1,6 @@
 import { constants } from "node:zlib";
 import { compressPiece, type DeflatePiece, gzipParts, storedPiece } from "../format/gzip.ts";
-import { idOfLine, readRun, runMarkets, runsPiece, separator } from "../format/page.ts";
+import { idOfLine, readRunStart, runMarkets, runsPiece, separator } from "../format/page.ts";
 import type { StoredPage } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import type { Archive, Place } from "./archive.ts";
@@ -27,6 +27,8 @@ export class Lines {
   readonly #stretches: readonly Stretch[];
   readonly #stored: ReadonlyMap<string, Buffer>;
   readonly #derived: DerivedCache;
+  /** How many markets of each run are needed, from its first one on; found out when the first is. */
+  #needed: ReadonlyMap<string, number> | undefined;
   readonly #runs = new Map<string, Buffer[]>();
 
   private constructor(
@@ -123,13 +125,29 @@ export class Lines {
   }
 
   #run(page: StoredPage, index: number): Buffer[] {
-    const key = `${page.hash}/${index}`;
-    const known = this.#runs.get(key);
+    const name = runName(page, index);
+    const known = this.#runs.get(name);
     if (known) return known;
-    const lines = readRun(layout.page(page.hash), this.#stored.get(page.hash)!, page.runs, index);
-    this.#runs.set(key, lines);
+    const markets = Math.min(runMarkets, page.markets - index * runMarkets);
+    const run = { runs: page.runs, index, markets };
+    const stored = this.#stored.get(page.hash)!;
+    this.#needed ??= neededOfRuns(this.#stretches);
+    const lines = readRunStart(layout.page(page.hash), stored, run, this.#needed.get(name) ?? markets);
+    this.#runs.set(name, lines);
     return lines;
   }
+}
+
+const runName = (page: StoredPage, index: number) => `${page.hash}/${index}`;
+
+function neededOfRuns(stretches: readonly Stretch[]): Map<string, number> {
+  const needed = new Map<string, number>();
+  for (const { page, from, to } of stretches) {
+    for (let index = Math.floor(from / runMarkets); index * runMarkets < to; index += 1)
+      // Stretches descend within a page's lines, so the last one says most.
+      needed.set(runName(page, index), Math.min(runMarkets, to - index * runMarkets));
+  }
+  return needed;
 }
 
 function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
