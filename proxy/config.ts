@@ -1,3 +1,5 @@
+import { totalmem } from "node:os";
+import { constrainedMemory } from "node:process";
 import { z } from "zod";
 import { isStoreLocation } from "../snapshots/storage/open.ts";
 import { parseTrust, type Trust } from "./client-address.ts";
@@ -23,6 +25,7 @@ export interface Config {
   trustProxy: Trust | undefined;
   pollSeconds: number;
   staleAfterSeconds: number;
+  /** Of each process. */
   cacheBytes: number;
   logLevel: string;
   shutdownSeconds: number;
@@ -32,6 +35,10 @@ export interface Config {
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
+
+const leastCacheBytes = 1024 * 1024;
+/** Where nothing else is said, stored objects take at most one part in so many of the memory. */
+const cacheShare = 8;
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
@@ -71,6 +78,12 @@ const quotaStore = z.string().refine((text) => {
   return isRedisAddress(text) && URL.canParse(text);
 }, "must be a file path or redis://… (rediss://… with TLS)");
 
+/** The machine's memory, or what a container has of it. */
+function usableMemory(): number {
+  // 0 or beyond all memory where there is no bound.
+  return Math.min(totalmem(), constrainedMemory() || Number.POSITIVE_INFINITY);
+}
+
 /** Whether a QUOTA_STORE names a Redis server rather than a file. */
 export function isRedisAddress(quotaStore: string): boolean {
   return /^rediss?:\/\//.test(quotaStore);
@@ -89,17 +102,17 @@ const Environment = z.object({
   TRUST_PROXY: trustProxy.optional(),
   POLL_SECONDS: integer(1, 3600).default(5),
   STALE_AFTER_SECONDS: integer(1, 31_536_000).default(93_600),
-  CACHE_BYTES: integer(1_048_576, Number.MAX_SAFE_INTEGER).default(268_435_456),
+  CACHE_BYTES: integer(leastCacheBytes, Number.MAX_SAFE_INTEGER).optional(),
   LOG_LEVEL: oneOf(logLevels).default("info"),
   SHUTDOWN_SECONDS: integer(0, 3600).default(10),
   WEB_CONCURRENCY: integer(1, 256).default(1),
 });
 
 /**
- * Reads the configuration; a variable that is empty counts as left out. Throws ConfigError. Values are never
- * echoed.
+ * Reads the configuration; a variable that is empty counts as left out. `memory` is what the processes may use, in
+ * bytes. Throws ConfigError. Values are never echoed.
  */
-export function readConfig(env: Record<string, string | undefined>): Config {
+export function readConfig(env: Record<string, string | undefined>, memory = usableMemory()): Config {
   const given = Object.entries(env).filter(([, value]) => value !== undefined && value !== "");
   const result = Environment.safeParse(Object.fromEntries(given));
   if (!result.success) {
@@ -119,7 +132,9 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     trustProxy: values.TRUST_PROXY,
     pollSeconds: values.POLL_SECONDS,
     staleAfterSeconds: values.STALE_AFTER_SECONDS,
-    cacheBytes: values.CACHE_BYTES,
+    cacheBytes:
+      values.CACHE_BYTES ??
+      Math.max(leastCacheBytes, Math.floor(memory / cacheShare / values.WEB_CONCURRENCY)),
     logLevel: values.LOG_LEVEL,
     shutdownSeconds: values.SHUTDOWN_SECONDS,
   };

@@ -1,3 +1,4 @@
+import { totalmem } from "node:os";
 import { describe, expect, test } from "vitest";
 import { clientAccount, isPrivate, parseTrust } from "../proxy/client-address.ts";
 import { ConfigError, readConfig } from "../proxy/config.ts";
@@ -6,7 +7,7 @@ const store = { SNAPSHOT_STORE: "store" };
 
 describe("readConfig(env)", () => {
   test("needs the store alone and has documented defaults", () => {
-    expect(readConfig({ ...store, PATH: "/bin", PORT: "" })).toEqual({
+    expect(readConfig({ ...store, PATH: "/bin", PORT: "" }, 8e9)).toEqual({
       host: "127.0.0.1",
       port: 8080,
       metricsPort: undefined,
@@ -18,10 +19,17 @@ describe("readConfig(env)", () => {
       trustProxy: undefined,
       pollSeconds: 5,
       staleAfterSeconds: 93_600,
-      cacheBytes: 268_435_456,
+      cacheBytes: 1e9,
       logLevel: "info",
       shutdownSeconds: 10,
     });
+  });
+
+  test("lets workers share the memory for the cache, and takes less than is there", () => {
+    expect(readConfig({ ...store, WEB_CONCURRENCY: "4" }, 8e9).cacheBytes).toBe(2.5e8);
+    expect(readConfig({ ...store, CACHE_BYTES: "2000000" }, 8e9).cacheBytes).toBe(2e6);
+    expect(readConfig(store, 1).cacheBytes).toBe(1_048_576);
+    expect(readConfig(store).cacheBytes).toBeLessThan(totalmem());
   });
 
   test("reads what is given", () => {
