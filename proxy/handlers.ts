@@ -3,7 +3,6 @@ import type { BatchRequest, Status, Usage } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import { plans } from "../schemas/plans.ts";
 import { ProtocolSlug } from "../schemas/primitives.ts";
-import { parseArchiveQuery } from "../schemas/query.ts";
 import type { Commit, Manifest, ObjectRef } from "../schemas/snapshot.ts";
 import type { Catalog, Snapshot } from "../snapshots/catalog.ts";
 import { layout } from "../snapshots/layout.ts";
@@ -135,7 +134,7 @@ export function createHandlers(sources: HandlerSources) {
     },
 
     marketsHistorical: async ({ search, caller }) => {
-      const page = await planPage(catalog, parseArchiveQuery(search));
+      const page = await planPage(catalog, search);
       const envelope = { tier: plans[caller.plan].tier, timestamp: new Date(now()).toISOString() };
       return {
         etag: () => page.etag,

@@ -8,6 +8,7 @@ import { MissingObjectError, readManifest, readObject } from "./objects.ts";
 import { Archive } from "./read/archive.ts";
 import { DerivedCache } from "./read/derived-cache.ts";
 import { ObjectCache } from "./read/object-cache.ts";
+import { PageCache } from "./read/page-cache.ts";
 import { CorruptObjectError, unseal } from "./seal.ts";
 import type { Storage } from "./storage/storage.ts";
 
@@ -19,7 +20,9 @@ export interface Snapshot {
 }
 
 // The ends of the runs that a walk cuts are about a fifth of what it copies.
-const derivedShare = 1 / 6;
+const derivedShare = 1 / 8;
+// Pages that are asked for again hold stored pages that may be gone from the cache of those.
+const pageShare = 3 / 8;
 /** Snapshots kept in memory for pinned walks; they share segments, and the store still has the others. */
 const maxSnapshots = 24;
 
@@ -29,6 +32,8 @@ export class Catalog {
   readonly objects: ObjectCache;
   /** What was worked out from those pages. */
   readonly derived: DerivedCache;
+  /** Pages of answers. */
+  readonly pages: PageCache;
   readonly #storage: Storage;
   readonly #tables: LabelTables = { category: new LabelTable(), outcome: new LabelTable() };
   /** Segments by hash, shared by the snapshots that have them and gone with the last of those. */
@@ -41,9 +46,10 @@ export class Catalog {
   /** `cacheBytes` bounds the stored objects kept in memory. */
   constructor(storage: Storage, { cacheBytes }: { cacheBytes: number }) {
     this.#storage = storage;
-    const derivedBytes = Math.floor(cacheBytes * derivedShare);
-    this.objects = new ObjectCache(storage, cacheBytes - derivedBytes);
-    this.derived = new DerivedCache(Math.max(1, derivedBytes));
+    const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
+    this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
+    this.derived = new DerivedCache(share(derivedShare));
+    this.pages = new PageCache(share(pageShare));
     this.#snapshots = new LRUCache<number, Snapshot>({ max: maxSnapshots });
   }
 
@@ -78,7 +84,10 @@ export class Catalog {
     const commit = await newestCommit(this.#storage, held);
     if (commit && commit.commit < held)
       throw new CorruptObjectError(layout.commit(held), `it is gone, and commit ${commit.commit} the newest`);
-    if (commit && commit.digest !== this.#current?.commit.digest) this.#current = await this.#load(commit);
+    if (commit && commit.digest !== this.#current?.commit.digest) {
+      this.#current = await this.#load(commit);
+      this.pages.clear();
+    }
     this.#checkedAt = await this.#readChecked();
   }
 

@@ -2,20 +2,22 @@ import { hash } from "node:crypto";
 import { feedVersion } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import { paging } from "../schemas/filters.ts";
-import type { ArchiveFilter, ArchiveQuery } from "../schemas/query.ts";
+import { type ArchiveFilter, type ArchiveQuery, parseArchiveQuery } from "../schemas/query.ts";
 import type { Catalog, Snapshot } from "./catalog.ts";
+import { gzipAround } from "./format/gzip.ts";
 import { compareKeys, type MarketKey } from "./format/order.ts";
 import { MissingObjectError } from "./objects.ts";
 import { type Cursor, decodeCursor, encodeCursor, invalidCursor } from "./read/cursor.ts";
 import { Lines } from "./read/lines.ts";
 import type { Matches } from "./read/matches.ts";
+import type { PlannedPage } from "./read/page-cache.ts";
 import { CorruptObjectError } from "./seal.ts";
 import { StorageError } from "./storage/storage.ts";
 
 /** What one response of the archive consists of, decided before its body is put together. */
 export interface PagePlan {
   snapshot: Snapshot;
-  /** Weak entity tag: equal for every response with the same markets and cursor, whenever it is made. */
+  /** Weak: equal for every response with the same markets and cursor, whenever it is made. */
   etag: string;
   /** The whole body, in parts. `gzip` decides whether it is one gzip member or the JSON itself. */
   body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<readonly Buffer[]>;
@@ -31,23 +33,64 @@ interface Position {
 }
 
 /**
- * Finds the page a query asks for. A cursor pins the snapshot it was given out with.
- * Throws ServiceError INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or SNAPSHOT_UNAVAILABLE.
+ * Finds the page that a request's query text asks for. A cursor pins the snapshot it was given out with.
+ * Throws ServiceError INVALID_PARAMETER, INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or SNAPSHOT_UNAVAILABLE.
  */
-export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
+export async function planPage(catalog: Catalog, search: string): Promise<PagePlan> {
+  // The same text asks for another page once the current snapshot is another.
+  const name = `${catalog.current()?.commit.digest} ${search}`;
+  const kept = catalog.pages.get(name);
+  const position = (found: Position) => planPosition(catalog, found);
+  const { page, lines } = kept
+    ? { page: kept, lines: undefined }
+    : await planAt(catalog, parseArchiveQuery(search), position);
+  const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
+  const spliced = async () => {
+    if (kept) return kept.spliced;
+    const made = await (await read()).spliced();
+    catalog.pages.set(name, { ...page, spliced: made });
+    return made;
+  };
+  return {
+    snapshot: page.snapshot,
+    etag: page.etag,
+    body: ({ tier, timestamp, gzip }) => {
+      // SPEC 2.7's order, the markets last.
+      const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
+      const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
+      return storeFaultsAs503(async () =>
+        gzip ? gzipAround(head, await spliced(), closing) : [(await read()).identity(head, closing)],
+      );
+    },
+  };
+}
+
+const closing = Buffer.from("]}");
+
+/** Plans an answer to a query from where it begins. Throws as planPage does. */
+export async function planAt<Plan>(
+  catalog: Catalog,
+  query: ArchiveQuery,
+  plan: (position: Position) => Promise<Plan>,
+): Promise<Plan> {
   return storeFaultsAs503(async () => {
-    if (query.cursor === undefined) return planPosition(catalog, startOf(catalog, query));
+    if (query.cursor === undefined) return plan(startOf(catalog, query));
     const cursor = decodeCursor(query.cursor);
     requireSameFilter(query.filter, cursor.filter);
-    return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize);
+    return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
   });
 }
 
-async function planContinuation(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<PagePlan> {
+async function planContinuation<Plan>(
+  catalog: Catalog,
+  cursor: Cursor,
+  pageSize: number,
+  plan: (position: Position) => Promise<Plan>,
+): Promise<Plan> {
   const snapshot = await catalog.find(cursor.commit, cursor.snapshotId);
   if (!snapshot) throw await unknownSnapshot(catalog, cursor, pageSize);
   try {
-    return await planPosition(catalog, await continuation(catalog, snapshot, cursor, pageSize));
+    return await plan(await continuation(catalog, snapshot, cursor, pageSize));
   } catch (error) {
     // A superseded snapshot may be collected while it is read.
     const collected = error instanceof MissingObjectError && snapshot !== catalog.current();
@@ -104,7 +147,10 @@ async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): P
   return (await Lines.read(archive, [ordinal], catalog)).lastId();
 }
 
-async function planPosition(catalog: Catalog, position: Position): Promise<PagePlan> {
+async function planPosition(
+  catalog: Catalog,
+  position: Position,
+): Promise<{ page: PlannedPage; lines: Lines }> {
   const { snapshot, filter, matches, skip, pageSize } = position;
   const ordinals = matches.slice(skip, pageSize);
   const lines = await Lines.read(snapshot.archive, ordinals, catalog);
@@ -112,19 +158,8 @@ async function planPosition(catalog: Catalog, position: Position): Promise<PageP
   const nextCursor = more ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, lines.lastId())) : null;
   const page = Math.floor(skip / pageSize) + 1;
   const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
-  return {
-    snapshot,
-    etag: weakTag(snapshot.commit.digest, filter.canonical, skip, pageSize),
-    body: async ({ tier, timestamp, gzip }) => {
-      // SPEC 2.7's order, the markets last.
-      const head = JSON.stringify({ version: feedVersion, tier, ...numbers, timestamp, markets: [] });
-      const opening = Buffer.from(head.slice(0, -"]}".length));
-      const closing = Buffer.from("]}");
-      return storeFaultsAs503(async () =>
-        gzip ? lines.gzip(opening, closing) : [lines.identity(opening, closing)],
-      );
-    },
-  };
+  const etag = weakTag(snapshot.commit.digest, filter.canonical, skip, pageSize);
+  return { page: { snapshot, etag, numbers, ordinals }, lines };
 }
 
 function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, id: string): Cursor {

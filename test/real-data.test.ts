@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { MarketPage } from "../schemas/envelopes.ts";
 import { filterValuesOf } from "../schemas/filters.ts";
-import { parseArchiveQuery } from "../schemas/query.ts";
 import { HistoricalMarket, ProtocolScore } from "../schemas/records.ts";
 import { planPage } from "../snapshots/paging.ts";
 import { verify } from "../snapshots/verify/verify.ts";
@@ -64,7 +63,7 @@ describe.skipIf(!present)("the archive of the real sources", () => {
   test("a cursor walk at pageSize 1 shows every market once, in order", { timeout: 600_000 }, async () => {
     // Without HTTP, which would take most of the time of 18,133 requests.
     const page = async (query: Query): Promise<MarketPage> => {
-      const plan = await planPage(served.proxy.catalog, parseArchiveQuery(search(query)));
+      const plan = await planPage(served.proxy.catalog, search(query));
       const body = await plan.body({
         tier: "enterprise",
         timestamp: "2030-01-01T00:00:00.000Z",

@@ -36,21 +36,42 @@ export function storedPiece(raw: Buffer, final = false): DeflatePiece {
   return { bytes: Buffer.concat([header, raw]), rawBytes: raw.length, crc: crc32(raw) };
 }
 
-/** One gzip member around pieces of which the last, and only it, is final. */
-export function joinGzip(pieces: readonly DeflatePiece[]): Buffer {
-  return Buffer.concat(gzipParts(pieces));
+/** Pieces one after another, not copied together. */
+export interface Spliced {
+  parts: Buffer[];
+  rawBytes: number;
+  /** CRC-32 of the raw bytes. */
+  crc: number;
 }
 
-/** The same as the parts it consists of, none of them copied. */
-export function gzipParts(pieces: readonly DeflatePiece[]): Buffer[] {
+export function splice(pieces: readonly DeflatePiece[]): Spliced {
   let crc = 0;
   let rawBytes = 0;
   for (const piece of pieces) {
     crc = combineCrc(crc, piece.crc, piece.rawBytes);
     rawBytes += piece.rawBytes;
   }
-  const trailer = Buffer.alloc(8);
-  trailer.writeUInt32LE(crc, 0);
-  trailer.writeUInt32LE(rawBytes % 2 ** 32, 4);
-  return [gzipHeader, ...pieces.map((piece) => piece.bytes), trailer];
+  return { parts: pieces.map((piece) => piece.bytes), rawBytes, crc };
+}
+
+/** One gzip member of pieces of which the last, and only it, is final. */
+export function joinGzip(pieces: readonly DeflatePiece[]): Buffer {
+  const { parts, rawBytes, crc } = splice(pieces);
+  return Buffer.concat([gzipHeader, ...parts, trailer(crc, rawBytes)]);
+}
+
+/** The same of what is spliced already, between raw bytes, as the parts it consists of. */
+export function gzipAround(head: Buffer, { parts, rawBytes, crc }: Spliced, tail: Buffer): Buffer[] {
+  const [opening, closing] = [storedPiece(head), storedPiece(tail, true)];
+  const begun = combineCrc(opening.crc, crc, rawBytes);
+  const ended = combineCrc(begun, closing.crc, closing.rawBytes);
+  const total = opening.rawBytes + rawBytes + closing.rawBytes;
+  return [gzipHeader, opening.bytes, ...parts, closing.bytes, trailer(ended, total)];
+}
+
+function trailer(crc: number, rawBytes: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeUInt32LE(crc, 0);
+  bytes.writeUInt32LE(rawBytes % 2 ** 32, 4);
+  return bytes;
 }

@@ -48,7 +48,10 @@ export function buildLabelColumn(values: readonly string[]): LabelColumn {
 /** Clears in `result` every ordinal whose label is none of `ids`. */
 export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
   const [first = 0] = ids;
-  if (ids.length === 1 && column.frequentIds.includes(first)) return keepLabel(column, first, result);
+  if (ids.length === 1 && column.frequentIds.includes(first)) {
+    keepLabel(column, first, result);
+    return;
+  }
   const kept = new Uint32Array(result.length);
   for (const id of ids) {
     if (column.frequentIds.includes(id)) {

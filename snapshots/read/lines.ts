@@ -1,5 +1,5 @@
 import { constants } from "node:zlib";
-import { compressPiece, type DeflatePiece, gzipParts, storedPiece } from "../format/gzip.ts";
+import { compressPiece, type DeflatePiece, type Spliced, splice, storedPiece } from "../format/gzip.ts";
 import { idOfLine, readRunStart, runMarkets, runsPiece, separator } from "../format/page.ts";
 import type { StoredPage } from "../index/segment.ts";
 import { layout } from "../layout.ts";
@@ -73,14 +73,14 @@ export class Lines {
   }
 
   /**
-   * A gzip member of `head`, all markets with separators, and `tail`, in parts. Whole runs are taken as they are
-   * stored, with what lies between them; what lies around them is compressed here.
+   * All markets with separators, to stand in a gzip member. Whole runs are taken as they are stored, with what lies
+   * between them; what lies around them is compressed here.
    */
-  async gzip(head: Buffer, tail: Buffer): Promise<Buffer[]> {
-    const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [storedPiece(head)];
+  async spliced(): Promise<Spliced> {
+    const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [];
     let loose: Stretch[] = [];
     const add = (piece: DeflatePiece | Promise<DeflatePiece>) => {
-      if (pieces.length > 1) pieces.push(joint);
+      if (pieces.length > 0) pieces.push(joint);
       pieces.push(piece);
     };
     const flush = () => {
@@ -94,7 +94,7 @@ export class Lines {
       } else loose.push(part);
     }
     flush();
-    return gzipParts([...(await Promise.all(pieces)), storedPiece(tail, true)]);
+    return splice(await Promise.all(pieces));
   }
 
   /** Parts of runs, as one piece. A single one is the edge of a run, which the next to come this way needs too. */
