@@ -22,7 +22,7 @@ export interface PagePlan {
 }
 
 /** Where a response begins: after `skip` markets of those that match. */
-interface Position {
+export interface Position {
   snapshot: Snapshot;
   filter: ArchiveFilter;
   matches: Matches;
@@ -34,20 +34,34 @@ interface Position {
  * Finds the page a query asks for. A cursor pins the snapshot it was given out with.
  * Throws ServiceError INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or SNAPSHOT_UNAVAILABLE.
  */
-export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
+export function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
+  return planAt(catalog, query, (position) => planPosition(catalog, position));
+}
+
+/** Plans an answer to a query from where it begins. Throws as planPage does. */
+export async function planAt<Plan>(
+  catalog: Catalog,
+  query: ArchiveQuery,
+  plan: (position: Position) => Promise<Plan>,
+): Promise<Plan> {
   return storeFaultsAs503(async () => {
-    if (query.cursor === undefined) return planPosition(catalog, startOf(catalog, query));
+    if (query.cursor === undefined) return plan(startOf(catalog, query));
     const cursor = decodeCursor(query.cursor);
     requireSameFilter(query.filter, cursor.filter);
-    return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize);
+    return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
   });
 }
 
-async function planContinuation(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<PagePlan> {
+async function planContinuation<Plan>(
+  catalog: Catalog,
+  cursor: Cursor,
+  pageSize: number,
+  plan: (position: Position) => Promise<Plan>,
+): Promise<Plan> {
   const snapshot = await catalog.find(cursor.commit, cursor.snapshotId);
   if (!snapshot) throw await unknownSnapshot(catalog, cursor, pageSize);
   try {
-    return await planPosition(catalog, await continuation(catalog, snapshot, cursor, pageSize));
+    return await plan(await continuation(catalog, snapshot, cursor, pageSize));
   } catch (error) {
     // A superseded snapshot may be collected while it is read.
     const collected = error instanceof MissingObjectError && snapshot !== catalog.current();
@@ -139,7 +153,7 @@ function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, 
   };
 }
 
-function weakTag(...parts: readonly (string | number)[]): string {
+export function weakTag(...parts: readonly (string | number)[]): string {
   const digest = hash("sha256", JSON.stringify(parts), "base64url");
   return `W/"${digest.slice(0, 27)}"`;
 }
@@ -186,7 +200,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
 }
 
 /** The cursor after the last of the `skip` matches that are passed. */
-async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
+export async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
   const { snapshot, filter, matches, skip, pageSize } = position;
   if (skip > 0) {
     const ordinal = matches.slice(skip - 1, 1)[0]!;
