@@ -27,9 +27,11 @@ export interface RowsPlan {
   read(): AsyncGenerator<RowsChunk, void, void>;
 }
 
+// Rows whose stored pages are fetched side by side: one after the other, a store far away would set the pace.
+const rowsFetched = paging.maxPageSize;
 // Rare matches lie in as many pages as they are rows, each with a run to be inflated: this bounds the memory of an
-// answer, whatever is asked for. A page's rows are a multiple of it.
-const rowsAtOnce = paging.maxPageSize / 4;
+// answer, whatever is asked for.
+const rowsAtOnce = rowsFetched / 4;
 
 /**
  * Finds what a query asks for in one answer. Throws ServiceError as planPage does, and INVALID_PARAMETER when more are
@@ -63,12 +65,14 @@ async function planFrom(catalog: Catalog, start: Position, skip: number): Promis
 }
 
 async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position) {
-  for (let at = skip; at < matches.total; at += rowsAtOnce) {
-    const ordinals = matches.slice(at, rowsAtOnce);
-    const text = await storeFaultsAs503(async () =>
-      textOf(await Lines.read(snapshot.archive, ordinals, catalog)),
-    );
-    yield { count: ordinals.length, text };
+  const read = (ordinals: readonly number[]) => Lines.read(snapshot.archive, ordinals, catalog);
+  for (let at = skip; at < matches.total; at += rowsFetched) {
+    const ordinals = matches.slice(at, rowsFetched);
+    await storeFaultsAs503(() => read(ordinals));
+    for (let from = 0; from < ordinals.length; from += rowsAtOnce) {
+      const some = ordinals.slice(from, from + rowsAtOnce);
+      yield { count: some.length, text: await storeFaultsAs503(async () => textOf(await read(some))) };
+    }
   }
 }
 
