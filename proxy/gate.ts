@@ -13,6 +13,8 @@ import { headerValues } from "./credentials.ts";
 import type { Handler } from "./handlers.ts";
 import { preflightHeaders } from "./headers.ts";
 import type { LiveFeed } from "./live-feed.ts";
+import type { Metrics } from "./metrics.ts";
+import { createRowsSender, prefersRows, requireUnits, type SendRows } from "./ndjson.ts";
 import { problemReply, serviceErrorOf } from "./problem.ts";
 import { type Quota, quotaExceeded, type Receipt, rateLimitHeaders, secondsUntil } from "./quota.ts";
 import { prepare, send } from "./reply.ts";
@@ -34,6 +36,8 @@ export interface Exchange {
   headers: Record<string, string | number>;
   /** Of a request that asks for another protocol: what came behind its head. */
   upgradeHead?: Buffer;
+  /** Gives the answer its time to be taken anew, when it goes on. */
+  prolong?: () => void;
 }
 
 /** What the gate decides by. */
@@ -46,6 +50,7 @@ export interface GateParts {
   now: () => number;
   /** What heavy endpoints go through. */
   lane: BulkheadPolicy;
+  sendRows: SendRows;
   /** The longest a body may take to arrive. */
   requestSeconds: number;
   /** The longest an answer may take to be ready. */
@@ -57,8 +62,11 @@ export interface GateParts {
 const heavyAtOnce = 16;
 
 /** Answers requests: the checks in their documented order, the handler, and the one way out for errors. */
-export function createGate(gateParts: Omit<GateParts, "lane">) {
-  const parts = { ...gateParts, lane: bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY) };
+export function createGate(
+  gateParts: Omit<GateParts, "lane" | "sendRows"> & { metrics: Pick<Metrics, "brokeOff"> },
+) {
+  const lane = bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY);
+  const parts = { ...gateParts, lane, sendRows: createRowsSender(gateParts.quota, gateParts.metrics) };
   return async (request: Request, response: Response, exchange: Exchange): Promise<void> => {
     try {
       await answer(parts, request, response, exchange);
@@ -88,14 +96,20 @@ async function answer(
   if (exchange.api) readParameters(target.search, endpoint.query);
   if (id === "scoreFeed") return goLive(parts, request, response, exchange, sender);
 
-  const call = { slug: target.slug, search: target.search, caller, body };
+  const { slug, search } = target;
+  const call = { slug, search, caller, body, prefersRows: () => prefersRows(request) };
   const work = async () => prepare(request, await parts.handlers[id](call));
   const prepared = await withDeadline(parts, (late) =>
     endpoint.heavy ? parts.lane.execute(() => begin(work, late)) : work(),
   );
   if (prepared.status === 304) await exchange.receipt?.giveBack();
+  const { rows } = prepared;
+  if (rows && exchange.receipt) requireUnits(rows, exchange.receipt);
   setRateLimitHeaders(parts, exchange);
-  send(request, response, { ...prepared, headers: { ...exchange.headers, ...prepared.headers } });
+  const complete = { ...prepared, headers: { ...exchange.headers, ...prepared.headers } };
+  if (!rows || request.method === "HEAD") return send(request, response, complete);
+  const identity = () => identify(sender, parts.keys, parts.trust);
+  await parts.sendRows({ ...complete, rows }, { response, exchange, identity });
 }
 
 /** Credentials, availability, plan and quota, in this order. */

@@ -7,7 +7,9 @@ import type { Commit, Manifest, ObjectRef } from "../schemas/snapshot.ts";
 import type { Catalog, Snapshot } from "../snapshots/catalog.ts";
 import { layout } from "../snapshots/layout.ts";
 import { planPage, storeFaultsAs503 } from "../snapshots/paging.ts";
+import { planRows } from "../snapshots/rows.ts";
 import type { Identity } from "./access.ts";
+import { negotiated, rowsReply } from "./ndjson.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 import { type Coding, encode, momentary, type Reply } from "./reply.ts";
@@ -19,6 +21,8 @@ export interface Call {
   caller: Identity;
   /** Of endpoints that have one. */
   body: BatchRequest | undefined;
+  /** Whether all rows are wanted in one answer, where that can be had. Throws ServiceError. */
+  prefersRows: () => boolean;
 }
 
 export type Handler = (call: Call) => Promise<Reply> | Reply;
@@ -133,12 +137,14 @@ export function createHandlers(sources: HandlerSources) {
       return privateReply(({ dimensions }) => ofSlug(dimensions, slug));
     },
 
-    marketsHistorical: async ({ search, caller }) => {
+    marketsHistorical: async ({ search, caller, prefersRows }) => {
+      if (prefersRows()) return rowsReply(await planRows(catalog, search));
       const page = await planPage(catalog, search);
       const envelope = { tier: plans[caller.plan].tier, timestamp: new Date(now()).toISOString() };
       return {
         etag: () => page.etag,
         cacheControl: "private, no-cache",
+        headers: negotiated,
         snapshotId: page.snapshot.manifest.snapshotId,
         body: (coding) => page.body({ ...envelope, gzip: coding === "gzip" }),
       };

@@ -42,6 +42,9 @@ const exposed = [
   "ETag",
   "Age",
   "Cache-Status",
+  "X-Count",
+  "X-Total-Count",
+  "X-Cursor",
 ];
 
 /**

@@ -10,7 +10,7 @@ export interface Limits {
   stalledSeconds: number;
   /** Until an answer is ready. */
   answerSeconds: number;
-  /** Until an answer has been taken, to its last byte. */
+  /** Until an answer has been taken, to its last byte; one in NDJSON has as long for every 500 rows. */
   sendSeconds: number;
   /** One fetch from the origin. */
   originSeconds: number;

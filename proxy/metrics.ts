@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { ErrorCode } from "../schemas/errors.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { LiveFeed } from "./live-feed.ts";
 import type { PublicObjects } from "./public-objects.ts";
@@ -19,8 +20,10 @@ export interface Answered {
 export interface Metrics {
   registry: Registry;
   answered(request: Answered): void;
-  /** The client went away before its answer was sent. */
+  /** An answer was not sent to its end. */
   aborted(route: string): void;
+  /** An answer in NDJSON was broken off from our side. */
+  brokeOff(code: ErrorCode): void;
   /** A connection was turned away because too many were open. */
   dropped(): void;
   servedStale(): void;
@@ -55,7 +58,10 @@ export function createMetrics(sources: MetricSources): Metrics {
     buckets: latencyBuckets,
     registers,
   });
-  const aborts = counter("http_requests_aborted_total", "Requests whose client went away", ["route"]);
+  const aborts = counter("http_requests_aborted_total", "Requests whose answer was not sent to its end", [
+    "route",
+  ]);
+  const broken = counter("prs_ndjson_broken_total", "Answers in NDJSON broken off from our side", ["code"]);
   const drops = counter("http_connections_dropped_total", "Connections turned away at the limit");
   const stale = counter("prs_stale_answers_total", "Answers from an older snapshot, the origin being away");
   const quotaFailures = counter("prs_quota_failures_total", "Times the quota store began to fail");
@@ -78,6 +84,7 @@ export function createMetrics(sources: MetricSources): Metrics {
       timed.observe(seconds);
     },
     aborted: (route) => aborts.inc({ route }),
+    brokeOff: (code) => broken.inc({ code }),
     dropped: () => drops.inc(),
     servedStale: () => stale.inc(),
     quotaFailed: () => quotaFailures.inc(),

@@ -99,6 +99,7 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
   function follow({ method = "" }: IncomingMessage, response: ServerResponse, exchange: Exchange): void {
     const started = performance.now();
     const timer = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
+    exchange.prolong = () => timer.refresh();
     underway.add(response);
     response.once("close", () => {
       clearTimeout(timer);

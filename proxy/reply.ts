@@ -2,6 +2,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Request, Response } from "express";
 import { ServiceError } from "../schemas/errors.ts";
+import type { RowsPlan } from "../snapshots/rows.ts";
 
 const codings = ["gzip", "identity"] as const;
 /** The content codings a response comes in. */
@@ -19,6 +20,8 @@ export interface Reply {
   /** In parts, which are not copied together. */
   body: (coding: Coding) => Promise<readonly Buffer[]>;
   headers?: Record<string, string | number>;
+  /** In place of a body: what is sent while it is read, however much it is. */
+  rows?: RowsPlan;
   /** Another reply, for when the origin does not give the body. */
   instead?: () => Reply | undefined;
 }
@@ -34,11 +37,12 @@ export async function encode(body: Buffer, coding: Coding): Promise<Buffer> {
   return coding === "gzip" ? await compress(body) : body;
 }
 
-/** A reply made ready for one request: nothing can fail any more. */
+/** A reply made ready for one request: nothing can fail any more, but for rows that are still to be read. */
 export interface Prepared {
   status: 200 | 304;
   headers: Record<string, string | number>;
   body: readonly Buffer[];
+  rows?: RowsPlan;
 }
 
 /** Settles status, coding and body of a reply for a request. Throws what the body throws. */
@@ -55,9 +59,10 @@ export async function prepare(request: Request, reply: Reply): Promise<Prepared>
       ...headersOf(sent),
       ...(sent.etag && { ETag: sent.etag(coding) }),
       ...(coding === "gzip" && { "Content-Encoding": coding }),
-      "Content-Length": body.reduce((sum, part) => sum + part.length, 0),
+      ...(!sent.rows && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
     },
     body,
+    ...(sent.rows && { rows: sent.rows }),
   };
 }
 

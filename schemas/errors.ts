@@ -24,7 +24,7 @@ export const errors = {
   BODY_TOO_LARGE: { status: 413, title: "Request body too large" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
   UPGRADE_REQUIRED: { status: 426, title: "This address speaks WebSocket" },
-  TOO_MANY_CONNECTIONS: { status: 429, title: "Too many live connections" },
+  TOO_MANY_CONNECTIONS: { status: 429, title: "Too many connections" },
   QUOTA_EXCEEDED: { status: 429, title: "Daily quota used up" },
   HEADERS_TOO_LARGE: { status: 431, title: "Request head too large" },
   INTERNAL: { status: 500, title: "Internal error" },

@@ -17,6 +17,14 @@ export interface ArchiveQuery {
   cursor: string | undefined;
 }
 
+/** A parsed query of the same address for all rows in one answer, which has no pages. */
+export interface RowsQuery extends ArchiveQuery {
+  page: undefined;
+  pageSize: undefined;
+  /** Matches behind the cursor that the caller has already. */
+  skip: number;
+}
+
 const rows: readonly FilterField[] = filterFields;
 const dayMilliseconds = 86_400_000;
 
@@ -51,6 +59,11 @@ export const archiveParameters: readonly {
     name: "cursor",
     type: "string",
     meaning: "nextCursor of the previous page; carries filters and pageSize.",
+  },
+  {
+    name: "skip",
+    type: `integer 0..${paging.maxPage}`,
+    meaning: "NDJSON with a cursor only: how many lines behind the cursor have been received.",
   },
 ];
 
@@ -125,12 +138,13 @@ function unknownParameter(name: string, known: readonly string[]): string {
   return `${shown} is not a parameter here.${hint} Known: ${known.join(", ")}.`;
 }
 
+const archiveParameterNames = archiveParameters.map((parameter) => parameter.name);
+
 /** Parses the archive's query (SPEC 4.5). Throws ServiceError INVALID_PARAMETER; nothing is clamped or ignored. */
 export function parseArchiveQuery(search: string): ArchiveQuery {
-  const parameters = readParameters(
-    search,
-    archiveParameters.map((parameter) => parameter.name),
-  );
+  const parameters = readParameters(search, archiveParameterNames);
+  if (parameters.has("skip"))
+    throw invalid("skip", "skip goes on with an answer in NDJSON; ask for one with Accept, or leave it out.");
   const query = {
     filter: parseFilter(parameters),
     page: optionalInteger(parameters, "page", 1, paging.maxPage),
@@ -143,14 +157,31 @@ export function parseArchiveQuery(search: string): ArchiveQuery {
   return query;
 }
 
+/** Parses the archive's query for all rows in one answer. Throws as parseArchiveQuery does. */
+export function parseRowsQuery(search: string): RowsQuery {
+  const parameters = readParameters(search, archiveParameterNames);
+  for (const name of ["page", "pageSize"]) {
+    if (parameters.has(name))
+      throw invalid(
+        name,
+        `${name} belongs to pages of JSON; an answer in NDJSON has all rows. Leave it out.`,
+      );
+  }
+  const cursor = parameters.get("cursor");
+  const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
+  if (skip !== undefined && cursor === undefined)
+    throw invalid("skip", "skip counts lines behind a cursor: give the X-Cursor they came with, too.");
+  return { filter: parseFilter(parameters), page: undefined, pageSize: undefined, cursor, skip: skip ?? 0 };
+}
+
 /** The filter that a cursor carries in its canonical spelling. Throws as parseArchiveQuery does. */
 export function parseCanonicalFilter(canonical: string): ArchiveFilter {
   return parseFilter(readParameters(canonical, filterParameterNames));
 }
 
-const filterParameterNames = archiveParameters
-  .map((parameter) => parameter.name)
-  .filter((name) => !["page", "pageSize", "cursor"].includes(name));
+const filterParameterNames = archiveParameterNames.filter(
+  (name) => !["page", "pageSize", "cursor", "skip"].includes(name),
+);
 
 function parseFilter(parameters: ReadonlyMap<string, string>): ArchiveFilter {
   const conditions: Condition[] = [];

@@ -24,7 +24,7 @@ export interface PagePlan {
 }
 
 /** Where a response begins: after `skip` markets of those that match. */
-interface Position {
+export interface Position {
   snapshot: Snapshot;
   filter: ArchiveFilter;
   matches: Matches;
@@ -174,7 +174,7 @@ function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, 
   };
 }
 
-function weakTag(...parts: readonly (string | number)[]): string {
+export function weakTag(...parts: readonly (string | number)[]): string {
   const digest = hash("sha256", JSON.stringify(parts), "base64url");
   return `W/"${digest.slice(0, 27)}"`;
 }
@@ -221,7 +221,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
 }
 
 /** The cursor after the last of the `skip` matches that are passed. */
-async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
+export async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
   const { snapshot, filter, matches, skip, pageSize } = position;
   if (skip > 0) {
     const ordinal = matches.slice(skip - 1, 1)[0]!;
