@@ -88,7 +88,7 @@ async function answer(
   if (exchange.api) readParameters(target.search, endpoint.query);
   if (id === "scoreFeed") return goLive(parts, request, response, exchange, sender);
 
-  const call = { slug: target.slug, search: target.search, caller, body };
+  const call = { address: target.address, slug: target.slug, search: target.search, caller, body };
   const work = async () => prepare(request, await parts.handlers[id](call));
   const prepared = await withDeadline(parts, (late) =>
     endpoint.heavy ? parts.lane.execute(() => begin(work, late)) : work(),

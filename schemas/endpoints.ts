@@ -17,8 +17,9 @@ import { ProtocolScore } from "./records.ts";
 /** One address of the service. */
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
-  /** `:slug` stands for one segment. */
+  /** `:slug` stands for one segment, `:file` for one of `files`. */
   path: string;
+  files?: readonly string[];
   /** The lowest plan that may call it. */
   plan: Plan;
   /**
@@ -142,6 +143,19 @@ export const endpoints = {
     method: "GET",
     path: "/readyz",
     summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
+  },
+  docs: {
+    ...open,
+    method: "GET",
+    path: "/docs/",
+    summary: "This API's description as a page, on which every address can be tried",
+  },
+  docsFile: {
+    ...open,
+    method: "GET",
+    path: "/docs/:file",
+    files: ["page.css", "start.js", "swagger-ui.css", "swagger-ui-bundle.js"],
+    summary: "What that page loads",
   },
 } as const satisfies Record<string, Endpoint>;
 
