@@ -1,5 +1,5 @@
 import type { HttpEndpointId } from "../schemas/endpoints.ts";
-import type { BatchRequest, Status, Usage } from "../schemas/envelopes.ts";
+import type { Alive, BatchRequest, Ready, Status, Usage } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import { plans } from "../schemas/plans.ts";
 import { ProtocolSlug } from "../schemas/primitives.ts";
@@ -173,7 +173,7 @@ export function createHandlers(sources: HandlerSources) {
       return momentary(usage);
     },
 
-    healthz: () => momentary({ status: "alive" }),
+    healthz: () => momentary({ status: "alive" } satisfies Alive),
 
     readyz: async () => {
       const { commit } = current();
@@ -182,10 +182,12 @@ export function createHandlers(sources: HandlerSources) {
       const { snapshotId } = commit;
       const { ageSeconds, stale } = freshness(commit);
       const quotaStore = quota.failing() ? "failing" : "ok";
-      const state = { status: "ready", snapshotId, commit: commit.commit, ageSeconds, stale, quotaStore };
-      return momentary(state, snapshotId);
+      const { commit: number } = commit;
+      const ready: Ready = { status: "ready", snapshotId, commit: number, ageSeconds, stale, quotaStore };
+      return momentary(ready, snapshotId);
     },
 
+    openapi: ({ address }) => file(address),
     docs: ({ address }) => file(address),
     docsFile: ({ address }) => file(address),
   } satisfies Record<HttpEndpointId, Handler>;

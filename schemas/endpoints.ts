@@ -1,7 +1,9 @@
 import type { z } from "zod";
 import {
+  Alive,
   BatchRequest,
   MarketPage,
+  Ready,
   ScoreBatch,
   ScoreDimensions,
   ScoreHistory,
@@ -136,19 +138,27 @@ export const endpoints = {
     ...open,
     method: "GET",
     path: "/healthz",
+    response: Alive,
     summary: "The process is alive",
   },
   readyz: {
     ...open,
     method: "GET",
     path: "/readyz",
+    response: Ready,
     summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
+  },
+  openapi: {
+    ...open,
+    method: "GET",
+    path: "/openapi.json",
+    summary: "This API's description, OpenAPI 3.1",
   },
   docs: {
     ...open,
     method: "GET",
     path: "/docs/",
-    summary: "This API's description as a page, on which every address can be tried",
+    summary: "The same as a page, on which every address can be tried",
   },
   docsFile: {
     ...open,

@@ -15,12 +15,12 @@ afterAll(() => proxy.stop());
 const files = docsFiles;
 
 describe("static files", () => {
-  test("are those of the endpoint table's closed lists", () => {
+  test("are those of the endpoint table, one for each name of a closed list", () => {
     const listed = Object.values<Endpoint>(endpoints).flatMap(({ path, files: names = [] }) =>
       names.map((name) => path.replace(":file", name)),
     );
-    const named = files.map(({ path }) => path).filter((path) => !path.endsWith("/"));
-    expect(named.sort()).toEqual(listed.sort());
+    const single = ["/openapi.json", "/docs/"];
+    expect(files.map(({ path }) => path).sort()).toEqual([...single, ...listed].sort());
   });
 
   test.each(files)("$path: whole, in both codings, by its own tag", async ({ path, bytes, contentType }) => {
@@ -60,6 +60,14 @@ describe("static files", () => {
       const other = await proxy.get(path, { method: "POST" });
       expect([outcome(other), other.headers.allow]).toEqual(["405 METHOD_NOT_ALLOWED", "GET, HEAD, OPTIONS"]);
       expect((await proxy.get(path, { method: "OPTIONS" })).status).toBe(204);
+    }
+  });
+
+  test("the description is open to every site, nothing else is", async () => {
+    for (const { path } of files) {
+      const { headers } = await proxy.get(path);
+      const open = path === "/openapi.json" ? "*" : undefined;
+      expect([path, headers["access-control-allow-origin"]]).toEqual([path, open]);
     }
   });
 

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { endpoints } from "../endpoints.ts";
+import { describeApi } from "../openapi/document.ts";
 import type { StaticFile } from "../static-files.ts";
 
 const own = (name: string) => readFileSync(new URL(name, import.meta.url));
@@ -35,8 +36,15 @@ const files: Record<FileName, Omit<StaticFile, "path">> = {
   },
 };
 
-/** The page that shows the API's description, and all it loads. */
+/** The API's description, the page that shows it, and all the page loads. */
 export const docsFiles: readonly StaticFile[] = [
+  {
+    path: endpoints.openapi.path,
+    contentType: "application/json",
+    bytes: Buffer.from(JSON.stringify(describeApi())),
+    // For tools that run in pages of other sites.
+    headers: { "access-control-allow-origin": "*" },
+  },
   {
     path: endpoints.docs.path,
     contentType: "text/html; charset=utf-8",
