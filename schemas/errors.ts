@@ -42,8 +42,10 @@ const codes = Object.keys(errors) as [ErrorCode, ...ErrorCode[]];
 export const Problem = z.strictObject({
   type: z.string().describe("urn:prs:error: and the code."),
   title: z.string().describe("What the code means."),
-  status: z.int(),
-  code: z.enum(codes),
+  status: z.int().min(400).max(599),
+  code: z
+    .enum(codes)
+    .describe(codes.map((code) => `${code} (${errors[code].status}): ${errors[code].title}.`).join(" ")),
   detail: z.string().describe("What is wrong with this request, and what to do about it."),
   requestId: z.string().describe("As in X-Request-Id."),
   parameter: z.string().optional().describe("The query parameter that was refused."),

@@ -4,6 +4,8 @@ SwaggerUIBundle({
   dom_id: "#api",
   layout: "BaseLayout",
   deepLinking: true,
+  // Folded: operations show the schemas they use.
+  defaultModelsExpandDepth: 0,
   // A badge of another site's making, which would be told the address of this one.
   validatorUrl: null,
   // A key is forgotten with the page.

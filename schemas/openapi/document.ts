@@ -1,7 +1,7 @@
 import { createDocument, type ZodOpenApiPathsObject } from "zod-openapi";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
-import { errors, Problem } from "../errors.ts";
+import { Problem } from "../errors.ts";
 import { FeedCommand, FeedMessage } from "../feed.ts";
 import { plans } from "../plans.ts";
 import { AnyJson, Digest, Timestamp } from "../primitives.ts";
@@ -49,9 +49,6 @@ const schemas = {
 };
 
 const quotas = Object.entries(plans).map(([name, { dailyQuota }]) => `${name} ${dailyQuota}`);
-const errorRows = Object.entries(errors).map(
-  ([code, { status, title }]) => `| \`${code}\` | ${status} | ${title} |`,
-);
 
 const description = `Risk scores of DeFi protocols and an archive of resolved prediction markets.
 
@@ -62,12 +59,7 @@ request needs no key.
 Requests a UTC day: ${quotas.join(", ")}, unless the key says otherwise; without a key per address (IPv6: per /64). A unit is
 given back for 304 and 5xx. Metered answers carry \`X-RateLimit-*\`, \`RateLimit\` and \`RateLimit-Policy\`.
 
-Errors have one shape, \`application/problem+json\`:
-
-| code | status | meaning |
-|---|---|---|
-${errorRows.join("\n")}
-`;
+Errors have one shape, \`Problem\`, as \`application/problem+json\`; \`code\` is what a program should look at.`;
 
 /** The API's description, OpenAPI 3.1: the contract's schemas, and an operation for each row of an endpoint table. */
 export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
@@ -75,9 +67,9 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
   for (const { path, method, operation } of operationsOf(table)) {
     paths[path] = { ...paths[path], [method]: operation };
   }
-  const examples = Object.entries(problemExamples).map(([code, value]) => [
+  const examples = Object.entries(problemExamples).map(([code, { problem }]) => [
     code,
-    { summary: value.title, value },
+    { summary: problem.title, value: problem },
   ]);
   return createDocument({
     openapi: "3.1.1",

@@ -106,7 +106,7 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     security: securityOf(endpoint),
     requestParams: parametersOf(endpoint),
     ...(body && { requestBody: body }),
-    responses: responsesOf(endpoint, { ...answers, example }),
+    responses: responsesOf(id, endpoint, { ...answers, example }),
     ...(endpoint.method === "WS" && { "x-websocket": feedSchemas }),
   };
 }

@@ -1,8 +1,8 @@
 import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-openapi";
-import type { Endpoint } from "../endpoints.ts";
-import { type ErrorCode, errors, Problem } from "../errors.ts";
+import type { Endpoint, EndpointId } from "../endpoints.ts";
+import { type ErrorCode, errors } from "../errors.ts";
 import { plans } from "../plans.ts";
-import { problemExamples } from "./examples.ts";
+import { hasProblemExample } from "./examples.ts";
 import { common, type HeaderName, ofStatus, rateLimit, references } from "./headers.ts";
 
 /** What an address answers in its own way, beside what follows from its row of the endpoint table. */
@@ -44,9 +44,12 @@ export function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes
 const allCodes = Object.keys(errors).filter((code): code is ErrorCode => code in errors);
 
 /** Every response of an address. */
-export function responsesOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
+export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const grouped = Map.groupBy(codesOf(endpoint, answers), (code) => errors[code].status);
-  const refusals = [...grouped].map(([status, codes]) => [status, problemResponse(endpoint, status, codes)]);
+  const refusals = [...grouped].map(([status, codes]) => {
+    const examples = codes.filter((code) => hasProblemExample(code, id));
+    return [status, problemResponse(endpoint, status, codes, examples)];
+  });
   const success = endpoint.availability === "available" ? successOf(endpoint, answers) : {};
   return { ...success, ...Object.fromEntries(refusals) };
 }
@@ -80,21 +83,22 @@ const unmetered = new Set([401, 403, 408, 431, 501]);
 function problemResponse(
   { metered }: Endpoint,
   status: number,
-  codes: ErrorCode[],
+  codes: readonly ErrorCode[],
+  shown: readonly ErrorCode[],
 ): ZodOpenApiResponseObject {
   const limits = metered && !unmetered.has(status) ? rateLimit : [];
   const own = Object.entries(ofStatus).find(([of]) => Number(of) === status)?.[1] ?? [];
-  const known = codes.filter((code) => problemExamples[code]);
-  const examples = known.map((code) => [code, { $ref: `#/components/examples/${code}` }]);
+  const examples = shown.map((code) => [code, { $ref: `#/components/examples/${code}` }]);
+  // First in allOf: the docs page makes an example of what comes first.
+  const narrowed = { properties: { status: { const: status }, code: { enum: [...codes] } } };
   return {
     description: codes.map((code) => `\`${code}\`: ${errors[code].title}.`).join(" "),
     headers: references([...common, ...limits, ...own]),
     content: {
       "application/problem+json": {
-        schema: Problem,
-        ...(known.length > 0 && { examples: Object.fromEntries(examples) }),
+        schema: { allOf: [narrowed, { $ref: "#/components/schemas/Problem" }] },
+        ...(examples.length > 0 && { examples: Object.fromEntries(examples) }),
       },
     },
-    "x-codes": codes,
   };
 }
