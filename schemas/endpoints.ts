@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import {
   Alive,
+  ApiDescription,
   BatchRequest,
   MarketPage,
   Ready,
@@ -57,7 +58,7 @@ const metered = {
   query: [],
 } as const;
 
-/** SPEC 4, row for row, and the service's own addresses. Routing, gating, metering and the README's table read this. */
+/** SPEC 4, row for row, and the service's own addresses. Routing, gating, metering, the API's description and the README's table read this. */
 export const endpoints = {
   listScores: {
     ...metered,
@@ -152,6 +153,7 @@ export const endpoints = {
     ...open,
     method: "GET",
     path: "/openapi.json",
+    response: ApiDescription,
     summary: "This API's description, OpenAPI 3.1",
   },
   docs: {

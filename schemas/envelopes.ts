@@ -119,6 +119,9 @@ export const Status = z.strictObject({
 });
 export type Status = z.infer<typeof Status>;
 
+/** GET /openapi.json. */
+export const ApiDescription = z.looseObject({ openapi: z.string() });
+
 /** GET /healthz. */
 export const Alive = z.strictObject({ status: z.literal("alive") });
 export type Alive = z.infer<typeof Alive>;

@@ -32,6 +32,8 @@ export interface QueryParameter {
 }
 
 const Text = z.string().min(1);
+// Without the names of its groups, which not every reader of JSON Schema knows.
+const TimeText = z.string().regex(new RegExp(timePattern.source.replaceAll(/\?<\w+>/g, "")));
 
 /** Query parameter of the live feed. */
 export const sinceParameter: QueryParameter = {
@@ -47,13 +49,13 @@ export const archiveParameters: readonly QueryParameter[] = [
   {
     name: "from",
     type: "ISO date",
-    schema: z.string().regex(timePattern),
+    schema: TimeText,
     meaning: "Earliest resolvedAt, inclusive.",
   },
   {
     name: "to",
     type: "ISO date",
-    schema: z.string().regex(timePattern),
+    schema: TimeText,
     meaning: "Latest resolvedAt, inclusive; a date alone covers its whole UTC day.",
   },
   {

@@ -19,7 +19,7 @@ import { headers } from "./headers.ts";
 import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
-const { MarketPage, Usage, Status, Alive, Ready } = envelopes;
+const { MarketPage, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that stand among the components under these names, wherever they are used. */
 const schemas = {
@@ -43,6 +43,7 @@ const schemas = {
   Status,
   Alive,
   Ready,
+  ApiDescription,
   FeedMessage,
   FeedCommand,
   Problem,

@@ -23,7 +23,9 @@ interface Notes extends Answers {
 }
 
 /** Endpoints that are described: those that answer data. Pages are for people, and not of the API. */
-export type DescribedId = Exclude<EndpointId, "docs" | "docsFile">;
+type DescribedId = {
+  [Id in EndpointId]: (typeof endpoints)[Id] extends { response: unknown } ? Id : never;
+}[EndpointId];
 
 const fromOrigin = ["UPSTREAM_ERROR", "UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"] as const;
 const fromStore = ["UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"] as const;
