@@ -20,7 +20,7 @@ export interface Answers {
 const always = ["BAD_REQUEST", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE", "INTERNAL"] as const;
 
 /** Every code that can occur at an address with one of its methods, in the order of the error table. */
-export function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): ErrorCode[] {
+function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): ErrorCode[] {
   const { credentials, plan, metered, availability, path, body } = endpoint;
   const possible = new Set<ErrorCode>(always);
   const add = (...more: ErrorCode[]) => {
