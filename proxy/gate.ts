@@ -96,8 +96,8 @@ async function answer(
   if (exchange.api) readParameters(target.search, endpoint.query);
   if (id === "scoreFeed") return goLive(parts, request, response, exchange, sender);
 
-  const { slug, search } = target;
-  const call = { slug, search, caller, body, prefersRows: () => prefersRows(request) };
+  const { address, slug, search } = target;
+  const call = { address, slug, search, caller, body, prefersRows: () => prefersRows(request) };
   const work = async () => prepare(request, await parts.handlers[id](call));
   const prepared = await withDeadline(parts, (late) =>
     endpoint.heavy ? parts.lane.execute(() => begin(work, late)) : work(),

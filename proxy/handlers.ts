@@ -1,5 +1,5 @@
 import type { HttpEndpointId } from "../schemas/endpoints.ts";
-import type { BatchRequest, Status, Usage } from "../schemas/envelopes.ts";
+import type { Alive, BatchRequest, Ready, Status, Usage } from "../schemas/envelopes.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import { plans } from "../schemas/plans.ts";
 import { ProtocolSlug } from "../schemas/primitives.ts";
@@ -12,10 +12,12 @@ import type { Identity } from "./access.ts";
 import { negotiated, rowsReply } from "./ndjson.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
-import { type Coding, encode, momentary, type Reply } from "./reply.ts";
+import { encode, momentary, type Reply, tagsOf } from "./reply.ts";
 
 /** What a handler may know of a request; credentials, quota and the names in the query are settled before. */
 export interface Call {
+  /** The path asked for. */
+  address: string;
   slug: string | undefined;
   search: string;
   caller: Identity;
@@ -35,6 +37,8 @@ export interface HandlerSources {
   catalog: Catalog;
   objects: PublicObjects;
   quota: Quota;
+  /** The reply of a static file, by its address. */
+  file: (address: string) => Reply;
   staleAfterSeconds: number;
   /** Why the process should be sent no requests, its snapshot aside; undefined when it should. */
   unready: () => Promise<string | undefined>;
@@ -46,7 +50,7 @@ export interface HandlerSources {
 
 /** One handler per endpoint; a missing one does not compile. They throw ServiceError. */
 export function createHandlers(sources: HandlerSources) {
-  const { catalog, objects, quota, staleAfterSeconds, unready, servedStale, now } = sources;
+  const { catalog, objects, quota, file, staleAfterSeconds, unready, servedStale, now } = sources;
 
   function current(): Snapshot {
     const snapshot = catalog.current();
@@ -58,7 +62,7 @@ export function createHandlers(sources: HandlerSources) {
   function publicReply(find: Find, { keyed }: Identity): Reply {
     const from = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
       snapshotId: manifest.snapshotId,
-      etag: tagsOf(object),
+      etag: tagsOf(object.hash),
       cacheControl: keyed ? "private, no-cache" : "private, max-age=60, stale-while-revalidate=600",
       body: async (coding) => [await objects.get(object, coding)],
     });
@@ -92,7 +96,7 @@ export function createHandlers(sources: HandlerSources) {
     const key = layout.privateObject(object.hash);
     return {
       snapshotId: manifest.snapshotId,
-      etag: tagsOf(object),
+      etag: tagsOf(object.hash),
       cacheControl: "private, no-cache",
       body: async (coding) => [
         await encode(await storeFaultsAs503(() => catalog.objects.get(key, object)), coding),
@@ -174,7 +178,7 @@ export function createHandlers(sources: HandlerSources) {
       return momentary(usage);
     },
 
-    healthz: () => momentary({ status: "alive" }),
+    healthz: () => momentary({ status: "alive" } satisfies Alive),
 
     readyz: async () => {
       const { commit } = current();
@@ -183,15 +187,15 @@ export function createHandlers(sources: HandlerSources) {
       const { snapshotId } = commit;
       const { ageSeconds, stale } = freshness(commit);
       const quotaStore = quota.failing() ? "failing" : "ok";
-      const state = { status: "ready", snapshotId, commit: commit.commit, ageSeconds, stale, quotaStore };
-      return momentary(state, snapshotId);
+      const { commit: number } = commit;
+      const ready: Ready = { status: "ready", snapshotId, commit: number, ageSeconds, stale, quotaStore };
+      return momentary(ready, snapshotId);
     },
-  } satisfies Record<HttpEndpointId, Handler>;
-}
 
-/** Strong tags; they differ by coding, since the bytes do. */
-function tagsOf({ hash }: ObjectRef): (coding: Coding) => string {
-  return (coding) => (coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`);
+    openapi: ({ address }) => file(address),
+    docs: ({ address }) => file(address),
+    docsFile: ({ address }) => file(address),
+  } satisfies Record<HttpEndpointId, Handler>;
 }
 
 /** Own members only: "constructor" is a slug too. */

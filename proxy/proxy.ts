@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import express from "express";
 import type { Logger } from "pino";
 import { endpoints } from "../schemas/endpoints.ts";
+import type { StaticFile } from "../schemas/static-files.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Trust } from "./client-address.ts";
@@ -19,6 +20,7 @@ import type { Metrics } from "./metrics.ts";
 import { pipeline } from "./pipelining.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
+import { staticReplies } from "./static-files.ts";
 import { matchTarget } from "./target.ts";
 
 /** All that the proxy stands on. */
@@ -29,6 +31,8 @@ export interface ProxyDependencies {
   objects: PublicObjects;
   feed: LiveFeed;
   metrics: Metrics;
+  /** What is served as it is. */
+  files: readonly StaticFile[];
   /** Undefined: no peer is trusted, and a warning is due when one seems to be a load balancer. */
   trustProxy: Trust | undefined;
   staleAfterSeconds: number;
@@ -65,7 +69,12 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
     ...dependencies,
     trust: dependencies.trustProxy ?? { hops: 0 },
     ...limits,
-    handlers: createHandlers({ ...dependencies, unready, servedStale }),
+    handlers: createHandlers({
+      ...dependencies,
+      unready,
+      servedStale,
+      file: staticReplies(dependencies.files),
+    }),
   });
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");

@@ -32,6 +32,11 @@ export function momentary(value: object, snapshotId?: string): Reply {
   return { snapshotId, cacheControl: "no-store", body: async (coding) => [await encode(json, coding)] };
 }
 
+/** Strong tags of bytes by their digest; they differ by coding, since the bytes do. */
+export function tagsOf(hash: string): (coding: Coding) => string {
+  return (coding) => (coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`);
+}
+
 /** A body in a coding. */
 export async function encode(body: Buffer, coding: Coding): Promise<Buffer> {
   return coding === "gzip" ? await compress(body) : body;

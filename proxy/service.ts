@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import { promisify } from "node:util";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import { docsFiles } from "../schemas/docs/files.ts";
 import { Catalog } from "../snapshots/catalog.ts";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
@@ -90,6 +91,7 @@ export async function startService(
     objects,
     feed,
     metrics,
+    files: docsFiles,
     limits,
     now,
     log,

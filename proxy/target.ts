@@ -7,6 +7,8 @@ export type Route = { [Id in EndpointId]: { id: Id; endpoint: Endpoint } }[Endpo
 export interface Target {
   /** The pattern of the endpoint table; safe to log. */
   path: string;
+  /** What stands in the pattern's place: the path as it was asked for. */
+  address: string;
   routes: readonly Route[];
   slug: string | undefined;
   /** The raw query text behind the `?`, or "". */
@@ -15,10 +17,21 @@ export interface Target {
 
 const routes = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Route);
 
-const byPath = Map.groupBy(routes, (route) => route.endpoint.path);
-const patterns = [...byPath]
-  .filter(([path]) => path.includes(":slug"))
-  .map(([path, group]) => ({ path, routes: group, pattern: patternOf(path) }));
+const groups = [...Map.groupBy(routes, (route) => route.endpoint.path)].map(([path, routes]) => ({
+  path,
+  routes,
+}));
+const fixed = new Map(groups.flatMap((group) => addressesOf(group).map((address) => [address, group])));
+const patterns = groups
+  .filter(({ path }) => path.includes(":slug"))
+  .map((group) => ({ ...group, pattern: patternOf(group.path) }));
+
+/** The addresses of a path that has only so many: its files, or itself. */
+function addressesOf({ path, routes }: { path: string; routes: readonly Route[] }): string[] {
+  if (path.includes(":slug")) return [];
+  const files = routes.flatMap(({ endpoint }) => endpoint.files ?? []);
+  return path.includes(":file") ? files.map((file) => path.replace(":file", file)) : [path];
+}
 
 // One segment in its only spelling: nothing percent-encoded, no backslash, no fragment, no dot segment.
 function patternOf(path: string): RegExp {
@@ -32,14 +45,14 @@ function patternOf(path: string): RegExp {
  */
 export function matchTarget(raw: string): Target | undefined {
   const cut = raw.indexOf("?");
-  const path = cut < 0 ? raw : raw.slice(0, cut);
+  const address = cut < 0 ? raw : raw.slice(0, cut);
   const search = cut < 0 ? "" : raw.slice(cut + 1);
   // A fixed path wins: `batch` is no slug (SPEC 4.3).
-  const fixed = path.includes(":") ? undefined : byPath.get(path);
-  if (fixed) return { path, routes: fixed, slug: undefined, search };
-  for (const candidate of patterns) {
-    const slug = candidate.pattern.exec(path)?.[1];
-    if (slug !== undefined) return { path: candidate.path, routes: candidate.routes, slug, search };
+  const found = fixed.get(address);
+  if (found) return { ...found, address, slug: undefined, search };
+  for (const { pattern, path, routes } of patterns) {
+    const slug = pattern.exec(address)?.[1];
+    if (slug !== undefined) return { path, routes, address, slug, search };
   }
   return undefined;
 }

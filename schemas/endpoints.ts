@@ -1,7 +1,10 @@
 import type { z } from "zod";
 import {
+  Alive,
+  ApiDescription,
   BatchRequest,
   MarketPage,
+  Ready,
   ScoreBatch,
   ScoreDimensions,
   ScoreHistory,
@@ -17,8 +20,9 @@ import { ProtocolScore } from "./records.ts";
 /** One address of the service. */
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
-  /** `:slug` stands for one segment. */
+  /** `:slug` stands for one segment, `:file` for one of `files`. */
   path: string;
+  files?: readonly string[];
   /** The lowest plan that may call it. */
   plan: Plan;
   /**
@@ -54,7 +58,7 @@ const metered = {
   query: [],
 } as const;
 
-/** SPEC 4, row for row, and the service's own addresses. Routing, gating, metering and the README's table read this. */
+/** SPEC 4, row for row, and the service's own addresses. Routing, gating, metering, the API's description and the README's table read this. */
 export const endpoints = {
   listScores: {
     ...metered,
@@ -135,13 +139,35 @@ export const endpoints = {
     ...open,
     method: "GET",
     path: "/healthz",
+    response: Alive,
     summary: "The process is alive",
   },
   readyz: {
     ...open,
     method: "GET",
     path: "/readyz",
+    response: Ready,
     summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
+  },
+  openapi: {
+    ...open,
+    method: "GET",
+    path: "/openapi.json",
+    response: ApiDescription,
+    summary: "This API's description, OpenAPI 3.1",
+  },
+  docs: {
+    ...open,
+    method: "GET",
+    path: "/docs/",
+    summary: "The same as a page, on which every address can be tried",
+  },
+  docsFile: {
+    ...open,
+    method: "GET",
+    path: "/docs/:file",
+    files: ["page.css", "start.js", "swagger-ui.css", "swagger-ui-bundle.js"],
+    summary: "What that page loads",
   },
 } as const satisfies Record<string, Endpoint>;
 

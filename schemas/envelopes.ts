@@ -17,8 +17,8 @@ export const feedVersion = "bri-pm-v1";
 /** GET /api/v1/scores: bri descending, then slug. */
 export const ScoreList = z.strictObject({
   count: Count,
-  updatedAt: Timestamp,
-  scores: z.array(ScoreListEntry),
+  updatedAt: Timestamp.describe("Time of the newest score."),
+  scores: z.array(ScoreListEntry).describe("By bri, highest first, then by slug."),
 });
 export type ScoreList = z.infer<typeof ScoreList>;
 
@@ -26,14 +26,19 @@ export type ScoreList = z.infer<typeof ScoreList>;
 export const maxBatchSlugs = 50;
 
 /** Body of POST /api/v1/scores/batch. */
-export const BatchRequest = z.strictObject({ slugs: z.array(z.string()).max(maxBatchSlugs) });
+export const BatchRequest = z.strictObject({
+  slugs: z
+    .array(z.string())
+    .max(maxBatchSlugs)
+    .describe("Protocol slugs; one that is repeated is answered once."),
+});
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** Answer to it: both in the order asked, each slug once. */
 export const ScoreBatch = z.strictObject({
   count: Count,
-  scores: z.array(ProtocolScore),
-  notFound: z.array(z.string()),
+  scores: z.array(ProtocolScore).describe("In the order asked."),
+  notFound: z.array(z.string()).describe("Slugs of which no protocol is scored."),
 });
 export type ScoreBatch = z.infer<typeof ScoreBatch>;
 
@@ -45,7 +50,7 @@ export const ScoreHistory = z.strictObject({
   slug: ProtocolSlug,
   days: z.literal(historyDays),
   count: Count,
-  points: z.array(ScorePoint).min(1),
+  points: z.array(ScorePoint).min(1).describe("Oldest first."),
 });
 export type ScoreHistory = z.infer<typeof ScoreHistory>;
 
@@ -64,8 +69,10 @@ export const ScoreDimensions = z.strictObject({
       z.strictObject({
         key: z.enum(protocolDimensionKeys),
         score: integerBetween(bounds.score.min, bounds.score.max),
-        change7d: integerBetween(-span, span),
-        percentile: integerBetween(0, 100),
+        change7d: integerBetween(-span, span).describe("Gain since the oldest point of the history."),
+        percentile: integerBetween(0, 100).describe(
+          "Protocols with a lower score, over all others, in percent; halves rounded up.",
+        ),
       }),
     )
     .refine((dimensions) => dimensions.map(({ key }) => key).join() === protocolDimensionKeys.join()),
@@ -75,13 +82,16 @@ export type ScoreDimensions = z.infer<typeof ScoreDimensions>;
 /** SPEC 2.7, in its order. `nextCursor` is null exactly when no matching market follows. */
 export const MarketPage = z.strictObject({
   version: z.literal(feedVersion),
-  tier: z.string(),
-  count: Count.max(paging.maxPageSize),
-  total: Count,
-  page: z.int().min(1),
-  pageSize: z.int().min(1).max(paging.maxPageSize),
-  nextCursor: z.string().nullable(),
-  timestamp: Timestamp,
+  tier: z.string().describe("The caller's plan; enterprise for Aegis."),
+  count: Count.max(paging.maxPageSize).describe("Markets on this page."),
+  total: Count.describe("Markets that match the filters, exactly."),
+  page: z.int().min(1).describe("Number of this page."),
+  pageSize: z.int().min(1).max(paging.maxPageSize).describe("Page size in effect."),
+  nextCursor: z
+    .string()
+    .nullable()
+    .describe("Cursor of the next page; null when no matching market follows."),
+  timestamp: Timestamp.describe("Time of the response."),
   markets: z.array(HistoricalMarket),
 });
 export type MarketPage = z.infer<typeof MarketPage>;
@@ -89,9 +99,9 @@ export type MarketPage = z.infer<typeof MarketPage>;
 /** GET /api/v1/usage. `reset` is when counting starts anew, in epoch seconds, as in X-RateLimit-Reset. */
 export const Usage = z.strictObject({
   plan: z.enum(planNames),
-  limit: Count,
-  remaining: Count,
-  reset: Count,
+  limit: Count.describe("Units a UTC day."),
+  remaining: Count.describe("Units left today."),
+  reset: Count.describe("When counting starts anew, in epoch seconds."),
 });
 export type Usage = z.infer<typeof Usage>;
 
@@ -99,12 +109,30 @@ export type Usage = z.infer<typeof Usage>;
 export const Status = z.strictObject({
   snapshotId: Digest,
   commit: z.int().min(1),
-  publishedAt: Timestamp,
-  checkedAt: Timestamp,
-  ageSeconds: Count,
-  stale: z.boolean(),
+  publishedAt: Timestamp.describe("When this snapshot was published."),
+  checkedAt: Timestamp.describe("When a publish run succeeded last, also one with nothing new."),
+  ageSeconds: Count.describe("Seconds since checkedAt."),
+  stale: z.boolean().describe("Whether that is longer ago than the operator allows."),
   counts: z.strictObject({ markets: Count, protocols: Count }),
   newestResolvedAt: Timestamp,
   newestUpdatedAt: Timestamp,
 });
 export type Status = z.infer<typeof Status>;
+
+/** GET /openapi.json. */
+export const ApiDescription = z.looseObject({ openapi: z.string() });
+
+/** GET /healthz. */
+export const Alive = z.strictObject({ status: z.literal("alive") });
+export type Alive = z.infer<typeof Alive>;
+
+/** GET /readyz, when the process can serve. */
+export const Ready = z.strictObject({
+  status: z.literal("ready"),
+  snapshotId: Digest,
+  commit: z.int().min(1),
+  ageSeconds: Count,
+  stale: z.boolean(),
+  quotaStore: z.enum(["ok", "failing"]),
+});
+export type Ready = z.infer<typeof Ready>;

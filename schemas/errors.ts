@@ -40,14 +40,22 @@ const codes = Object.keys(errors) as [ErrorCode, ...ErrorCode[]];
 
 /** The one error shape (RFC 9457), `application/problem+json`, on every path. */
 export const Problem = z.strictObject({
-  type: z.string(),
-  title: z.string(),
-  status: z.int(),
-  code: z.enum(codes),
-  detail: z.string(),
-  requestId: z.string(),
-  parameter: z.string().optional(),
-  resumeCursor: z.string().nullable().optional(),
+  type: z.string().describe("urn:prs:error: and the code."),
+  title: z.string().describe("What the code means."),
+  status: z.int().min(400).max(599),
+  code: z
+    .enum(codes)
+    .describe(codes.map((code) => `${code} (${errors[code].status}): ${errors[code].title}.`).join(" ")),
+  detail: z.string().describe("What is wrong with this request, and what to do about it."),
+  requestId: z.string().describe("As in X-Request-Id."),
+  parameter: z.string().optional().describe("The query parameter that was refused."),
+  resumeCursor: z
+    .string()
+    .nullable()
+    .optional()
+    .describe(
+      "Of CURSOR_EXPIRED: goes on at the same place in the current snapshot; null when nothing follows.",
+    ),
 });
 export type Problem = z.infer<typeof Problem>;
 

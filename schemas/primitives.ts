@@ -21,3 +21,6 @@ export function integerBetween(min: number, max: number) {
 }
 
 export const HttpUrl = z.string().regex(/^https?:\/\//);
+
+/** Passed through as the source has it. */
+export const AnyJson = z.json();

@@ -1,7 +1,8 @@
 import leven from "leven";
+import { z } from "zod";
 import { ServiceError } from "./errors.ts";
 import { type Condition, type FilterField, filterFields, paging } from "./filters.ts";
-import { Digest } from "./primitives.ts";
+import { Digest, integerBetween } from "./primitives.ts";
 
 /** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
 export interface ArchiveFilter {
@@ -27,37 +28,60 @@ export interface RowsQuery extends ArchiveQuery {
 
 const rows: readonly FilterField[] = filterFields;
 const dayMilliseconds = 86_400_000;
+const timePattern =
+  /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
 
-/** Every query parameter of the archive with its type and meaning, in the order of SPEC 4.5. */
-export const archiveParameters: readonly {
+/** A query parameter: `type` for people, `schema` what a value that is not refused looks like. */
+export interface QueryParameter {
   name: string;
   type: string;
+  schema: z.ZodType;
   meaning: string;
-}[] = [
+}
+
+const Text = z.string().min(1);
+// Without the names of its groups, which not every reader of JSON Schema knows.
+const TimeText = z.string().regex(new RegExp(timePattern.source.replaceAll(/\?<\w+>/g, "")));
+
+/** Query parameter of the live feed. */
+export const sinceParameter: QueryParameter = {
+  name: "since",
+  type: "snapshot id",
+  schema: Digest,
+  meaning: "Snapshot to go on from: what changed since then is told first.",
+};
+
+/** Every query parameter of the archive with its type and meaning, in the order of SPEC 4.5. */
+export const archiveParameters: readonly QueryParameter[] = [
   ...rows.flatMap(describeField),
   {
     name: "from",
     type: "ISO date",
+    schema: TimeText,
     meaning: "Earliest resolvedAt, inclusive.",
   },
   {
     name: "to",
     type: "ISO date",
+    schema: TimeText,
     meaning: "Latest resolvedAt, inclusive; a date alone covers its whole UTC day.",
   },
   {
     name: "page",
     type: `integer 1..${paging.maxPage}`,
+    schema: integerBetween(1, paging.maxPage),
     meaning: "Page number, 1 if left out.",
   },
   {
     name: "pageSize",
     type: `integer 1..${paging.maxPageSize}`,
+    schema: integerBetween(1, paging.maxPageSize),
     meaning: `Markets per page, ${paging.defaultPageSize} if left out.`,
   },
   {
     name: "cursor",
     type: "string",
+    schema: Text,
     meaning: "nextCursor of the previous page; carries filters and pageSize.",
   },
   {
@@ -67,14 +91,16 @@ export const archiveParameters: readonly {
   },
 ];
 
-function describeField(row: FilterField) {
-  if (row.kind === "label") return [{ name: row.field, type: "string", meaning: row.meaning }];
-  if (row.values) return [{ name: row.field, type: row.values.join(" | "), meaning: row.meaning }];
+function describeField(row: FilterField): QueryParameter[] {
+  const { field: name, meaning } = row;
+  if (row.kind === "label") return [{ name, type: "string", schema: Text, meaning }];
+  if (row.values) return [{ name, type: row.values.join(" | "), schema: z.enum(row.values), meaning }];
   const type = `integer ${row.min}..${row.max}`;
   return ["min", "max"].map((end) => ({
-    name: `${end}_${row.field}`,
+    name: `${end}_${name}`,
     type,
-    meaning: row.meaning,
+    schema: integerBetween(row.min, row.max),
+    meaning,
   }));
 }
 
@@ -101,7 +127,7 @@ export function readParameters(search: string, known: readonly string[]): Map<st
 
 /** Parses the live feed's query: the snapshot id it is to go on from. Throws ServiceError INVALID_PARAMETER. */
 export function readSince(search: string): string | undefined {
-  const since = readParameters(search, ["since"]).get("since");
+  const since = readParameters(search, [sinceParameter.name]).get(sinceParameter.name);
   if (since === undefined || Digest.safeParse(since).success) return since;
   throw invalid("since", "since must be a snapshot id, 64 lower-case hex digits.");
 }
@@ -272,9 +298,6 @@ function canonicalTime(time: number): string {
   const [first, last] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
   return new Date(Math.min(Math.max(time, first), last)).toISOString();
 }
-
-const timePattern =
-  /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
 
 function optionalTime(parameters: ReadonlyMap<string, string>, name: string, dateOnlyAddition: number) {
   const text = parameters.get(name);

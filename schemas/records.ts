@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Count, HttpUrl, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
+import { AnyJson, Count, HttpUrl, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { ForgeTier, forgeScaleNumber } from "./tiers.ts";
 
 /** SPEC 2.2, in its order. */
@@ -44,13 +44,13 @@ const Score = integerBetween(bounds.score.min, bounds.score.max);
 const Text = z.string().min(1);
 
 const scoreHead = {
-  slug: ProtocolSlug,
-  bri: integerBetween(bounds.bri.min, bounds.bri.max),
+  slug: ProtocolSlug.describe("Protocol identifier, as in the path."),
+  bri: integerBetween(bounds.bri.min, bounds.bri.max).describe("Composite score."),
   forgeScale: ForgeTier,
-  forgeScaleNum: integerBetween(1, 7),
-  confidence: integerBetween(bounds.confidence.min, bounds.confidence.max),
-  delta: integerBetween(bounds.delta.min, bounds.delta.max),
-  updatedAt: Timestamp,
+  forgeScaleNum: integerBetween(1, 7).describe("Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE."),
+  confidence: integerBetween(bounds.confidence.min, bounds.confidence.max).describe("Confidence value."),
+  delta: integerBetween(bounds.delta.min, bounds.delta.max).describe("Signed change."),
+  updatedAt: Timestamp.describe("Time of the scoring run."),
 };
 
 const tierMatchesNumber = (record: { forgeScale: ForgeTier; forgeScaleNum: number }) =>
@@ -79,19 +79,21 @@ export type ScorePoint = z.infer<typeof ScorePoint>;
 export const ProtocolScore = z
   .strictObject({
     ...scoreHead,
-    evidenceHash: z.string(),
-    dimensions: z.strictObject(
-      Object.fromEntries(protocolDimensionKeys.map((key) => [key, Score])) as Record<
-        ProtocolDimensionKey,
-        typeof Score
-      >,
-    ),
+    evidenceHash: z.string().describe("Content hash of the evidence behind the score."),
+    dimensions: z
+      .strictObject(
+        Object.fromEntries(protocolDimensionKeys.map((key) => [key, Score])) as Record<
+          ProtocolDimensionKey,
+          typeof Score
+        >,
+      )
+      .describe("Twelve scores; a dimension with no signal can be 0."),
     cascade: z.strictObject({ blastRadius: Count, upstreamDeps: Count }),
     findings: z.strictObject({ critical: Count, high: Count, medium: Count }),
     metadata: z.strictObject({
       category: z.string(),
       chain: z.string(),
-      tvl: z.string(),
+      tvl: z.string().describe("Amount as it is displayed."),
       contracts: Count,
       zFactor: z.number(),
     }),
@@ -116,14 +118,18 @@ export const MarketDimension = z.strictObject({
   key: z.enum(marketDimensionKeys),
   name: z.string(),
   score: Score,
-  weight: z.number().min(bounds.weight.min).max(bounds.weight.max),
+  weight: z
+    .number()
+    .min(bounds.weight.min)
+    .max(bounds.weight.max)
+    .describe("Weight of the dimension in the composite."),
   description: z.string(),
   evidence: z.array(EvidenceItem),
-  references: z.array(z.json()),
+  references: z.array(AnyJson),
   computation: z.strictObject({
     baseline: z.number(),
-    raises: z.array(z.json()),
-    lowers: z.array(z.json()),
+    raises: z.array(AnyJson),
+    lowers: z.array(AnyJson),
   }),
 });
 export type MarketDimension = z.infer<typeof MarketDimension>;
@@ -137,14 +143,14 @@ export const HistoricalMarket = z.strictObject({
   composite: integerBetween(bounds.composite.min, bounds.composite.max),
   tier: ForgeTier,
   status: z.literal("resolved"),
-  resolvedOutcome: Text,
-  resolvedAt: Timestamp,
-  resolutionSource: HttpUrl,
-  disputed: z.boolean(),
-  topRiskDriver: z.string(),
-  flaggedCount: Count,
-  formulaVersion: z.string(),
-  weightVersion: z.string(),
+  resolvedOutcome: Text.describe("Outcome label."),
+  resolvedAt: Timestamp.describe("Resolution time; the archive is ordered by it, newest first."),
+  resolutionSource: HttpUrl.describe("Where the resolution came from."),
+  disputed: z.boolean().describe("Whether the resolution was disputed."),
+  topRiskDriver: z.string().describe("Names the main risk driver."),
+  flaggedCount: Count.describe("Number of flagged items."),
+  formulaVersion: z.string().describe("Version of the scoring formula."),
+  weightVersion: z.string().describe("Version of the dimension weights."),
   dimensions: z
     .array(MarketDimension)
     .length(marketDimensionKeys.length)
@@ -152,6 +158,7 @@ export const HistoricalMarket = z.strictObject({
       (dimensions) =>
         new Set(dimensions.map((dimension) => dimension.key)).size === marketDimensionKeys.length,
       "every dimension key exactly once",
-    ),
+    )
+    .describe("Every dimension key exactly once."),
 });
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;

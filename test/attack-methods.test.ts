@@ -16,14 +16,19 @@ const odd = ["get", "Get", "BREW", "GET\t", "G\0ET", "G\xcbT"];
 const slug = "aave";
 
 async function ask(method: string, path: string, fields = ""): Promise<WireAnswer> {
-  const head = `${method} ${path.replace(":slug", slug)} HTTP/1.1\r\nHost: proxy.test\r\n`;
+  const address = path
+    .replace(":slug", slug)
+    .replace(":file", table.find((row) => row.path === path)?.files?.[0] ?? "");
+  const head = `${method} ${address} HTTP/1.1\r\nHost: proxy.test\r\n`;
   const received = answersIn(await proxy.raw(`${head}Connection: close\r\n${fields}\r\n`));
   expect(received).toHaveLength(1);
   return received[0]!;
 }
 
-const codeOf = ({ text }: WireAnswer): string | undefined =>
-  text === "" ? undefined : JSON.parse(text).code;
+const codeOf = (answer: WireAnswer): string | undefined =>
+  /json$/.test(headerOf(answer, "content-type") ?? "") && answer.text !== ""
+    ? JSON.parse(answer.text).code
+    : undefined;
 
 /** The methods a path answers beside OPTIONS, by the table. */
 function answeredAt(path: string): string[] {

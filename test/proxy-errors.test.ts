@@ -38,7 +38,7 @@ async function withObjects(
   const parts = { catalog, objects, quota, feed, now };
   const metrics = createMetrics({ ...parts, connections: async () => 0 });
   const limits = { ...defaultLimits, answerSeconds: 0.2 };
-  const rest = { trustProxy: undefined, staleAfterSeconds: 1 };
+  const rest = { trustProxy: undefined, staleAfterSeconds: 1, files: [] };
   const { server } = createProxy({ ...parts, keys, metrics, limits, log, ...rest });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

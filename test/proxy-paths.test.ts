@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { allowedMethods, matchTarget, routeFor } from "../proxy/target.ts";
-import { endpoints } from "../schemas/endpoints.ts";
+import { type Endpoint, endpoints } from "../schemas/endpoints.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 
 let proxy: TestProxy;
@@ -90,8 +90,9 @@ describe("without a key", () => {
 
 describe("matchTarget(raw)", () => {
   test("finds every row of the endpoint table by its own path", () => {
-    for (const [id, endpoint] of Object.entries(endpoints)) {
-      const target = matchTarget(endpoint.path.replace(":slug", "curve.fi"));
+    for (const [id, endpoint] of Object.entries<Endpoint>(endpoints)) {
+      const [file = ""] = endpoint.files ?? [];
+      const target = matchTarget(endpoint.path.replace(":slug", "curve.fi").replace(":file", file));
       expect(target?.routes.map((route) => route.id)).toContain(id);
       expect(target?.slug).toBe(endpoint.path.includes(":slug") ? "curve.fi" : undefined);
     }

@@ -69,6 +69,7 @@ export async function startArchiveProxy(
     keys,
     metrics: createMetrics({ ...parts, connections: async () => 0 }),
     trustProxy: undefined,
+    files: [],
     staleAfterSeconds: 60,
     limits: { ...defaultLimits, answerSeconds: 60 },
     log: pino({ level: "silent" }),

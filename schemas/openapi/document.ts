@@ -1,0 +1,91 @@
+import { createDocument, type ZodOpenApiPathsObject } from "zod-openapi";
+import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
+import * as envelopes from "../envelopes.ts";
+import { Problem } from "../errors.ts";
+import { FeedCommand, FeedMessage } from "../feed.ts";
+import { plans } from "../plans.ts";
+import { AnyJson, Digest, Timestamp } from "../primitives.ts";
+import {
+  EvidenceItem,
+  HistoricalMarket,
+  MarketDimension,
+  ProtocolScore,
+  ScoreListEntry,
+  ScorePoint,
+} from "../records.ts";
+import { ForgeTier } from "../tiers.ts";
+import { problemExamples } from "./examples.ts";
+import { headers } from "./headers.ts";
+import { operationsOf, tags } from "./operations.ts";
+
+const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
+const { MarketPage, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
+
+/** Schemas that stand among the components under these names, wherever they are used. */
+const schemas = {
+  AnyJson,
+  Digest,
+  Timestamp,
+  ForgeTier,
+  ScoreListEntry,
+  ScorePoint,
+  ProtocolScore,
+  EvidenceItem,
+  MarketDimension,
+  HistoricalMarket,
+  ScoreList,
+  BatchRequest,
+  ScoreBatch,
+  ScoreHistory,
+  ScoreDimensions,
+  MarketPage,
+  Usage,
+  Status,
+  Alive,
+  Ready,
+  ApiDescription,
+  FeedMessage,
+  FeedCommand,
+  Problem,
+};
+
+const quotas = Object.entries(plans).map(([name, { dailyQuota }]) => `${name} ${dailyQuota}`);
+
+const description = `Risk scores of DeFi protocols and an archive of resolved prediction markets.
+
+Paths are matched byte for byte: another spelling of an address is 404 \`NOT_FOUND\`. HEAD works wherever GET does; another
+method is 405 \`METHOD_NOT_ALLOWED\` with \`Allow\`. Every answer under /api/v1 is open to every site (CORS), and an OPTIONS
+request needs no key.
+
+Requests a UTC day: ${quotas.join(", ")}, unless the key says otherwise; without a key per address (IPv6: per /64). A unit is
+given back for 304 and 5xx. Metered answers carry \`X-RateLimit-*\`, \`RateLimit\` and \`RateLimit-Policy\`.
+
+Errors have one shape, \`Problem\`, as \`application/problem+json\`; \`code\` is what a program should look at.`;
+
+/** The API's description, OpenAPI 3.1: the contract's schemas, and an operation for each row of an endpoint table. */
+export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
+  const paths: ZodOpenApiPathsObject = {};
+  for (const { path, method, operation } of operationsOf(table)) {
+    paths[path] = { ...paths[path], [method]: operation };
+  }
+  const examples = Object.entries(problemExamples).map(([code, { problem }]) => [
+    code,
+    { summary: problem.title, value: problem },
+  ]);
+  return createDocument({
+    openapi: "3.1.1",
+    info: { title: "Protocol Risk Score Service", version: "1", description },
+    servers: [{ url: "/" }],
+    tags: [...tags],
+    paths,
+    components: {
+      schemas,
+      headers,
+      examples: Object.fromEntries(examples),
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer", description: "The key behind the word Bearer." },
+        apiKey: { type: "apiKey", in: "header", name: "x-api-key", description: "The key alone." },
+      },
+    },
+  });
+}

@@ -1,0 +1,60 @@
+import type { errors } from "../errors.ts";
+import { feedProtocol } from "../feed.ts";
+
+const text = { type: "string" } as const;
+const number = { type: "integer", minimum: 0 } as const;
+
+/** Headers of answers, by the names under which they stand among the components. */
+export const headers = {
+  "X-Request-Id": {
+    description: "Identifies this request in the service's log.",
+    schema: { type: "string", format: "uuid" },
+  },
+  "X-Snapshot-Id": {
+    description: "Snapshot answered from; missing before the first one is loaded.",
+    schema: { $ref: "#/components/schemas/Digest" },
+  },
+  ETag: { description: "For If-None-Match; an answer of 304 costs no unit.", schema: text },
+  "Cache-Control": { description: "How long it may be kept, and by whom.", schema: text },
+  "X-RateLimit-Limit": { description: "Units of the caller's UTC day.", schema: number },
+  "X-RateLimit-Remaining": { description: "Units left.", schema: number },
+  "X-RateLimit-Reset": { description: "When counting starts anew, in epoch seconds.", schema: number },
+  RateLimit: { description: 'IETF form of the same: "plan";r=REMAINING;t=SECONDS.', schema: text },
+  "RateLimit-Policy": { description: 'IETF form of the quota: "plan";q=LIMIT;w=86400.', schema: text },
+  "Retry-After": { description: "Of QUOTA_EXCEEDED: seconds until counting starts anew.", schema: number },
+  "WWW-Authenticate": { description: "How to present a key.", schema: text },
+  Age: { description: "While the origin is away: seconds since the data was superseded.", schema: number },
+  "Cache-Status": { description: "While the origin is away: says so.", schema: text },
+  Upgrade: { description: "websocket", schema: text },
+  "Sec-WebSocket-Accept": { description: "As RFC 6455 has it.", schema: text },
+  "Sec-WebSocket-Version": { description: "The one version spoken, 13.", schema: text },
+  "Sec-WebSocket-Protocol": { description: `${feedProtocol}, when it was offered.`, schema: text },
+} as const;
+
+export type HeaderName = keyof typeof headers;
+
+/** Of every answer. */
+export const common = ["X-Request-Id", "X-Snapshot-Id", "Cache-Control"] as const satisfies HeaderName[];
+
+/** Of every metered answer. */
+export const rateLimit = [
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+  "RateLimit",
+  "RateLimit-Policy",
+] as const satisfies HeaderName[];
+
+/** Headers that errors of a status bring with them. */
+export const ofStatus: Partial<
+  Record<(typeof errors)[keyof typeof errors]["status"], readonly HeaderName[]>
+> = {
+  401: ["WWW-Authenticate"],
+  426: ["Upgrade", "Sec-WebSocket-Version"],
+  429: ["Retry-After"],
+};
+
+/** References to headers among the components. */
+export function references(names: readonly HeaderName[]): Record<string, { $ref: string }> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}

@@ -1,0 +1,195 @@
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { type Endpoint, endpoints } from "../schemas/endpoints.ts";
+import { type ErrorCode, errors } from "../schemas/errors.ts";
+import { describeApi } from "../schemas/openapi/document.ts";
+import { archiveParameters, parseArchiveQuery } from "../schemas/query.ts";
+
+const document = describeApi();
+const config = await createConfig({ extends: ["recommended"] });
+
+/** What the linter has to say, each with the place it is about. */
+async function lint(api: object): Promise<string[]> {
+  const problems = await lintFromString({ source: JSON.stringify(api), absoluteRef: "openapi.json", config });
+  return problems.map(({ ruleId, location }) => `${ruleId} ${location[0]?.pointer}`);
+}
+
+const table: [string, Endpoint][] = Object.entries(endpoints);
+const described = table.filter(([, { response }]) => response);
+
+/** The operation of an endpoint, if there is one. */
+function operationOf({ path, method }: Endpoint, api = document) {
+  const item = api.paths?.[path.replace(":slug", "{slug}")];
+  return method === "POST" ? item?.post : item?.get;
+}
+
+type Operation = NonNullable<ReturnType<typeof operationOf>>;
+
+const Narrowed = z.object({
+  allOf: z.tuple([
+    z.object({ properties: z.object({ code: z.object({ enum: z.array(z.string()) }) }) }),
+    z.object({ $ref: z.literal("#/components/schemas/Problem") }),
+  ]),
+});
+
+/** Codes that an operation's responses tell of, by status. */
+function codesOf({ responses = {} }: Operation): [status: string, codes: string[]][] {
+  return Object.entries(responses).map(([status, { content }]) => {
+    const { data } = Narrowed.safeParse(content?.["application/problem+json"]?.schema);
+    return [status, data?.allOf[0].properties.code.enum ?? []];
+  });
+}
+
+describe("the API's description", () => {
+  test("is OpenAPI 3.1 by the linter's recommended rules, examples included", async () => {
+    expect(document.openapi).toMatch(/^3\.1\./);
+    expect(await lint(document)).toEqual([
+      // The service gives no license.
+      "info-license #/info",
+      // A WebSocket's success is 101.
+      "operation-2xx-response #/paths/~1api~1v1~1ws~1scores/get/responses",
+      // OpenAPI knows no messages: an extension refers to them, where the rule does not look.
+      "no-unused-components #/components/schemas/FeedMessage",
+      "no-unused-components #/components/schemas/FeedCommand",
+    ]);
+  });
+
+  test("would not pass with an example that does not fit its schema", async () => {
+    const text = JSON.stringify(document);
+    for (const [right, wrong] of [
+      ['"forgeScale":"FORGED"', '"forgeScale":"WOOD"'],
+      ['"requestId":"', '"requestID":"'],
+      ['"notFound":[', '"missing":['],
+    ] as const) {
+      const faults = await lint(JSON.parse(text.replaceAll(right, wrong)));
+      expect(faults.some((fault) => fault.startsWith("no-invalid-media-type-examples"))).toBe(true);
+    }
+  });
+
+  test("has an operation for every endpoint that answers data, with its plan and its quota", () => {
+    expect(described.length).toBeGreaterThan(10);
+    const operations = Object.values(document.paths ?? {}).flatMap(({ get, post }) => [get, post]);
+    expect(operations.flatMap((operation) => operation?.operationId ?? []).sort()).toEqual(
+      described.map(([id]) => id).sort(),
+    );
+    for (const [id, endpoint] of described) {
+      const operation = operationOf(endpoint)!;
+      expect(operation).toMatchObject({
+        operationId: id,
+        summary: endpoint.summary,
+        "x-plan": endpoint.plan,
+      });
+      expect(operation.description).toContain(endpoint.metered ? "Costs one unit" : "");
+      const anonymous =
+        operation.security?.length === 0 || operation.security?.some((way) => !Object.keys(way)[0]);
+      expect([id, anonymous]).toEqual([id, endpoint.plan === "free"]);
+    }
+  });
+
+  test("has every parameter of the archive with the bounds it is held to, and the one of the feed", () => {
+    const parameters = operationOf(endpoints.marketsHistorical)?.parameters ?? [];
+    expect(parameters.map((parameter) => "name" in parameter && parameter.name)).toEqual(
+      archiveParameters.map(({ name }) => name),
+    );
+    expect(parameters).toContainEqual({
+      in: "query",
+      name: "min_composite",
+      description: "Bound on the composite score.",
+      schema: { type: "integer", minimum: 300, maximum: 1000, description: "Bound on the composite score." },
+    });
+    expect(operationOf(endpoints.scoreFeed)?.parameters).toEqual([
+      expect.objectContaining({ name: "since", in: "query" }),
+    ]);
+    expect(operationOf(endpoints.getScore)?.parameters).toEqual([
+      expect.objectContaining({ name: "slug", in: "path", required: true }),
+    ]);
+  });
+
+  test("lets the archive's parameters have the values that are not refused", () => {
+    const digits = [
+      "0",
+      "1",
+      "100",
+      "101",
+      "299",
+      "300",
+      "500",
+      "501",
+      "1000",
+      "1001",
+      "2147483648",
+      "-1",
+      "1.5",
+    ];
+    const times = [
+      "2026-02-02",
+      "2026-02-02T08:21:59Z",
+      "2026-02-02T08:21:59.2+02:00",
+      "2026-2-2",
+      "2026-02-02T24:00:00Z",
+    ];
+    const words = ["RAW", "raw", "true", "TRUE", "x"];
+    const refused = (name: string, value: string) => {
+      try {
+        parseArchiveQuery(new URLSearchParams({ [name]: value }).toString());
+        return false;
+      } catch {
+        return true;
+      }
+    };
+    for (const { name, type, schema } of archiveParameters) {
+      for (const text of [...digits, ...times, ...words]) {
+        const value = type.startsWith("integer") ? Number(text) : text;
+        expect([name, text, schema.safeParse(value).success]).toEqual([name, text, !refused(name, text)]);
+      }
+    }
+  });
+
+  test("tells every error code where it can occur, under its status", () => {
+    const told = new Set<string>();
+    for (const [, endpoint] of described) {
+      for (const [status, codes] of codesOf(operationOf(endpoint)!)) {
+        expect(Number(status) < 400).toBe(codes.length === 0);
+        for (const code of codes) {
+          told.add(code);
+          expect(errors[code as ErrorCode].status).toBe(Number(status));
+        }
+      }
+    }
+    // Those two speak of addresses and methods that are none; the third of an endpoint that is only announced.
+    const elsewhere = ["NOT_FOUND", "METHOD_NOT_ALLOWED", "COMING_SOON"];
+    expect([...told, ...elsewhere].sort()).toEqual(Object.keys(errors).sort());
+    const { Problem } = document.components?.schemas ?? {};
+    for (const code of Object.keys(errors))
+      expect(JSON.stringify(Problem)).toMatch(new RegExp(`[ "]${code} \\(`));
+    for (const code of elsewhere.slice(0, 2)) expect(document.info.description).toContain(code);
+  });
+
+  test("of an announced endpoint tells that it answers 501, and nothing of what it will answer", () => {
+    const row = { ...endpoints.scoreHistory, availability: "announced" } as const;
+    const operation = operationOf(row, describeApi({ ...endpoints, scoreHistory: row }))!;
+    expect(operation.description).toContain("answers 501 `COMING_SOON`");
+    expect(codesOf(operation).flatMap(([status, codes]) => codes.map((code) => `${status} ${code}`))).toEqual(
+      [
+        "400 BAD_REQUEST",
+        "400 CONFLICTING_CREDENTIALS",
+        "401 INVALID_API_KEY",
+        "408 REQUEST_TIMEOUT",
+        "431 HEADERS_TOO_LARGE",
+        "500 INTERNAL",
+        "501 COMING_SOON",
+        "503 SNAPSHOT_UNAVAILABLE",
+      ],
+    );
+    expect(Object.keys(operation.responses ?? {})).not.toContain("200");
+  });
+
+  test("holds no key, and names no other site but where an example does", () => {
+    const text = JSON.stringify(document);
+    expect(text).not.toMatch(/prs_live_[0-9A-Za-z]{38}/);
+    const { components: _, paths: __, ...rest } = document;
+    expect(JSON.stringify(rest)).not.toMatch(/https?:/);
+    expect(document.servers).toEqual([{ url: "/" }]);
+  });
+});
