@@ -20,7 +20,7 @@ describe("static files", () => {
     const listed = Object.values<Endpoint>(endpoints).flatMap(({ path, files: names = [] }) =>
       names.map((name) => path.replace(":file", name)),
     );
-    const single = ["/openapi.json", "/docs/"];
+    const single = ["/", "/openapi.json", "/docs/"];
     expect(files.map(({ path }) => path).sort()).toEqual([...single, ...listed].sort());
   });
 
