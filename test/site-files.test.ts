@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
@@ -40,6 +41,12 @@ describe("the files of the site", () => {
     expect(text).not.toMatch(/(?:href|src)="(?:\/|https?:)/);
     const stated = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(text)?.[1];
     expect(page?.headers?.["content-security-policy"]).toBe(`${stated}; frame-ancestors 'none'`);
+    const { SecurityHeadersConfig } = JSON.parse(
+      readFileSync(new URL("../.github/deploy/cdn-response-headers.json", import.meta.url), "utf8"),
+    );
+    expect(SecurityHeadersConfig.ContentSecurityPolicy.ContentSecurityPolicy).toBe(
+      page?.headers?.["content-security-policy"],
+    );
     const loaded = [...text.matchAll(/"site\/([^"]+)"/g)].map(([, name]) => name);
     const expected = endpoints.siteFile.files.filter((name) => name !== "api.json");
     expect([...new Set(loaded)].sort()).toEqual([...expected].sort());
