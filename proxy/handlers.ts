@@ -192,6 +192,8 @@ export function createHandlers(sources: HandlerSources) {
       return momentary(ready, snapshotId);
     },
 
+    site: ({ address }) => file(address),
+    siteFile: ({ address }) => file(address),
     openapi: ({ address }) => file(address),
     docs: ({ address }) => file(address),
     docsFile: ({ address }) => file(address),

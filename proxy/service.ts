@@ -8,6 +8,7 @@ import type { Registry } from "prom-client";
 import { docsFiles } from "../schemas/docs/files.ts";
 import { Catalog } from "../snapshots/catalog.ts";
 import { keyRing } from "../snapshots/keys/ring.ts";
+import { servedSite } from "../snapshots/site.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { S3Environment } from "../snapshots/storage/s3.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
@@ -91,7 +92,7 @@ export async function startService(
     objects,
     feed,
     metrics,
-    files: docsFiles,
+    files: [...servedSite, ...docsFiles],
     limits,
     now,
     log,

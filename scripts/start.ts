@@ -93,7 +93,7 @@ async function serve(examples: Examples): Promise<undefined> {
 
 function greeting(url: string, { developer, aegis, slug }: Examples): string {
   return `
-Ready on ${url}, described on ${url}/docs/. Stop with Ctrl-C.
+Ready on ${url}/ for browsers, described on ${url}/docs/. Stop with Ctrl-C.
 
 Demo keys, good for this sample only:
   Developer  ${developer}

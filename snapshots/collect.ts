@@ -5,6 +5,7 @@ import { readPages } from "./index/segment.ts";
 import { layout } from "./layout.ts";
 import { MissingObjectError, readManifest, readObject, scoreObjects } from "./objects.ts";
 import { publicNames } from "./publish/projection.ts";
+import { publishedSite } from "./site.ts";
 import type { ObjectInfo, Storage } from "./storage/storage.ts";
 
 /** What a collection is to keep and when. */
@@ -31,6 +32,7 @@ const collected = [
   layout.manifests,
   layout.publicObjects,
   layout.stableScores,
+  layout.siteFiles,
   layout.privateObjects,
   layout.segments,
   layout.rows,
@@ -116,7 +118,8 @@ async function markReachable(
   commits: readonly Commit[],
   retained: ReadonlySet<Commit>,
 ): Promise<Set<string>> {
-  const reachable = new Set<string>();
+  // Of the site, what this version does not have goes.
+  const reachable = new Set<string>(publishedSite().keys());
   for (const commit of retained) {
     const key = layout.manifest(commit.manifest.hash);
     if (reachable.has(key)) continue;

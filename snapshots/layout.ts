@@ -12,6 +12,9 @@ export const layout = {
   stableScores: "public/api/v1/",
   stableScoreList: "public/api/v1/scores.json",
   stableScore: (slug: string) => `public/api/v1/scores/${slug}.json`,
+  siteIndex: "public/index.html",
+  siteFiles: "public/site/",
+  siteFile: (name: string) => `public/site/${name}`,
   privateObjects: "private/objects/",
   privateObject: (hash: string) => `private/objects/${hash}.json`,
   segments: "private/segments/",
@@ -45,12 +48,22 @@ export function headersOf(key: string): ObjectHeaders {
   return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
 }
 
+const contentTypes: Record<string, string> = {
+  css: "text/css; charset=utf-8",
+  gz: "application/gzip",
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  json: "application/json",
+  svg: "image/svg+xml",
+};
+
 function contentTypeOf(key: string): string {
-  if (key.endsWith(".json")) return "application/json";
-  return key.endsWith(".gz") ? "application/gzip" : "application/octet-stream";
+  return contentTypes[/\.([a-z]+)$/.exec(key)?.[1] ?? ""] ?? "application/octet-stream";
 }
+
+const stableNames = [layout.stableScores, layout.siteFiles, layout.siteIndex];
 
 function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects)) return immutable;
-  return key.startsWith(layout.stableScores) ? shortLived : "private, no-store";
+  return stableNames.some((prefix) => key.startsWith(prefix)) ? shortLived : "private, no-store";
 }

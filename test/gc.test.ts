@@ -257,7 +257,7 @@ describe("what goes", () => {
     const foreign = [
       layout.key("0123456789abcdef"),
       layout.keyRevocation("0123456789abcdef"),
-      "public/index.html",
+      "public/other.html",
       "public/api/v2/scores.json",
       "private/notes.txt",
       "private/pagesold/x",

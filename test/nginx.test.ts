@@ -9,6 +9,7 @@ import { newestCommit } from "../snapshots/commits.ts";
 import { headersOf, layout } from "../snapshots/layout.ts";
 import { readManifest } from "../snapshots/objects.ts";
 import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
+import { publishedSite } from "../snapshots/site.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { publishSources } from "./helpers/archive-store.ts";
@@ -65,7 +66,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
 
   test("sends every public object with its type, cache rule, ETag and CORS", async () => {
     const keys = await keysUnder("public/");
-    expect(keys).toHaveLength(2 * (protocols + 1));
+    expect(keys).toHaveLength(2 * (protocols + 1) + publishedSite().size);
     for (const key of keys) {
       const { status, headers, body } = await get(`/${key}`);
       const { contentType, cacheControl } = headersOf(key);
@@ -88,7 +89,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
   });
 
   test("shows nothing of what plans are paid for", async () => {
-    for (const key of await keysUnder("public/")) {
+    for (const key of [...(await keysUnder("public/api/")), ...(await keysUnder(layout.publicObjects))]) {
       const { text } = await get(`/${key}`);
       expect(text, key).not.toMatch(/history|change7d|percentile|resolvedOutcome|composite/i);
     }

@@ -38,6 +38,8 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   publicObject: [layout.publicObject(hash), "gpc", "d", "g", ""],
   stableScoreList: [layout.stableScoreList, "gpc", "d", "g", ""],
   stableScore: [layout.stableScore("curve.fi"), "gpc", "d", "g", ""],
+  siteIndex: [layout.siteIndex, "gpc", "d", "g", ""],
+  siteFile: [layout.siteFile("app.js"), "gpc", "d", "g", ""],
   privateObject: [layout.privateObject(hash), "gpc", "d", "g", ""],
   segment: [layout.segment(hash), "gpc", "gd", "g", ""],
   rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],

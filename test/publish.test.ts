@@ -72,7 +72,7 @@ describeStores("publishing to %s", ({ folder, newStore }) => {
   });
 
   describe("order of writing", () => {
-    test("leaves, manifest, commit, hint, public names, and the time of the run at last", async () => {
+    test("leaves, manifest, commit, hint, public names, site, and the time of the run at last", async () => {
       const counting = countingStorage(newStore());
       await publishRecords(counting, recordsOf(0, 300));
       const steps = [
@@ -82,6 +82,7 @@ describeStores("publishing to %s", ({ folder, newStore }) => {
         /^commits\//,
         /^head\.json$/,
         /^public\/api\//,
+        /^public\/(index\.html$|site\/)/,
         /^checked\.json$/,
       ];
       const order = counting.written().map((key) => steps.findIndex((step) => step.test(key)));

@@ -4,6 +4,7 @@ import type { Manifest } from "../schemas/snapshot.ts";
 import { newestCommit } from "../snapshots/commits.ts";
 import { headersOf, layout } from "../snapshots/layout.ts";
 import { readManifest } from "../snapshots/objects.ts";
+import { publishedSite } from "../snapshots/site.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { createBucket, letCdnRead, letNobodyRead, s3Environment, withClient } from "./helpers/ceph.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
@@ -57,7 +58,8 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
     });
     // In words, so that a wrong table shows too.
     const unseen = "private, no-store";
-    const stable = "application/json; public, max-age=60, stale-while-revalidate=600";
+    const shortly = "public, max-age=60, stale-while-revalidate=600";
+    const stable = `application/json; ${shortly}`;
     expect(Object.fromEntries(types)).toEqual({
       "": `application/json; ${unseen}`,
       "commits/": `application/json; ${unseen}`,
@@ -69,6 +71,8 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "private/segments/": `application/octet-stream; ${unseen}`,
       "public/api/v1/": stable,
       "public/api/v1/scores/": stable,
+      "public/": `text/html; charset=utf-8; ${shortly}`,
+      "public/site/": `text/javascript; charset=utf-8; ${shortly}`,
       "public/objects/": "application/json; public, max-age=31536000, immutable",
     });
   });
@@ -88,7 +92,8 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       expect(headers["content-encoding"]).toBeUndefined();
       expect(body).toHaveLength(bytes);
     }
-    expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1));
+    const site = publishedSite().size;
+    expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1) + site);
   });
 
   test("gives a proxy its scores, which are sent with the proxy's own headers", async () => {

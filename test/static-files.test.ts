@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { docsFiles } from "../schemas/docs/files.ts";
 import { type Endpoint, endpoints } from "../schemas/endpoints.ts";
 import { sha256 } from "../snapshots/seal.ts";
+import { servedSite } from "../snapshots/site.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { outcome, until } from "./helpers/proxy-client.ts";
 
@@ -12,14 +13,14 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-const files = docsFiles;
+const files = [...servedSite, ...docsFiles];
 
 describe("static files", () => {
   test("are those of the endpoint table, one for each name of a closed list", () => {
     const listed = Object.values<Endpoint>(endpoints).flatMap(({ path, files: names = [] }) =>
       names.map((name) => path.replace(":file", name)),
     );
-    const single = ["/openapi.json", "/docs/"];
+    const single = ["/", "/openapi.json", "/docs/"];
     expect(files.map(({ path }) => path).sort()).toEqual([...single, ...listed].sort());
   });
 
@@ -79,6 +80,11 @@ describe("static files", () => {
       "/docs/start.js/",
       "/docs//start.js",
       "/docs/START.js",
+      "/index.html",
+      "/site",
+      "/site/",
+      "/site/index.html",
+      "/site/tsconfig.json",
     ];
     const outside = ["/docs/files.ts", "/docs/../docs/start.js", "/docs/%73tart.js", "/docs/package.json"];
     for (const path of [...none, ...outside]) {

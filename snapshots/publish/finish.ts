@@ -4,15 +4,19 @@ import { layout } from "../layout.ts";
 import { CorruptObjectError, seal, unseal } from "../seal.ts";
 import type { Storage } from "../storage/storage.ts";
 import { projectPublicNames } from "./projection.ts";
+import { projectSite } from "./site.ts";
 
 /**
- * Brings the hint and the public names to the newest commit, and returns its number. Every part may be repeated by the
- * next run, and no reader of snapshots needs any of it. `shown` is what the names are known to show.
+ * Brings the hint and the public names to the newest commit, the site to this version's, and returns the commit's
+ * number. Every part may be repeated by the next run, and no reader of snapshots needs any of it. `shown` is what the
+ * names are known to show.
  */
 export async function showNewest(storage: Storage, shown: Manifest | undefined): Promise<number> {
   const newest = await newestCommit(storage);
   if (newest) await storage.put(layout.head, seal({ commit: newest.commit }));
-  return projectPublicNames(storage, shown);
+  const shows = await projectPublicNames(storage, shown);
+  await projectSite(storage);
+  return shows;
 }
 
 /** Ends a publish run that succeeded. `before` is the snapshot that was current before it. */

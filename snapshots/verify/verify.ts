@@ -12,6 +12,7 @@ import { isKeyRevocation, layout } from "../layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../objects.ts";
 import { publicNames } from "../publish/projection.ts";
 import { CorruptObjectError, sha256, unseal } from "../seal.ts";
+import { publishedSite } from "../site.ts";
 import { probeBody } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
 import { checkManifest } from "./manifest-check.ts";
@@ -71,6 +72,7 @@ class StoreCheck {
     const newest = await this.#commits(numbers);
     if (newest) await this.#publicNames(newest);
     else await this.#passOver(layout.stableScores);
+    await this.#site();
     await this.#attempt(() => this.#probe());
     await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked));
     const unreferenced = await this.#everythingElse();
@@ -199,6 +201,19 @@ class StoreCheck {
     for (const [key, ref] of publicNames(manifest)) {
       await this.#attempt(async () => {
         this.#count(key, (await readObject(this.#storage, key, ref)).length);
+      });
+    }
+  }
+
+  /** The site is this version's: what another published, or somebody else, the next publish run replaces. */
+  async #site(): Promise<void> {
+    for (const [key, bytes] of publishedSite()) {
+      await this.#attempt(async () => {
+        const stored = await this.#storage.get(key);
+        if (!stored) throw new MissingObjectError(key);
+        this.#count(key, stored.length);
+        if (!stored.equals(bytes))
+          throw new CorruptObjectError(key, "it is not this version's; publish again");
       });
     }
   }

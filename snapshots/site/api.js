@@ -1,0 +1,206 @@
+/**
+ * @import { ScoreList, ScoreHistory, ScoreDimensions, MarketPage, Usage, Status } from "../../schemas/envelopes.ts"
+ * @import { ProtocolScore } from "../../schemas/records.ts"
+ * @import { Problem } from "../../schemas/errors.ts"
+ */
+
+/** An answer that is none: the service's own words, or ours where it has none. */
+export class ApiError extends Error {
+  /**
+   * @param {string} title
+   * @param {string} detail
+   * @param {{ status?: number, parameter?: string | undefined }} [about] `parameter` names the one at fault
+   */
+  constructor(title, detail, { status = 0, parameter } = {}) {
+    super(detail);
+    this.title = title;
+    this.status = status;
+    this.parameter = parameter;
+  }
+}
+
+/** What is left of the day's requests; `reset` in epoch seconds. */
+/** @typedef {{ limit: number, remaining: number, reset: number }} Quota */
+
+/**
+ * The data behind the page: the service's API where there is one, else the files that a CDN serves. The key is kept in
+ * this object alone, and sent to this page's own origin alone.
+ */
+export class Api {
+  /** @type {string | undefined} */
+  #key;
+  /** The folder that API paths begin with, without its slash; undefined where a CDN serves the page.
+   * @type {string | undefined} */
+  #base;
+  /** @type {Usage["plan"]} */
+  plan = "free";
+  /** @type {Quota | undefined} */
+  quota;
+  /** Told whenever `quota` changes. */
+  onquota = () => {};
+
+  /** @param {string | null} base */
+  constructor(base) {
+    this.#base = base ?? undefined;
+  }
+
+  /** The API that this page is to read; the file beside it says which. Throws ApiError. */
+  static async find() {
+    /** @type {{ api: string | null }} */
+    const { api } = await (await request("site/api.json", {})).json();
+    return new Api(api);
+  }
+
+  /** Whether there is a service to ask, and not files alone. */
+  get live() {
+    return this.#base !== undefined;
+  }
+
+  get keyed() {
+    return this.#key !== undefined;
+  }
+
+  /** Where this data lies, for links. */
+  get addresses() {
+    const base = this.#base;
+    const score = (/** @type {string} */ slug) => `api/v1/scores/${slug}.json`;
+    if (base === undefined) return { scores: "api/v1/scores.json", score };
+    return { scores: `${base}/scores`, score: (/** @type {string} */ slug) => `${base}/scores/${slug}` };
+  }
+
+  /** @returns {Promise<ScoreList>} */
+  scores(/** @type {AbortSignal} */ signal) {
+    return this.#read(this.addresses.scores, signal);
+  }
+
+  /**
+   * @param {string} slug
+   * @param {AbortSignal} signal
+   * @returns {Promise<ProtocolScore>}
+   */
+  score(slug, signal) {
+    return this.#read(this.addresses.score(slug), signal);
+  }
+
+  /**
+   * @param {string} slug
+   * @param {AbortSignal} signal
+   * @returns {Promise<ScoreHistory>}
+   */
+  history(slug, signal) {
+    return this.#read(`${this.#base}/scores/${slug}/history`, signal);
+  }
+
+  /**
+   * @param {string} slug
+   * @param {AbortSignal} signal
+   * @returns {Promise<ScoreDimensions>}
+   */
+  dimensions(slug, signal) {
+    return this.#read(`${this.#base}/scores/${slug}/dimensions`, signal);
+  }
+
+  /**
+   * @param {URLSearchParams} query
+   * @param {AbortSignal} signal
+   * @returns {Promise<MarketPage>}
+   */
+  markets(query, signal) {
+    return this.#read(`${this.#base}/markets/historical?${query}`, signal);
+  }
+
+  /** @returns {Promise<Status>} */
+  status(/** @type {AbortSignal} */ signal) {
+    return this.#read(`${this.#base}/status`, signal);
+  }
+
+  /**
+   * Goes on with this key once the service knows it. Throws ApiError, and then goes on as before.
+   * @param {string} key
+   */
+  async useKey(key) {
+    // Headers hold no others, and the key would end up in the message of fetch.
+    if (!/^[!-~]+$/.test(key)) {
+      throw new ApiError("Invalid API key", "A key is prs_live_ and 38 letters and digits, copied whole.");
+    }
+    /** @type {Usage} */
+    const usage = await (await request(`${this.#base}/usage`, { key })).json();
+    this.#key = key;
+    this.plan = usage.plan;
+    this.quota = { limit: usage.limit, remaining: usage.remaining, reset: usage.reset };
+    this.onquota();
+  }
+
+  forgetKey() {
+    this.#key = undefined;
+    this.plan = "free";
+    this.quota = undefined;
+    this.onquota();
+  }
+
+  /**
+   * @param {string} path
+   * @param {AbortSignal} signal
+   */
+  async #read(path, signal) {
+    const key = this.#key;
+    const counted = (/** @type {Headers} */ headers) => {
+      // An answer to a key that was forgotten meanwhile says nothing of the one in use.
+      if (key === this.#key) this.#count(headers);
+    };
+    return (await request(path, { key, signal, counted, fresh: this.live })).json();
+  }
+
+  /** @param {Headers} headers */
+  #count(headers) {
+    const [limit, remaining, reset] = ["Limit", "Remaining", "Reset"].map((name) =>
+      Number.parseInt(headers.get(`X-RateLimit-${name}`) ?? "", 10),
+    );
+    if (limit === undefined || remaining === undefined || reset === undefined || Number.isNaN(remaining))
+      return;
+    this.quota = { limit, remaining, reset };
+    this.onquota();
+  }
+}
+
+/**
+ * @param {string} path relative to the page, so that all of it works below any folder
+ * @param {{ key?: string | undefined, signal?: AbortSignal, counted?: (headers: Headers) => void, fresh?: boolean }} how
+ *   `fresh`: asks whether what the browser has is still right, which costs no unit of the quota
+ */
+async function request(path, { key, signal, counted, fresh }) {
+  const headers = new Headers({ Accept: "application/json" });
+  if (key !== undefined) headers.set("Authorization", `Bearer ${key}`);
+  /** @type {Response} */
+  let response;
+  try {
+    response = await fetch(new URL(path, document.baseURI), {
+      headers,
+      mode: "same-origin",
+      credentials: "omit",
+      redirect: "error",
+      referrerPolicy: "no-referrer",
+      cache: fresh ? "no-cache" : "default",
+      ...(signal && { signal }),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError("The service cannot be reached", "Look at your connection and load the page again.");
+  }
+  counted?.(response.headers);
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+/** @param {Response} response */
+async function refusal(response) {
+  const { status } = response;
+  if (!response.headers.get("Content-Type")?.startsWith("application/problem+json")) {
+    return status === 404 || status === 403
+      ? new ApiError("Not found", "There is nothing at this address.", { status })
+      : new ApiError(`Error ${status}`, "Try again in a while.", { status });
+  }
+  /** @type {Problem} */
+  const { title, detail, parameter } = await response.json();
+  return new ApiError(title, detail, { status, parameter });
+}

@@ -1,0 +1,98 @@
+import { Api } from "./api.js";
+import { openArchive } from "./archive.js";
+import { failure, fill, html, part } from "./dom.js";
+import { accessStrip } from "./key.js";
+import { openProtocol } from "./protocol.js";
+import { startRouter } from "./router.js";
+import { openScoreboard } from "./scoreboard.js";
+import { minutes } from "./words.js";
+
+/**
+ * @import { Route, View } from "./router.js"
+ */
+
+/**
+ * What every view stands on.
+ * @typedef {{ api: Api, askForKey: () => void }} Site
+ */
+
+// With an address behind the # of its own, this link would lead away from the view.
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  part("main").focus();
+});
+
+try {
+  start(await Api.find());
+} catch (error) {
+  fill(part("main"), html("h1", {}, "Risk scores"), failure(error));
+}
+
+/** @param {Api} api */
+function start(api) {
+  const access = accessStrip(part("access"), api, () => router.again());
+  /** @type {Site} */
+  const site = { api, askForKey: access.ask };
+  fill(part("about"), ...colophon(api));
+  const router = startRouter((route) => open(site, route), showPlace);
+}
+
+/**
+ * @param {Site} site
+ * @param {Route} route
+ * @returns {View}
+ */
+function open(site, route) {
+  if (route.name === "scores") return openScoreboard(site);
+  if (route.name === "protocol") return openProtocol(site, route.slug);
+  if (route.name === "archive") return openArchive(site, route.query);
+  const element = html(
+    "article",
+    {},
+    html("h1", {}, "No such page"),
+    html("p", {}, html("a", { href: "#/" }, "Go to the scores")),
+  );
+  return { title: "No such page", element, close: () => {} };
+}
+
+/** Marks the view that is shown among those of the navigation.
+ * @param {Route} route */
+function showPlace({ name }) {
+  const link = (/** @type {string} */ href, /** @type {string} */ text, /** @type {boolean} */ here) =>
+    html("a", { href, "aria-current": here ? "page" : undefined }, text);
+  fill(
+    part("nav"),
+    link("#/", "Scores", name === "scores"),
+    link("#/archive", "Archive", name === "archive"),
+  );
+}
+
+/** @param {Api} api */
+function colophon(api) {
+  const snapshot = html("p", { class: "quiet" });
+  const tell = async () => {
+    try {
+      const { snapshotId, publishedAt, checkedAt, stale } = await api.status(new AbortController().signal);
+      fill(
+        snapshot,
+        "Snapshot ",
+        html("code", { title: snapshotId }, snapshotId.slice(0, 12)),
+        `, published ${minutes(publishedAt)}, checked ${minutes(checkedAt)}.`,
+        stale && html("strong", {}, " No publish run has succeeded for too long: the data may be old."),
+      );
+    } catch {
+      // The views say what cannot be reached.
+    }
+  };
+  if (api.live) tell();
+  return [
+    snapshot,
+    html(
+      "p",
+      { class: "quiet" },
+      "Data: ",
+      html("a", { href: api.addresses.scores }, "scores as JSON"),
+      api.live && [" · ", html("a", { href: "docs/" }, "API reference")],
+    ),
+  ];
+}

@@ -1,0 +1,369 @@
+import { failure, fill, html } from "./dom.js";
+import { planNames } from "./key.js";
+import { marketItem } from "./market.js";
+import { counted, grouped, spoken, tiers } from "./words.js";
+
+/**
+ * @import { MarketPage } from "../../schemas/envelopes.ts"
+ * @import { Site } from "./app.js"
+ * @import { View } from "./router.js"
+ */
+
+/** The names of SPEC 2.5. */
+const dimensions = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
+const pageSizes = ["10", "25", "50", "100", "500"];
+const defaultPageSize = "25";
+
+/**
+ * The archive of resolved markets: for an Aegis key its explorer, for others what it is.
+ * @param {Site} site
+ * @param {URLSearchParams} query
+ * @returns {View}
+ */
+export function openArchive(site, query) {
+  const { api } = site;
+  const ending = new AbortController();
+  const title = "Archive";
+  const introduction = html(
+    "p",
+    { class: "lede" },
+    "Prediction markets that have resolved, newest first. Each has a composite score from 300 to 1,000 and its tier, ",
+    "the outcome and whether it was disputed, and six dimensions of risk with their weights and the evidence behind them.",
+  );
+  const element = html("article", {}, html("h1", {}, "Archive of resolved markets"), introduction);
+  if (api.plan !== "aegis") {
+    element.append(...closedArchive(site, ending.signal));
+    return { title, element, close: () => ending.abort() };
+  }
+  const explorer = new Explorer(site);
+  // Where the form would fill the screen, the markets come first.
+  const open = window.innerWidth > 750;
+  element.append(html("details", { open }, html("summary", {}, "Filters"), explorer.form), explorer.results);
+  explorer.show(query);
+  return {
+    title,
+    element,
+    close: () => explorer.close(),
+    update(route) {
+      if (route.name === "archive") explorer.show(route.query, true);
+    },
+  };
+}
+
+/**
+ * @param {Site} site
+ * @param {AbortSignal} signal
+ */
+function closedArchive({ api, askForKey }, signal) {
+  if (!api.live) {
+    return [
+      html(
+        "p",
+        {},
+        "This copy of the site is served as files; the archive is answered by the service, to Aegis keys.",
+      ),
+    ];
+  }
+  const size = html("p", {});
+  const count = async () => {
+    try {
+      const { counts, newestResolvedAt } = await api.status(signal);
+      const newest = newestResolvedAt.slice(0, 10);
+      fill(
+        size,
+        html("b", {}, counted(counts.markets, "market")),
+        ` are in it now, the newest resolved on ${newest}.`,
+      );
+    } catch {
+      // Without it the page says as much as before.
+    }
+  };
+  count();
+  const why = api.keyed
+    ? `The archive needs a key of the Aegis plan; yours is on the ${planNames[api.plan]} plan.`
+    : "The archive needs a key of the Aegis plan. ";
+  const enter = html(
+    "button",
+    { type: "button", class: "plain", onclick: () => askForKey() },
+    "Enter an API key",
+  );
+  return [
+    size,
+    html("p", { class: "notice" }, why, !api.keyed && enter),
+    html("h2", {}, "What a market is scored on"),
+    html(
+      "ul",
+      { class: "columns" },
+      dimensions.map((key) => html("li", {}, spoken(key))),
+    ),
+    html(
+      "p",
+      { class: "quiet" },
+      "The explorer filters by all of them, by category, tier, outcome, dispute, composite score and time of ",
+      "resolution, in any combination, and tells the exact number of markets that match.",
+    ),
+  ];
+}
+
+/** The form, and the page of markets that it asks for. What is asked stands in the address, the key does not. */
+class Explorer {
+  #api;
+  #heading = html("h2", { id: "results", tabindex: "-1" }, "Markets");
+  #total = html("p", { class: "count", role: "status" });
+  #problem = html("div");
+  #list = html("ol", { class: "markets" });
+  #pager = html("nav", { class: "pager", "aria-label": "Pages" });
+  /** @type {Map<string, { input: HTMLInputElement | HTMLSelectElement, problem: HTMLElement }>} */
+  #fields = new Map();
+  #asked = new AbortController();
+
+  /** @param {Site} site */
+  constructor({ api }) {
+    this.#api = api;
+    this.form = this.#makeForm();
+    this.results = html(
+      "section",
+      { "aria-labelledby": "results" },
+      html("div", { class: "resulthead" }, this.#heading, this.#total),
+      this.#problem,
+      this.#list,
+      this.#pager,
+    );
+  }
+
+  close() {
+    this.#asked.abort();
+  }
+
+  /**
+   * Asks for what `query` says and shows it.
+   * @param {URLSearchParams} query
+   * @param {boolean} [moveFocus] to the results, or to the field that was refused
+   */
+  async show(query, moveFocus = false) {
+    this.close();
+    this.#asked = new AbortController();
+    const { signal } = this.#asked;
+    this.#clearProblems();
+    for (const [name, { input }] of this.#fields) {
+      input.value = query.get(name) ?? (name === "pageSize" ? defaultPageSize : "");
+    }
+    const asked = new URLSearchParams(query);
+    if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
+    this.results.setAttribute("aria-busy", "true");
+    try {
+      const page = await this.#api.markets(asked, signal);
+      this.#draw(page, query);
+      if (moveFocus) this.#heading.focus();
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#refuse(error, moveFocus);
+    }
+    this.results.removeAttribute("aria-busy");
+  }
+
+  /**
+   * @param {MarketPage} page
+   * @param {URLSearchParams} query
+   */
+  #draw({ total, count, page, pageSize, markets }, query) {
+    const last = Math.max(1, Math.ceil(total / pageSize));
+    fill(this.#total, html("b", {}, grouped(total)), total === 1 ? " market matches" : " markets match");
+    const first = (page - 1) * pageSize + 1;
+    fill(this.#list, markets.map(marketItem));
+    this.#list.setAttribute("start", `${first}`);
+    const range = count > 0 ? `${grouped(first)} to ${grouped(first + count - 1)}` : "none";
+    fill(
+      this.#pager,
+      html(
+        "p",
+        { class: "quiet" },
+        total > 0 ? `Showing ${range} of ${grouped(total)}.` : "Loosen a filter to see some.",
+      ),
+      total > 0 && pagerOf(query, page, last),
+    );
+  }
+
+  /**
+   * @param {unknown} error
+   * @param {boolean} moveFocus
+   */
+  #refuse(error, moveFocus) {
+    fill(this.#total);
+    fill(this.#list);
+    fill(this.#pager);
+    const name = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
+    const field = this.#fields.get(name);
+    if (!field) {
+      fill(this.#problem, failure(error));
+      if (moveFocus) this.#heading.focus();
+      return;
+    }
+    field.input.closest("details")?.setAttribute("open", "");
+    fill(field.problem, failure(error));
+    field.input.setAttribute("aria-invalid", "true");
+    field.input.focus();
+  }
+
+  #clearProblems() {
+    fill(this.#problem);
+    for (const { input, problem } of this.#fields.values()) {
+      fill(problem);
+      input.removeAttribute("aria-invalid");
+    }
+  }
+
+  #makeForm() {
+    return html(
+      "form",
+      {
+        class: "filters",
+        novalidate: true,
+        autocomplete: "off",
+        "aria-label": "Filters",
+        onsubmit: (event) => this.#submit(event),
+      },
+      this.#field("category", "Category", textInput()),
+      this.#field("outcome", "Outcome", textInput()),
+      this.#field("tier", "Tier", select(["", ...tiers])),
+      this.#field("disputed", "Disputed", select(["", "true", "false"], { true: "Yes", false: "No" })),
+      this.#range("Resolved", "from", "to", "YYYY-MM-DD"),
+      this.#range("Composite", "min_composite", "max_composite", "300", "1000"),
+      dimensions.map((key) => this.#range(spoken(key), `min_${key}`, `max_${key}`, "0", "100")),
+      html(
+        "div",
+        { class: "actions" },
+        this.#field("pageSize", "Per page", select(pageSizes)),
+        html("button", { type: "submit" }, "Show markets"),
+        html("a", { href: "#/archive", class: "button plain" }, "Clear"),
+      ),
+    );
+  }
+
+  /**
+   * @param {string} name
+   * @param {string} label
+   * @param {HTMLInputElement | HTMLSelectElement} input
+   */
+  #field(name, label, input) {
+    const problem = html("div", { id: `problem-${name}` });
+    input.id = name;
+    input.name = name;
+    input.setAttribute("aria-describedby", problem.id);
+    this.#fields.set(name, { input, problem });
+    return html("div", { class: "field" }, html("label", { for: name }, label), input, problem);
+  }
+
+  /**
+   * @param {string} title
+   * @param {string} low
+   * @param {string} high
+   * @param {string} lowHint
+   * @param {string} highHint
+   */
+  #range(title, low, high, lowHint, highHint = lowHint) {
+    const [from, to] = low === "from" ? ["from", "to"] : ["at least", "at most"];
+    const end = (
+      /** @type {string} */ name,
+      /** @type {string | undefined} */ word,
+      /** @type {string} */ hint,
+    ) => {
+      const field = this.#field(name, "", textInput(hint));
+      fill(field.querySelector("label") ?? field, html("span", { class: "unseen" }, `${title} `), word);
+      return field;
+    };
+    return html(
+      "fieldset",
+      { class: "range" },
+      html("legend", {}, title),
+      end(low, from, lowHint),
+      end(high, to, highHint),
+    );
+  }
+
+  /** @param {Event} event */
+  #submit(event) {
+    event.preventDefault();
+    const query = new URLSearchParams();
+    for (const [name, { input }] of this.#fields) {
+      // As it was typed: whatever is wrong with it, the service says so.
+      if (input.value !== "" && !(name === "pageSize" && input.value === defaultPageSize))
+        query.set(name, input.value);
+    }
+    const hash = addressOf(query);
+    if (location.hash === hash) this.show(query, true);
+    else location.hash = hash;
+  }
+}
+
+/** @param {URLSearchParams} query */
+const addressOf = (query) => (query.size > 0 ? `#/archive?${query}` : "#/archive");
+
+/**
+ * @param {URLSearchParams} query
+ * @param {number} page
+ */
+function pageAddress(query, page) {
+  const other = new URLSearchParams(query);
+  if (page === 1) other.delete("page");
+  else other.set("page", `${page}`);
+  return addressOf(other);
+}
+
+/**
+ * @param {URLSearchParams} query
+ * @param {number} page
+ * @param {number} last
+ */
+function pagerOf(query, page, last) {
+  const link = (/** @type {string} */ word, /** @type {number} */ target) =>
+    target >= 1 && target <= last && target !== page
+      ? html("a", { class: "button", href: pageAddress(query, target) }, word)
+      : html("span", { class: "button inert", "aria-disabled": "true", role: "link" }, word);
+  const number = html("input", {
+    id: "page",
+    type: "text",
+    inputmode: "numeric",
+    autocomplete: "off",
+    value: page,
+  });
+  const go = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const other = new URLSearchParams(query);
+    other.set("page", number.value.trim());
+    location.hash = addressOf(other);
+  };
+  return html(
+    "div",
+    { class: "pages" },
+    link("First", 1),
+    link("Previous", page > last ? last : page - 1),
+    html(
+      "form",
+      { onsubmit: go, novalidate: true, "aria-label": "Page by number" },
+      html("label", { for: "page" }, "Page"),
+      number,
+      html("span", {}, `of ${grouped(last)}`),
+      html("button", { type: "submit", class: "plain" }, "Go"),
+    ),
+    link("Next", page + 1),
+    link("Last", last),
+  );
+}
+
+/** @param {string} [placeholder] */
+function textInput(placeholder) {
+  return html("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder });
+}
+
+/**
+ * @param {readonly string[]} values
+ * @param {Record<string, string>} [words] for values that are not shown as they are
+ */
+function select(values, words = {}) {
+  return html(
+    "select",
+    {},
+    values.map((value) => html("option", { value }, words[value] ?? (value === "" ? "Any" : value))),
+  );
+}

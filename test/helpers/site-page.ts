@@ -1,0 +1,91 @@
+import axe from "axe-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+
+// What is evaluated in the page is text: the types of the DOM are not those of this project's programs.
+
+/** How a reader's screen is. */
+export interface Screen {
+  scheme: "light" | "dark";
+  width: number;
+}
+
+/** A page of the site whose every fault is written down. */
+export interface WatchedPage {
+  page: Page;
+  context: BrowserContext;
+  /**
+   * Errors and warnings of the console, breaches of the page's policy, uncaught errors, and requests to other origins so
+   * far. A refused request is an error to the console whatever the page makes of it.
+   */
+  faults: string[];
+  /** Every address that was asked for. */
+  asked: string[];
+}
+
+/** Opens an address of the site. */
+export async function openWatched(
+  browser: Browser,
+  address: string,
+  { scheme, width }: Screen = { scheme: "light", width: 1280 },
+): Promise<WatchedPage> {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme });
+  const page = await context.newPage();
+  const faults: string[] = [];
+  const asked: string[] = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) faults.push(message.text());
+  });
+  page.on("pageerror", (error) => faults.push(String(error)));
+  page.on("request", (request) => {
+    asked.push(request.url());
+    if (new URL(request.url()).origin !== new URL(address).origin) faults.push(`asked ${request.url()}`);
+  });
+  await page.addInitScript(`document.addEventListener("securitypolicyviolation", (breach) => {
+    console.error("policy: " + breach.violatedDirective + " " + breach.blockedURI);
+  })`);
+  await page.goto(address);
+  return { page, context, faults, asked };
+}
+
+/** What axe finds of the page to be serious or critical, a line each. */
+export async function seriousFaults(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate<axe.AxeResults>("axe.run()");
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
+}
+
+/** By how many pixels the page is wider than the screen. */
+export const overhang = (page: Page): Promise<number> =>
+  page.evaluate("document.documentElement.scrollWidth - innerWidth");
+
+/** Presses Tab until the focus is on an element that this selector matches. */
+export async function tabTo(page: Page, selector: string): Promise<void> {
+  for (let presses = 0; presses < 300; presses += 1) {
+    await page.keyboard.press("Tab");
+    if (await focusIsOn(page, selector)) return;
+  }
+  throw new Error(`no Tab leads to ${selector}`);
+}
+
+export const focusIsOn = (page: Page, selector: string): Promise<boolean> =>
+  page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`);
+
+/** Where a page, its history, its storage or its requests hold a secret. */
+export async function tracesOf({ page, context, asked }: WatchedPage, secret: string): Promise<string[]> {
+  const places = await page.evaluate<Record<string, string>>(`(async () => ({
+    address: location.href,
+    document: document.documentElement.outerHTML,
+    fields: [...document.querySelectorAll("input")].map((field) => field.value).join(),
+    history: JSON.stringify([history.state, navigation.entries().map((entry) => [entry.url, entry.getState()])]),
+    local: JSON.stringify({ ...localStorage }),
+    session: JSON.stringify({ ...sessionStorage }),
+    cookies: document.cookie,
+    databases: JSON.stringify(await indexedDB.databases()),
+    caches: JSON.stringify(await caches.keys()),
+    name: window.name,
+  }))()`);
+  const all = { ...places, asked: asked.join(), context: JSON.stringify(await context.storageState()) };
+  return Object.entries(all).flatMap(([name, text]) => (text.includes(secret) ? [name] : []));
+}

@@ -1,0 +1,166 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { endpoints } from "../schemas/endpoints.ts";
+import { collect } from "../snapshots/collect.ts";
+import { headersOf, layout } from "../snapshots/layout.ts";
+import { publishedSite, servedSite } from "../snapshots/site.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { verify } from "../snapshots/verify/verify.ts";
+import { countingStorage, memoryStorage } from "./helpers/archive-storage.ts";
+import { findChromium, launch } from "./helpers/chromium.ts";
+import { publishArchive, score, slugs } from "./helpers/proxy-archive.ts";
+import { openWatched, overhang, seriousFaults } from "./helpers/site-page.ts";
+
+describe("the files of the site", () => {
+  test("are small, and the same from the proxy but for the one that says where the API is", () => {
+    const total = servedSite.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    expect(total).toBeLessThan(80_000);
+    const served = new Map(servedSite.map(({ path, bytes, contentType }) => [path, { bytes, contentType }]));
+    for (const [key, bytes] of publishedSite()) {
+      const path = key === layout.siteIndex ? "/" : key.replace("public", "");
+      if (path === "/site/api.json") {
+        expect([String(bytes), String(served.get(path)?.bytes)]).toEqual([
+          '{"api":null}',
+          '{"api":"api/v1"}',
+        ]);
+      } else expect(served.get(path), path).toEqual({ bytes, contentType: headersOf(key).contentType });
+    }
+    expect(served.size).toBe(publishedSite().size);
+  });
+
+  test("hold no script, style or address of their own in the page, and its policy is the header's", () => {
+    const [page] = servedSite;
+    const text = String(page?.bytes);
+    expect(text).not.toMatch(
+      /<style|<script(?! type="module" src="site\/app\.js"><\/script>)|\sstyle=|\son\w+=/,
+    );
+    expect(text).not.toMatch(/(?:href|src)="(?:\/|https?:)/);
+    const stated = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(text)?.[1];
+    expect(page?.headers?.["content-security-policy"]).toBe(`${stated}; frame-ancestors 'none'`);
+    const { SecurityHeadersConfig } = JSON.parse(
+      readFileSync(new URL("../.github/deploy/cdn-response-headers.json", import.meta.url), "utf8"),
+    );
+    expect(SecurityHeadersConfig.ContentSecurityPolicy.ContentSecurityPolicy).toBe(
+      page?.headers?.["content-security-policy"],
+    );
+    const loaded = [...text.matchAll(/"site\/([^"]+)"/g)].map(([, name]) => name);
+    const expected = endpoints.siteFile.files.filter((name) => name !== "api.json");
+    expect([...new Set(loaded)].sort()).toEqual([...expected].sort());
+  });
+});
+
+describe("a publish run", () => {
+  const siteOf = (keys: readonly string[]) => keys.filter((key) => publishedSite().has(key)).sort();
+
+  test("puts the site once, and again what was lost or is otherwise, also with nothing new", async () => {
+    const storage = countingStorage(memoryStorage(new Map()));
+    await publishArchive(storage);
+    const all = [...publishedSite().keys()].sort();
+    expect(siteOf(storage.written())).toEqual(all);
+    await publishArchive(storage);
+    expect(siteOf(storage.written())).toEqual(all);
+
+    const [lost, changed] = [layout.siteIndex, layout.siteFile("app.js")];
+    await storage.delete(lost);
+    await storage.put(changed, Buffer.from("alert(1)"));
+    expect((await verify(storage, () => {})).faults.map(({ key }) => key).sort()).toEqual(
+      [lost, changed].sort(),
+    );
+    const before = storage.written().length;
+    await publishArchive(storage);
+    expect(siteOf(storage.written().slice(before))).toEqual([lost, changed].sort());
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test("leaves files of another version to the collection", async () => {
+    const storage = memoryStorage(new Map());
+    await publishArchive(storage);
+    const older = layout.siteFile("older.js");
+    await storage.put(older, Buffer.from("1"));
+    await publishArchive(storage);
+    expect((await verify(storage, () => {})).faults).toMatchObject([{ key: older }]);
+    const now = new Date(Date.now() + 72 * 3_600_000);
+    const { deleted } = await collect(storage, { keepHours: 48, keepCommits: 1, now, dryRun: false });
+    expect(deleted.keys).toEqual([older]);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+});
+
+const program = findChromium();
+
+describe.skipIf(!program)("a CDN that serves public/ below another folder", () => {
+  const storage = memoryStorage(new Map());
+  let cdn: Server;
+  let browser: Browser;
+  let home: string;
+  const refused: string[] = [];
+  beforeAll(async () => {
+    await publishArchive(storage);
+    cdn = serveTree(storage, "/some/folder/", refused);
+    await once(cdn.listen(0, "127.0.0.1"), "listening");
+    home = `http://127.0.0.1:${(cdn.address() as AddressInfo).port}/some/folder/index.html`;
+    browser = await launch(program!);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    cdn?.close();
+  });
+
+  test.each([
+    { scheme: "light", width: 1280 },
+    { scheme: "dark", width: 390 },
+  ] as const)("shows the scores and asks for nothing that is not there: $scheme, $width", async (screen) => {
+    const { page, context, faults, asked } = await openWatched(browser, home, screen);
+    await page.waitForSelector("tbody tr");
+    const shown = await page.locator("tbody th").allTextContents();
+    expect(shown).toEqual([...slugs].sort());
+    expect(await page.locator("#key").count()).toBe(0);
+    expect(await seriousFaults(page)).toEqual([]);
+
+    await page.click("text=curve.fi");
+    await page.waitForSelector(".dimensions");
+    expect(await page.textContent(".hash")).toBe(score("curve.fi", 700).evidenceHash);
+    expect(await page.locator(".chart, main button").count()).toBe(0);
+    expect(await seriousFaults(page)).toEqual([]);
+
+    await page.click("nav >> text=Archive");
+    await page.waitForSelector("text=is answered by the service");
+    expect(await page.locator("main :is(form, input, button)").count()).toBe(0);
+    expect(await seriousFaults(page)).toEqual([]);
+    expect(await overhang(page)).toBeLessThanOrEqual(0);
+
+    const links = await page
+      .locator("footer a")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+    expect(links).toEqual(["api/v1/scores.json"]);
+    expect([faults, refused]).toEqual([[], []]);
+    expect(asked.filter((address) => !address.includes("/some/folder/"))).toEqual([]);
+    await context.close();
+  });
+
+  test("says what is needed where scripts are off", async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(home);
+    expect(await page.textContent("h1")).toBe("This page needs JavaScript");
+    await page.click('main a[href$="scores.json"]');
+    expect(JSON.parse((await page.textContent("body")) ?? "").count).toBe(slugs.length);
+    await context.close();
+  });
+});
+
+/** Serves the public tree of a store below a folder, as a CDN would; `refused` takes what it does not have. */
+function serveTree(storage: Storage, folder: string, refused: string[]): Server {
+  return createServer(async ({ url = "" }, response) => {
+    const key = url.replace(folder, "public/");
+    const bytes = key.startsWith("public/") ? await storage.get(key) : undefined;
+    if (!bytes) refused.push(url);
+    const { contentType, cacheControl } = headersOf(key);
+    response.writeHead(bytes ? 200 : 404, { "Content-Type": contentType, "Cache-Control": cacheControl });
+    response.end(bytes);
+  });
+}
