@@ -4,7 +4,7 @@ import { z } from "zod";
 import { type Endpoint, endpoints } from "../schemas/endpoints.ts";
 import { type ErrorCode, errors } from "../schemas/errors.ts";
 import { describeApi } from "../schemas/openapi/document.ts";
-import { archiveParameters, parseArchiveQuery } from "../schemas/query.ts";
+import { archiveParameters, parseArchiveQuery, parseRowsQuery } from "../schemas/query.ts";
 
 const document = describeApi();
 const config = await createConfig({ extends: ["recommended"] });
@@ -132,7 +132,8 @@ describe("the API's description", () => {
     const words = ["RAW", "raw", "true", "TRUE", "x"];
     const refused = (name: string, value: string) => {
       try {
-        parseArchiveQuery(new URLSearchParams({ [name]: value }).toString());
+        if (name === "skip") parseRowsQuery(new URLSearchParams({ cursor: "x", skip: value }).toString());
+        else parseArchiveQuery(new URLSearchParams({ [name]: value }).toString());
         return false;
       } catch {
         return true;
