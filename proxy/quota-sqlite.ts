@@ -31,9 +31,10 @@ const tables = `
 `;
 
 // The limit is part of the statement, so two takers cannot both see the last unit free.
+// Day, account, units, limit: by place, since binding by name takes longer than the rest.
 const takeSql = `
-  INSERT INTO quota (day, account, used) SELECT :day, :account, :units WHERE :units <= :limit
-  ON CONFLICT DO UPDATE SET used = used + :units WHERE used + :units <= :limit
+  INSERT INTO quota (day, account, used) SELECT ?1, ?2, ?3 WHERE ?3 <= ?4
+  ON CONFLICT DO UPDATE SET used = used + ?3 WHERE used + ?3 <= ?4
   RETURNING used
 `;
 
@@ -81,7 +82,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
 
   function takeNow({ account, day, units, limit }: Waiting): Taken {
     pruneBefore(day);
-    const row = take.get({ account, day, units, limit });
+    const row = take.get(day, account, units, limit);
     if (!row) return { allowed: false, used: usedOf(account, day) };
     if (row.used === units) boundRows();
     return { allowed: true, used: Number(row.used) };

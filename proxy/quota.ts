@@ -133,10 +133,17 @@ export function createQuota(
   };
 }
 
+let today = { midnight: Number.NaN, day: "", resetAt: 0 };
+
 /** The UTC day of a moment as accounts are counted by, and the moment the next begins. */
 function dayOf(now: number): { day: string; resetAt: number } {
   const midnight = Math.floor(now / dayMilliseconds) * dayMilliseconds;
-  return { day: new Date(midnight).toISOString().slice(0, 10), resetAt: midnight + dayMilliseconds };
+  // Every request asks, and the day is seldom another one.
+  if (midnight !== today.midnight) {
+    const day = new Date(midnight).toISOString().slice(0, 10);
+    today = { midnight, day, resetAt: midnight + dayMilliseconds };
+  }
+  return today;
 }
 
 /** The refusal of a caller whose day's units are used up: plan, reset and the way to more. */

@@ -1,6 +1,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Request, Response } from "express";
+import { LRUCache } from "lru-cache";
 import { ServiceError } from "../schemas/errors.ts";
 import type { RowsPlan } from "../snapshots/rows.ts";
 
@@ -105,10 +106,18 @@ export function send(request: Request, response: Response, { status, headers, bo
   response.end();
 }
 
+// Clients send a handful of different fields, and reading one takes as long as counting the request.
+const knownFields = new LRUCache<string, readonly Coding[]>({ max: 100 });
+
 /** Every coding a client accepts: all, when it says nothing. */
 function acceptedCodings(request: Request): readonly Coding[] {
-  if (request.headers["accept-encoding"] === undefined) return codings;
-  return codings.filter((coding) => request.acceptsEncodings(coding));
+  const field = request.headers["accept-encoding"];
+  if (field === undefined) return codings;
+  const known = knownFields.get(String(field));
+  if (known) return known;
+  const accepted = codings.filter((coding) => request.acceptsEncodings(coding));
+  knownFields.set(String(field), accepted);
+  return accepted;
 }
 
 /** gzip for a client that names it, identity for every other, also for one that accepts neither. */
