@@ -66,7 +66,7 @@ describe("a publish run", () => {
 
     const [lost, changed] = [layout.siteIndex, layout.siteFile("app.js")];
     await storage.delete(lost);
-    await storage.put(changed, Buffer.from("alert(1)"));
+    await storage.put(changed, Buffer.from("alert(1)".padEnd(100_000)));
     expect((await verify(storage, () => {})).faults.map(({ key }) => key).sort()).toEqual(
       [lost, changed].sort(),
     );

@@ -335,7 +335,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
     await page.waitForSelector(".market");
     const names = archiveParameters
       .map(({ name }) => name)
-      .filter((name) => !["page", "cursor"].includes(name));
+      .filter((name) => !["page", "cursor", "skip"].includes(name));
     const fields = await page
       .locator(".filters :is(input, select)")
       .evaluateAll((all) => all.map(({ id }) => id));

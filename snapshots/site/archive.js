@@ -338,6 +338,8 @@ function pagerOf(query, page, last) {
     { class: "pages" },
     link("First", 1),
     link("Previous", page > last ? last : page - 1),
+    link("Next", page + 1),
+    link("Last", last),
     html(
       "form",
       { onsubmit: go, novalidate: true, "aria-label": "Page by number" },
@@ -346,8 +348,6 @@ function pagerOf(query, page, last) {
       html("span", {}, `of ${grouped(last)}`),
       html("button", { type: "submit", class: "plain" }, "Go"),
     ),
-    link("Next", page + 1),
-    link("Last", last),
   );
 }
 
