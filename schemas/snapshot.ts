@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Count, Digest, ProtocolSlug, Timestamp } from "./primitives.ts";
 
 /** Version of the published format, documented in snapshots/SPEC.md. */
-export const formatVersion = 0;
+export const formatVersion = 1;
 
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);

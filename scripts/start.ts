@@ -42,10 +42,10 @@ await runCommand(usage, async () => {
 
 /** A protocol of the sample; undefined when there is none yet, or one that this version cannot read. */
 async function protocolOf(storage: Storage): Promise<string | undefined> {
-  // A sample whose making was interrupted has no commit.
-  const newest = await newestCommit(storage);
-  if (!newest) return undefined;
   try {
+    // A sample whose making was interrupted has no commit.
+    const newest = await newestCommit(storage);
+    if (!newest) return undefined;
     return Object.keys((await readManifest(storage, newest.manifest)).scores.records)[0];
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;

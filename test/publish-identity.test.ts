@@ -94,7 +94,7 @@ describe("the snapshot id", () => {
 
   test("is the hash that snapshots/SPEC.md describes", () => {
     const { segments, scores, snapshotId } = newestManifest(objects);
-    const hash = createHash("sha256").update("prs-snapshot 0 bri-pm-v1\n");
+    const hash = createHash("sha256").update("prs-snapshot 1 bri-pm-v1\n");
     for (const segment of segments) {
       for (const page of readPages("segment", objects.get(layout.segment(segment.hash))!)) {
         hash.update(`page ${sha256(gunzipSync(objects.get(layout.page(page.hash))!))}\n`);

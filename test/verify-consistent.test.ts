@@ -87,7 +87,7 @@ describe("names what is wrong where all hashes agree", () => {
     replaceCommit(objects, { manifest });
     const { faults } = await verify(memoryStorage(objects), () => {});
     expect(faults).toEqual([
-      { key: layout.manifest(manifest.hash), reason: expect.stringMatching(/version 7.*version 0/) },
+      { key: layout.manifest(manifest.hash), reason: expect.stringMatching(/version 7.*version 1/) },
     ]);
   });
 
