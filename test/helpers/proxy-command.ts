@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
+import type { UnitCommand } from "./deployed.ts";
 import { until } from "./proxy-client.ts";
 
 /** A running `npm run proxy`. */
@@ -20,10 +21,17 @@ export interface ProxyCommand {
 /** Starts `npm run proxy`'s own command, in a group of processes of its own, over the store in a directory. */
 export function startProxyCommand(directory: string, env: Record<string, string>): ProxyCommand {
   const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", "tsx", script], {
-    detached: true,
-    env: { PATH: process.env.PATH, INIT_CWD: directory, SNAPSHOT_STORE: "store", PORT: "0", ...env },
+  return startProxyUnit({
+    program: process.execPath,
+    args: ["--import", "tsx", script],
+    cwd: process.cwd(),
+    env: { INIT_CWD: directory, SNAPSHOT_STORE: "store", PORT: "0", ...env },
   });
+}
+
+/** Starts a proxy as a unit file says, in a group of processes of its own. */
+export function startProxyUnit({ program, args, cwd, env }: UnitCommand): ProxyCommand {
+  const child = spawn(program, args, { detached: true, cwd, env: { PATH: process.env.PATH, ...env } });
   const output = { out: "", err: "" };
   child.stdout.on("data", (chunk) => (output.out += chunk));
   child.stderr.on("data", (chunk) => (output.err += chunk));
