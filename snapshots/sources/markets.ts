@@ -1,4 +1,4 @@
-import type { DuckDBDataChunk, DuckDBVector } from "@duckdb/node-api";
+import { DuckDBBlobVector, type DuckDBDataChunk, type DuckDBVector } from "@duckdb/node-api";
 import type { FilterValues } from "../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
@@ -84,7 +84,7 @@ function marketsQuery({ table }: OpenSource, group: FileGroup): string {
     ),
   ];
   const columns = fields.map(({ name }) => identifier(name)).join(", ");
-  const record = `CASE WHEN ${soundRow(fields, table.rowRules)} THEN ${jsonOfRow(fields)} END`;
+  const record = `CASE WHEN ${soundRow(fields, table.rowRules)} THEN encode(${jsonOfRow(fields)}) END`;
   // A CASE works on the rows of its branch alone: known rows cost nothing but their digest.
   const unknown = [
     record,
@@ -102,6 +102,8 @@ function marketsQuery({ table }: OpenSource, group: FileGroup): string {
 function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
   const text = (column: number, row: number) => columns[column]!.getItem(row) as string;
   const number = (column: number, row: number) => columns[column]!.getItem(row) as number;
+  const records = columns[4];
+  if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");
   const rows: MarketRow[] = [];
   for (let row = 0; row < columns[0]!.itemCount; row += 1) {
     const ordinal = columns[0]!.getItem(row) as number | null;
@@ -111,7 +113,7 @@ function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
       continue;
     }
     const digest = columns[1]!.getItem(row) as bigint;
-    const json = columns[4]!.getItem(row) as string | null;
+    const json = records.getItemBytes(row);
     if (json === null) return undefined;
     const values: FilterValues = {
       category: text(5, row),
