@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import { type BuiltPage, compressPage, type Page } from "../format/page.ts";
 
 /** Pages built on the caller's thread: a run with so few ends sooner than threads could begin. */
-const pagesBeforeThreads = 64;
+export const pagesBeforeThreads = 64;
 /** Each takes some 30 MB. */
 const maxThreads = Math.min(4, availableParallelism());
 
