@@ -2,6 +2,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
 import type { Request, Response } from "express";
+import { ndjson } from "../schemas/endpoints.ts";
 import { errors, ServiceError } from "../schemas/errors.ts";
 import { paging } from "../schemas/filters.ts";
 import type { RowsChunk, RowsPlan } from "../snapshots/rows.ts";
@@ -13,7 +14,6 @@ import { serviceErrorOf } from "./problem.ts";
 import { type Quota, quotaExceeded, type Receipt } from "./quota.ts";
 import type { Prepared, Reply } from "./reply.ts";
 
-const mediaType = "application/x-ndjson";
 /** What a unit of the quota pays for: as many rows as the largest page has. */
 const rowsPerUnit = paging.maxPageSize;
 
@@ -22,12 +22,9 @@ const rowsPerUnit = paging.maxPageSize;
  * neither. Throws ServiceError BAD_REQUEST when it could not tell a whole answer from one that broke off.
  */
 export function prefersRows(request: Request): boolean {
-  if (request.accepts("application/json", mediaType) !== mediaType) return false;
+  if (request.accepts("application/json", ndjson) !== ndjson) return false;
   if (request.httpVersion !== "1.0") return true;
-  throw new ServiceError(
-    "BAD_REQUEST",
-    `${mediaType} needs HTTP/1.1, where the end of an answer can be told.`,
-  );
+  throw new ServiceError("BAD_REQUEST", `${ndjson} needs HTTP/1.1, where the end of an answer can be told.`);
 }
 
 /** Every address that is negotiated says so to caches. */
@@ -41,7 +38,7 @@ export function rowsReply(plan: RowsPlan): Reply {
     snapshotId: plan.snapshot.manifest.snapshotId,
     headers: {
       ...negotiated,
-      "Content-Type": mediaType,
+      "Content-Type": ndjson,
       "X-Count": plan.count,
       "X-Total-Count": plan.total,
       "X-Cursor": plan.cursor,

@@ -44,6 +44,9 @@ export interface Endpoint {
   summary: string;
 }
 
+/** Media type of answers of one JSON text a line. */
+export const ndjson = "application/x-ndjson";
+
 const open = {
   plan: "free",
   availability: "available",

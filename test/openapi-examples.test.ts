@@ -2,9 +2,11 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
+import { type Endpoint, type EndpointId, endpoints, ndjson } from "../schemas/endpoints.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
 import { describeApi } from "../schemas/openapi/document.ts";
+import { ofLines } from "../schemas/openapi/headers.ts";
+import { HistoricalMarket } from "../schemas/records.ts";
 import { layout } from "../snapshots/layout.ts";
 import { publish } from "../snapshots/publish/publish.ts";
 import { decodeCursor, encodeCursor } from "../snapshots/read/cursor.ts";
@@ -140,6 +142,7 @@ function describedOf(id: EndpointId, status: number): Described {
 function comparedHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status">) {
   const rare = ["Age", "Cache-Status"];
   const described = Object.keys(describedOf(id, answer.status).headers);
+  if (answer.headers["content-type"] !== ndjson) rare.push(...ofLines);
   const sent = known.filter((name) => answer.headers[name.toLowerCase()] !== undefined);
   return { sent: sent.sort(), described: described.filter((name) => !rare.includes(name)).sort() };
 }
@@ -154,14 +157,16 @@ describe("examples of answers", () => {
     expect(asked).toEqual(answering.map(([id]) => id).sort());
     const kept = await readdir(new URL("../schemas/openapi/examples/", import.meta.url));
     const expected = asked.filter((id) => id !== "openapi").concat("problems");
-    expect(kept.sort()).toEqual(expected.map((name) => `${name}.json`).sort());
+    const files = [...expected.map((name) => `${name}.json`), "marketsHistorical.ndjson"];
+    expect(kept.sort()).toEqual(files.sort());
   });
 
   test.each(good)("%s: the example, with the headers described", async (id, path, how) => {
     const answer = await proxy.get(path, how());
     expect(answer.status).toBe(200);
     const { headers, content } = describedOf(id, 200);
-    expect(Object.keys(content ?? {})).toEqual([answer.headers["content-type"]]);
+    const also = id === "marketsHistorical" ? [ndjson] : [];
+    expect(Object.keys(content ?? {})).toEqual([answer.headers["content-type"], ...also]);
     const { sent, described } = comparedHeaders(id, answer);
     expect(sent).toEqual(described);
     const { response }: Endpoint = endpoints[id];
@@ -175,6 +180,23 @@ describe("examples of answers", () => {
     expect(held.status).toBe(304);
     const compared = comparedHeaders(id, held);
     expect(compared.sent).toEqual(compared.described);
+  });
+
+  test("marketsHistorical in NDJSON: the example, with the headers described", async () => {
+    const headers = { ...bearer(aegis), accept: ndjson };
+    const address = `${archive}?disputed=true&min_composite=700`;
+    const answer = await proxy.get(address, { headers });
+    expect([answer.status, answer.headers["content-type"]]).toEqual([200, ndjson]);
+    const lines = answer.text.trimEnd().split("\n");
+    expect(lines).toHaveLength(Number(answer.headers["x-count"]));
+    for (const line of lines) HistoricalMarket.parse(JSON.parse(line));
+    await expect(answer.text).toMatchFileSnapshot("../schemas/openapi/examples/marketsHistorical.ndjson");
+    const held = await proxy.get(address, { headers: { ...headers, "if-none-match": answer.headers.etag! } });
+    expect(held.status).toBe(304);
+    for (const each of [answer, held]) {
+      const { sent, described } = comparedHeaders("marketsHistorical", each);
+      expect(sent).toEqual(described);
+    }
   });
 
   test("errors: each code is described where it occurs", async () => {

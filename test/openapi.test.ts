@@ -1,10 +1,11 @@
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type Endpoint, endpoints } from "../schemas/endpoints.ts";
+import { type Endpoint, endpoints, ndjson } from "../schemas/endpoints.ts";
 import { type ErrorCode, errors } from "../schemas/errors.ts";
 import { describeApi } from "../schemas/openapi/document.ts";
 import { archiveParameters, parseArchiveQuery, parseRowsQuery } from "../schemas/query.ts";
+import { HistoricalMarket } from "../schemas/records.ts";
 
 const document = describeApi();
 const config = await createConfig({ extends: ["recommended"] });
@@ -165,6 +166,27 @@ describe("the API's description", () => {
     for (const code of Object.keys(errors))
       expect(JSON.stringify(Problem)).toMatch(new RegExp(`[ "]${code} \\(`));
     for (const code of elsewhere.slice(0, 2)) expect(document.info.description).toContain(code);
+  });
+
+  test("tells of the archive in NDJSON: a market a line, its headers, and what only it is refused with", () => {
+    const { responses } = operationOf(endpoints.marketsHistorical)!;
+    const { content, headers } = z
+      .looseObject({ content: z.record(z.string(), z.unknown()), headers: z.record(z.string(), z.unknown()) })
+      .parse(responses?.[200]);
+    expect(Object.keys(content)).toEqual(["application/json", ndjson]);
+    expect(content[ndjson]).toMatchObject({
+      schema: { type: "string" },
+      "x-itemSchema": { $ref: "#/components/schemas/HistoricalMarket" },
+    });
+    const { example } = z.looseObject({ example: z.string() }).parse(content[ndjson]);
+    expect(example).toMatch(/^(\{.*\}\n){2,}$/);
+    for (const line of example.trimEnd().split("\n")) HistoricalMarket.parse(JSON.parse(line));
+    expect(document.components?.schemas).toHaveProperty("HistoricalMarket");
+    expect(Object.keys(headers)).toEqual(expect.arrayContaining(["X-Count", "X-Total-Count", "X-Cursor"]));
+    expect(Object.fromEntries(codesOf(operationOf(endpoints.marketsHistorical)!))[429]).toEqual([
+      "TOO_MANY_CONNECTIONS",
+      "QUOTA_EXCEEDED",
+    ]);
   });
 
   test("of an announced endpoint tells that it answers 501, and nothing of what it will answer", () => {

@@ -19,6 +19,12 @@ export const answerExample = (id: EndpointId): unknown => stored(id);
 
 const Example = z.strictObject({ endpoint: z.string(), problem: Problem });
 
+/** The same in NDJSON, as text. */
+export function linesExample(id: EndpointId): string | undefined {
+  const file = new URL(`${id}.ndjson`, folder);
+  return existsSync(file) ? readFileSync(file, "utf8") : undefined;
+}
+
 /** Errors by their codes, each with the endpoint it was met at; not every code has one. */
 export const problemExamples =
   z.partialRecord(Problem.shape.code, Example).safeParse(stored("problems")).data ?? {};

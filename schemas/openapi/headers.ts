@@ -25,6 +25,9 @@ export const headers = {
   "WWW-Authenticate": { description: "How to present a key.", schema: text },
   Age: { description: "While the origin is away: seconds since the data was superseded.", schema: number },
   "Cache-Status": { description: "While the origin is away: says so.", schema: text },
+  "X-Count": { description: "In NDJSON: lines of this answer.", schema: number },
+  "X-Total-Count": { description: "In NDJSON: all markets that match.", schema: number },
+  "X-Cursor": { description: "In NDJSON: the place where this answer begins, as a cursor.", schema: text },
   Upgrade: { description: "websocket", schema: text },
   "Sec-WebSocket-Accept": { description: "As RFC 6455 has it.", schema: text },
   "Sec-WebSocket-Version": { description: "The one version spoken, 13.", schema: text },
@@ -44,6 +47,9 @@ export const rateLimit = [
   "RateLimit",
   "RateLimit-Policy",
 ] as const satisfies HeaderName[];
+
+/** Of answers in NDJSON. */
+export const ofLines = ["X-Count", "X-Total-Count", "X-Cursor"] as const satisfies HeaderName[];
 
 /** Headers that errors of a status bring with them. */
 export const ofStatus: Partial<

@@ -1,12 +1,13 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiParameters } from "zod-openapi";
-import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
+import { type Endpoint, type EndpointId, endpoints, ndjson } from "../endpoints.ts";
 import { historyDays, maxBatchSlugs, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
+import { paging } from "../filters.ts";
 import { ProtocolSlug } from "../primitives.ts";
 import { archiveParameters, sinceParameter } from "../query.ts";
 import { ProtocolScore } from "../records.ts";
-import { answerExample, feedExamples } from "./examples.ts";
+import { answerExample, feedExamples, linesExample } from "./examples.ts";
 import { type Answers, responsesOf } from "./responses.ts";
 
 /** Groups of operations, in the order in which they are shown. */
@@ -56,11 +57,16 @@ const notes: Record<DescribedId, Notes> = {
   marketsHistorical: {
     tag: "Archive",
     etag: true,
-    codes: [...fromStore, "CURSOR_MISMATCH", "INVALID_CURSOR", "CURSOR_EXPIRED"],
+    line: "HistoricalMarket",
+    codes: [...fromStore, "CURSOR_MISMATCH", "INVALID_CURSOR", "CURSOR_EXPIRED", "TOO_MANY_CONNECTIONS"],
     text:
       "Parameters combine; one that is unknown, repeated, empty or malformed is refused, never ignored. To walk the " +
       "archive, pass each answer's `nextCursor` as `cursor` until it is null: `total` stays constant, and no market is " +
-      "missed or repeated, whatever is published meanwhile. `page` and `cursor` exclude each other.",
+      "missed or repeated, whatever is published meanwhile. `page` and `cursor` exclude each other.\n\n" +
+      `To callers whose \`Accept\` prefers \`${ndjson}\` it answers with all markets that match at once, of one snapshot; ` +
+      "`page` and `pageSize` do not go with that.\n\n" +
+      `It takes a unit for every ${paging.maxPageSize} lines, as they are sent. An answer that breaks off has fewer lines ` +
+      "than `X-Count`: go on with its `X-Cursor` as `cursor` and, as `skip`, the number of whole lines received.",
   },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
@@ -108,7 +114,7 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     security: securityOf(endpoint),
     requestParams: parametersOf(endpoint),
     ...(body && { requestBody: body }),
-    responses: responsesOf(id, endpoint, { ...answers, example }),
+    responses: responsesOf(id, endpoint, { ...answers, example, linesExample: linesExample(id) }),
     ...(endpoint.method === "WS" && { "x-websocket": feedSchemas }),
   };
 }

@@ -1,9 +1,13 @@
-import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-openapi";
-import type { Endpoint, EndpointId } from "../endpoints.ts";
+import type {
+  ZodOpenApiMediaTypeObject,
+  ZodOpenApiResponseObject,
+  ZodOpenApiResponsesObject,
+} from "zod-openapi";
+import { type Endpoint, type EndpointId, ndjson } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
 import { plans } from "../plans.ts";
 import { hasProblemExample } from "./examples.ts";
-import { common, type HeaderName, ofStatus, rateLimit, references } from "./headers.ts";
+import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "./headers.ts";
 
 /** What an address answers in its own way, beside what follows from its row of the endpoint table. */
 export interface Answers {
@@ -14,6 +18,9 @@ export interface Answers {
   /** Further headers of a 200. */
   headers?: readonly HeaderName[];
   example?: unknown;
+  /** The component that a line of the answer in NDJSON is, where there is one. */
+  line?: string;
+  linesExample?: string | undefined;
 }
 
 /** Codes that no address is safe from. */
@@ -55,14 +62,14 @@ export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers
 }
 
 function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
-  const { etag, headers = [], example } = answers;
+  const { etag, headers = [], example, line, linesExample } = answers;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
     const names = ["X-Request-Id", "X-Snapshot-Id", ...limits, ...upgrade] as const;
     return { 101: { description: "The connection is live.", headers: references(names) } };
   }
-  const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
+  const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : []), ...(line ? ofLines : [])];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
     headers: references([...names, ...headers]),
@@ -71,10 +78,20 @@ function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObj
         ...(endpoint.response && { schema: endpoint.response }),
         ...(example !== undefined && { example }),
       },
+      ...(line && { [ndjson]: linesOf(line, linesExample) }),
     },
   };
   const held = { description: "What If-None-Match names is still so.", headers: references(names) };
   return { 200: found, ...(etag && { 304: held }) };
+}
+
+/** OpenAPI 3.1 knows no sequences; 3.2 calls `itemSchema` what stands here as an extension. */
+function linesOf(line: string, example: string | undefined): ZodOpenApiMediaTypeObject {
+  return {
+    schema: { type: "string", description: `One ${line} a line, each line ended by a line feed.` },
+    "x-itemSchema": { $ref: `#/components/schemas/${line}` },
+    ...(example !== undefined && { example }),
+  };
 }
 
 // Answered before a unit is taken.

@@ -1,5 +1,5 @@
 import { promisify } from "node:util";
-import { constants, crc32, deflateRaw } from "node:zlib";
+import { constants, crc32, deflateRaw, deflateRawSync } from "node:zlib";
 import { combineCrc } from "./crc.ts";
 
 const deflateAsync = promisify(deflateRaw);
@@ -22,6 +22,12 @@ export interface DeflatePiece {
 /** Compresses on the thread pool, to a piece that can stand anywhere in a deflate stream. */
 export async function compressPiece(raw: Buffer, level: number): Promise<DeflatePiece> {
   const bytes = await deflateAsync(raw, { level, finishFlush: constants.Z_SYNC_FLUSH });
+  return { bytes, rawBytes: raw.length, crc: crc32(raw) };
+}
+
+/** The same bytes, compressed on this thread. */
+export function compressPieceHere(raw: Buffer, level: number): DeflatePiece {
+  const bytes = deflateRawSync(raw, { level, finishFlush: constants.Z_SYNC_FLUSH });
   return { bytes, rawBytes: raw.length, crc: crc32(raw) };
 }
 

@@ -2,7 +2,7 @@ import { constants, crc32, inflateRawSync } from "node:zlib";
 import { CorruptObjectError, sha256 } from "../seal.ts";
 import { combineCrc } from "./crc.ts";
 import {
-  compressPiece,
+  compressPieceHere,
   type DeflatePiece,
   gzipHeader,
   joinGzip,
@@ -45,47 +45,60 @@ export interface Page {
   runs: Run[];
 }
 
-/** The JSON text of a page: an array of markets, newest first, one per line. */
-export function pageText(lines: readonly Buffer[]): Buffer {
-  const parts: Buffer[] = [opening];
+/**
+ * The JSON text of a page: an array of markets, newest first, one per line. Its memory is shared with no other buffer,
+ * so that another thread can take it over.
+ */
+export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
+  const between = Math.max(0, lines.length - 1) * separator.length;
+  const bytes = lines.reduce((sum, line) => sum + line.length, opening.length + between + closing.length);
+  const text = Buffer.alloc(bytes);
+  let end = opening.copy(text);
   lines.forEach((line, position) => {
-    parts.push(...(position === 0 ? [line] : [separator, line]));
+    if (position > 0) end += separator.copy(text, end);
+    end += line.copy(text, end);
   });
-  return Buffer.concat([...parts, closing]);
+  closing.copy(text, end);
+  return text;
 }
 
-/** Compresses a page, given its text; returns its table entry and the bytes to store. */
-export async function compressPage(
-  text: Buffer,
-  lines: readonly Buffer[],
-): Promise<{ page: Page; stored: Buffer }> {
-  const raws = runTexts(text, lines);
-  const pieces = await Promise.all(raws.map((raw) => compressPiece(raw, runLevel)));
+/** A page and the bytes to store. */
+export interface BuiltPage {
+  page: Page;
+  stored: Buffer;
+}
+
+/** Compresses a page, given its text, on this thread: some 5 ms. */
+export function compressPage(text: Buffer): BuiltPage {
+  const { markets, raws } = runTexts(text);
+  const pieces = raws.map((raw) => compressPieceHere(raw, runLevel));
   const joint = storedPiece(separator);
   const between = pieces.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece]));
   const stored = joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)]);
   const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
-  const page = {
-    markets: lines.length,
-    hash: sha256(stored),
-    bytes: stored.length,
-    rawDigest: sha256(text),
-    runs,
-  };
+  const page = { markets, hash: sha256(stored), bytes: stored.length, rawDigest: sha256(text), runs };
   return { page, stored };
 }
 
-/** The texts of the runs: parts of the page's text, without the separators between runs. */
-function runTexts(text: Buffer, lines: readonly Buffer[]): Buffer[] {
+/**
+ * The texts of the runs: parts of the page's text, without the separators between runs. A line break never stands
+ * inside a market's JSON text.
+ */
+function runTexts(text: Buffer): { markets: number; raws: Buffer[] } {
   const raws: Buffer[] = [];
+  let markets = 0;
   let start = opening.length;
-  for (let first = 0; first < lines.length; first += runMarkets) {
-    const run = lines.slice(first, first + runMarkets);
-    const bytes = run.reduce((sum, line) => sum + line.length, (run.length - 1) * separator.length);
-    raws.push(text.subarray(start, start + bytes));
-    start += bytes + separator.length;
+  const last = text.length - closing.length;
+  for (let end = start; end < last; end += 1) {
+    end = text.indexOf(10, end);
+    markets += 1;
+    if (end === last) raws.push(text.subarray(start, last));
+    else if (markets % runMarkets === 0) {
+      raws.push(text.subarray(start, end - 1));
+      start = end + 1;
+    }
   }
-  return raws;
+  return { markets, raws };
 }
 
 const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;

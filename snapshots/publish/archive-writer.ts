@@ -1,12 +1,13 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/order.ts";
-import { compressPage, type Page, pageText } from "../format/page.ts";
+import { type Page, pageText } from "../format/page.ts";
 import { encodeSegment, type IndexRow } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import { sha256 } from "../seal.ts";
 import type { KnownMarket, RenderedMarket } from "../sources/sources.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
+import { PageBuilder } from "./page-builder.ts";
 import type { PreviousSnapshot } from "./previous.ts";
 
 /** Pages compressed and stored at the same time; each holds a few MB. */
@@ -36,6 +37,7 @@ type Row = KnownMarket | Omit<RenderedMarket, "json">;
 export class ArchiveWriter {
   readonly #objects: ObjectWriter;
   readonly #previous: PreviousSnapshot | undefined;
+  readonly #builder = new PageBuilder();
   readonly #cutter = new Cutter();
   readonly #written: WrittenArchive = { segments: [], pageDigests: [], markets: 0, newestResolvedAt: 0 };
   readonly #inFlight = new Set<Promise<PlacedPage>>();
@@ -65,6 +67,11 @@ export class ArchiveWriter {
     return this.#written;
   }
 
+  /** Ends the threads, also of a run that failed. */
+  close(): Promise<void> {
+    return this.#builder.close();
+  }
+
   async #endPage(): Promise<void> {
     const markets = this.#markets;
     this.#markets = [];
@@ -86,7 +93,7 @@ export class ArchiveWriter {
     // Another zlib may give other bytes: a stored page goes with the table entry that was made with it.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
       return { page: known, index: undefined };
-    const { page, stored } = await compressPage(text, lines);
+    const { page, stored } = await this.#builder.build(text);
     await this.#objects.write(layout.page(page.hash), stored);
     return { page, index: undefined };
   }

@@ -2,7 +2,6 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { compareKeys, type MarketKey } from "../format/order.ts";
-
 import type { KnownMarket, MarketRow, RenderedMarket } from "../sources/sources.ts";
 
 /** A market on its way into a page: either one the current snapshot has too, or one with its text and values. */
@@ -12,8 +11,10 @@ export type SortedMarket =
       line: Buffer;
     });
 
-/** Buffered bytes over all buckets before they are written out. */
-const bufferBytes = 8 * 1024 * 1024;
+/** What the buffers of all buckets take together. */
+const bufferBytes = 16 * 1024 * 1024;
+
+const lineBreak = Buffer.from("\n");
 
 /**
  * Orders markets by key with little memory: rows are spread over bucket files between cut points, then one bucket at a
@@ -22,16 +23,15 @@ const bufferBytes = 8 * 1024 * 1024;
 export class ExternalSort {
   readonly #folder: string;
   readonly #cutPoints: readonly MarketKey[];
-  readonly #files: number[];
-  readonly #buffers: string[][];
-  #buffered = 0;
+  readonly #buckets: Bucket[];
 
   private constructor(folder: string, cutPoints: readonly MarketKey[]) {
     this.#folder = folder;
     this.#cutPoints = cutPoints;
-    const buckets = Array.from({ length: cutPoints.length + 1 }, (_, bucket) => bucket);
-    this.#files = buckets.map((bucket) => openSync(this.#path(bucket), "wx", 0o600));
-    this.#buffers = buckets.map(() => []);
+    const count = cutPoints.length + 1;
+    this.#buckets = Array.from({ length: count }, (_, number) => {
+      return new Bucket(join(folder, String(number)), Math.floor(bufferBytes / count));
+    });
   }
 
   /** `cutPoints` ascend; n of them make n + 1 buckets. Files go to a fresh folder below `temporaryDirectory`. */
@@ -42,34 +42,31 @@ export class ExternalSort {
   add(rows: readonly MarketRow[]): void {
     for (const row of rows) {
       const { resolvedAt, id } = row;
-      const record =
-        row.ordinal === undefined
-          ? `${JSON.stringify([resolvedAt, id, String(row.digest), row.values])}\n${row.json}\n`
-          : `${resolvedAt} ${row.ordinal} ${id}\n`;
-      this.#buffers[this.#bucketOf(row)]!.push(record);
-      this.#buffered += record.length;
+      const bucket = this.#buckets[this.#bucketOf(row)]!;
+      if (row.ordinal !== undefined) {
+        bucket.add(Buffer.from(`${resolvedAt} ${row.ordinal} ${id}\n`));
+        continue;
+      }
+      bucket.add(Buffer.from(`${JSON.stringify([resolvedAt, id, String(row.digest), row.values])}\n`));
+      bucket.add(row.json);
+      bucket.add(lineBreak);
     }
-    if (this.#buffered > bufferBytes) this.#flush();
   }
 
   /** All markets from the oldest up, a bucket at a time. Call once, after the last add. */
   async *sorted(): AsyncGenerator<SortedMarket[]> {
-    this.#flush();
-    for (let bucket = 0; bucket < this.#buffers.length; bucket += 1) {
-      const markets = parseBucket(await readFile(this.#path(bucket)));
-      await rm(this.#path(bucket));
+    for (const bucket of this.#buckets) bucket.flush();
+    for (const { path } of this.#buckets) {
+      const markets = parseBucket(await readFile(path));
+      await rm(path);
       yield markets.sort(compareKeys);
     }
   }
 
   /** Removes the files; the sort is of no use afterwards. */
   async close(): Promise<void> {
-    for (const file of this.#files.splice(0)) closeSync(file);
+    for (const bucket of this.#buckets.splice(0)) bucket.close();
     await rm(this.#folder, { recursive: true, force: true });
-  }
-
-  #path(bucket: number): string {
-    return join(this.#folder, String(bucket));
   }
 
   #bucketOf(key: MarketKey): number {
@@ -81,14 +78,43 @@ export class ExternalSort {
     }
     return from;
   }
+}
 
-  #flush(): void {
-    this.#buffers.forEach((records, bucket) => {
-      const bytes = Buffer.from(records.splice(0).join(""));
-      // A single write may be cut short, at 2 GiB or by a full disk's last block.
-      for (let done = 0; done < bytes.length; ) done += writeSync(this.#files[bucket]!, bytes, done);
-    });
+/** A file that is written through a buffer of its own. */
+class Bucket {
+  readonly path: string;
+  readonly #file: number;
+  readonly #buffer: Buffer;
+  #buffered = 0;
+
+  constructor(path: string, bytes: number) {
+    this.path = path;
+    this.#file = openSync(path, "wx", 0o600);
+    this.#buffer = Buffer.allocUnsafeSlow(bytes);
+  }
+
+  add(bytes: Uint8Array): void {
+    if (this.#buffered + bytes.length > this.#buffer.length) this.flush();
+    if (bytes.length > this.#buffer.length) {
+      this.#write(bytes);
+    } else {
+      this.#buffer.set(bytes, this.#buffered);
+      this.#buffered += bytes.length;
+    }
+  }
+
+  flush(): void {
+    this.#write(this.#buffer.subarray(0, this.#buffered));
     this.#buffered = 0;
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #write(bytes: Uint8Array): void {
+    // A single write may be cut short, at 2 GiB or by a full disk's last block.
+    for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done);
   }
 }
 

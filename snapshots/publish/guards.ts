@@ -35,7 +35,7 @@ class RowFacts {
   #size = 0;
 
   /** `record` is the JSON text of a market. */
-  add(record: string): void {
+  add(record: Uint8Array): void {
     if (this.#size === this.#columns[0].length) {
       const grow = (column: BigUint64Array) => {
         const larger = new BigUint64Array(column.length * 2);
@@ -44,11 +44,12 @@ class RowFacts {
       };
       this.#columns = [grow(this.#columns[0]), grow(this.#columns[1]), grow(this.#columns[2])];
     }
-    const id = record.slice('{"id":"'.length, record.indexOf('"', '{"id":"'.length));
+    const text = Buffer.from(record.buffer, record.byteOffset, record.byteLength).toString("utf8");
+    const id = text.slice('{"id":"'.length, text.indexOf('"', '{"id":"'.length));
     // Inside a string the quotes would be escaped, so the first match is the member itself.
-    const formula = /,"formulaVersion":("(?:[^"\\]|\\.)*")/.exec(record)?.[1] ?? "";
-    [id, `${id} ${formula}`, record].forEach((text, column) => {
-      this.#columns[column]![this.#size] = createHash("sha256").update(text).digest().readBigUInt64LE();
+    const formula = /,"formulaVersion":("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ?? "";
+    [id, `${id} ${formula}`, record].forEach((fact, column) => {
+      this.#columns[column]![this.#size] = createHash("sha256").update(fact).digest().readBigUInt64LE();
     });
     this.#size += 1;
   }
@@ -101,7 +102,7 @@ export class DifferenceCount {
       if (!usable || !this.#kept.subarray(from, to).includes(0)) continue;
       const lines = await this.#previous.pageLines(index);
       lines.forEach((line, position) => {
-        if (this.#kept[to - 1 - position] === 0) old.add(line.toString("utf8"));
+        if (this.#kept[to - 1 - position] === 0) old.add(line);
       });
     }
     const [before, after] = [old.sorted, this.#fresh.sorted];

@@ -107,6 +107,7 @@ async function writeArchive(
 ): Promise<WrittenArchive> {
   const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
   const sort = await ExternalSort.create(temporaryDirectory, cutPoints);
+  const writer = new ArchiveWriter(objects, previous);
   try {
     const difference = previous && new DifferenceCount(previous);
     const comparable = previous?.manifest.rowDigests === sources.rowDigests;
@@ -123,7 +124,6 @@ async function writeArchive(
     }
     // From here on every row has passed validation and the guards: only now does anything go to the store.
     if (!dryRun) await probeConditionalWrites(storage);
-    const writer = new ArchiveWriter(objects, previous);
     let written = 0;
     for await (const markets of sort.sorted()) {
       await writer.add(markets);
@@ -135,6 +135,7 @@ async function writeArchive(
     }
     return await writer.finish();
   } finally {
+    await writer.close();
     await sort.close();
   }
 }

@@ -1,4 +1,9 @@
-import type { DuckDBDataChunk, DuckDBVector } from "@duckdb/node-api";
+import {
+  DuckDBBlobVector,
+  type DuckDBConnection,
+  type DuckDBDataChunk,
+  type DuckDBVector,
+} from "@duckdb/node-api";
 import type { FilterValues } from "../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
@@ -33,6 +38,42 @@ async function* readGroup(
   group: FileGroup,
   mostlyKnown: boolean,
 ): AsyncGenerator<MarketRow[]> {
+  // DuckDB streams on one thread; what is left of known rows is small, and comes in one stream.
+  const streams = mostlyKnown ? 1 : await withConnection(source.instance, threadsOf);
+  const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
+    ...group,
+    files: group.files.filter((_, file) => file % streams === part),
+  }));
+  yield* inTurn(parts.map((part) => readPart(source, part, mostlyKnown)));
+}
+
+/** As many as planMemory allowed. */
+async function threadsOf(connection: DuckDBConnection): Promise<number> {
+  const result = await connection.runAndReadAll("SELECT current_setting('threads')::DOUBLE");
+  return Number(result.getRows()[0]?.[0]);
+}
+
+/** One after the other a value of each, until all have ended. */
+async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {
+  const open = new Set(generators);
+  try {
+    while (open.size > 0) {
+      for (const generator of open) {
+        const { done, value } = await generator.next();
+        if (done) open.delete(generator);
+        else yield value;
+      }
+    }
+  } finally {
+    for (const generator of open) await generator.return(undefined);
+  }
+}
+
+async function* readPart(
+  source: OpenSource,
+  group: FileGroup,
+  mostlyKnown: boolean,
+): AsyncGenerator<MarketRow[]> {
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
   try {
@@ -43,7 +84,7 @@ async function* readGroup(
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
     let query = marketsQuery(source, group);
     if (mostlyKnown) {
-      // DuckDB streams on one thread. What is left of known rows is small, so all threads can put it into a table first.
+      // All threads can put what is little into a table first.
       await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${query}`);
       query = "FROM compared";
     }
@@ -84,7 +125,7 @@ function marketsQuery({ table }: OpenSource, group: FileGroup): string {
     ),
   ];
   const columns = fields.map(({ name }) => identifier(name)).join(", ");
-  const record = `CASE WHEN ${soundRow(fields, table.rowRules)} THEN ${jsonOfRow(fields)} END`;
+  const record = `CASE WHEN ${soundRow(fields, table.rowRules)} THEN encode(${jsonOfRow(fields)}) END`;
   // A CASE works on the rows of its branch alone: known rows cost nothing but their digest.
   const unknown = [
     record,
@@ -102,6 +143,8 @@ function marketsQuery({ table }: OpenSource, group: FileGroup): string {
 function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
   const text = (column: number, row: number) => columns[column]!.getItem(row) as string;
   const number = (column: number, row: number) => columns[column]!.getItem(row) as number;
+  const records = columns[4];
+  if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");
   const rows: MarketRow[] = [];
   for (let row = 0; row < columns[0]!.itemCount; row += 1) {
     const ordinal = columns[0]!.getItem(row) as number | null;
@@ -111,7 +154,7 @@ function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
       continue;
     }
     const digest = columns[1]!.getItem(row) as bigint;
-    const json = columns[4]!.getItem(row) as string | null;
+    const json = records.getItemBytes(row);
     if (json === null) return undefined;
     const values: FilterValues = {
       category: text(5, row),

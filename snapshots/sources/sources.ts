@@ -17,8 +17,8 @@ export interface RenderedMarket {
   ordinal?: undefined;
   /** Digest of the source row, 64 bits. */
   digest: bigint;
-  /** The record, one line, fields in SPEC 2.4's order. */
-  json: string;
+  /** The record, one line of UTF-8, fields in SPEC 2.4's order. */
+  json: Uint8Array;
   values: FilterValues;
 }
 

@@ -66,7 +66,7 @@ function lineOf(row: MarketRow): string {
     String(Boolean(values.disputed)),
     ...[values.composite, values.informed, values.integrity, values.oracle].map(String),
     ...[values.catalyst, values.design, values.counterparty].map(String),
-    row.json,
+    String(Buffer.from(row.json)),
   ];
   return `${fields.map((field) => field.replace(/[\\\t\n\r]/g, escaped)).join("\t")}\n`;
 }

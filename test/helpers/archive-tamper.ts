@@ -110,7 +110,7 @@ export async function rebuild(
   const pages: Page[] = [];
   for (const list of markets) {
     const lines = list.map((market) => Buffer.from(JSON.stringify(market)));
-    const { page, stored } = await compress(pageText(lines), lines);
+    const { page, stored } = compress(pageText(lines));
     objects.set(layout.page(page.hash), stored);
     pages.push(page);
   }

@@ -56,7 +56,7 @@ function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
         id: row.id,
         resolvedAt: Date.parse(row.resolvedAt),
         digest: createHash("sha256").update(JSON.stringify(row)).digest().readBigUInt64LE(),
-        json: JSON.stringify(row),
+        json: Buffer.from(JSON.stringify(row)),
         values: filterValuesOf(row),
       }));
     },

@@ -59,7 +59,7 @@ function sourcesOf(book: Book, markets: number): Sources {
         id: row.id,
         resolvedAt: Date.parse(row.resolvedAt),
         digest: BigInt(index + 1),
-        json: JSON.stringify(row),
+        json: Buffer.from(JSON.stringify(row)),
         values: filterValuesOf(row),
       }));
     },

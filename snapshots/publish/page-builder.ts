@@ -1,0 +1,70 @@
+import { createRequire } from "node:module";
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { type BuiltPage, compressPage, type Page } from "../format/page.ts";
+
+/** Pages built on the caller's thread: a run with so few ends sooner than threads could begin. */
+export const pagesBeforeThreads = 64;
+/** Each takes some 30 MB. */
+const maxThreads = Math.min(4, availableParallelism());
+
+/** Compresses pages on all cores. */
+export class PageBuilder {
+  readonly #threads: PageThread[] = [];
+  #pages = 0;
+
+  /** Builds the page of a text made by pageText, which is the builder's from now on. */
+  async build(text: Buffer<ArrayBuffer>): Promise<BuiltPage> {
+    this.#pages += 1;
+    if (this.#pages <= pagesBeforeThreads) return compressPage(text);
+    if (this.#threads.length < maxThreads) this.#threads.push(new PageThread());
+    return this.#threads.reduce((a, b) => (b.waiting < a.waiting ? b : a)).build(text);
+  }
+
+  /** Ends the threads; pages that are not done are given up. */
+  async close(): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+}
+
+/** One worker: pages come back in the order in which their texts went there. */
+class PageThread {
+  readonly #worker: Worker;
+  readonly #waiting: PromiseWithResolvers<BuiltPage>[] = [];
+  #failure: Error | undefined;
+
+  constructor() {
+    this.#worker = new Worker(new URL("./page-worker.ts", import.meta.url), {
+      // Node before 22.18 does not take TypeScript without it.
+      execArgv: ["--import", createRequire(import.meta.url).resolve("tsx")],
+    });
+    this.#worker.on("message", ({ page, bytes }: { page: Page; bytes: Uint8Array<ArrayBuffer> }) =>
+      this.#waiting.shift()?.resolve({ page, stored: Buffer.from(bytes.buffer) }),
+    );
+    this.#worker.on("error", (error) => this.#fail(error));
+    this.#worker.on("exit", (code) =>
+      this.#fail(new Error(`a thread that compresses pages ended with ${code}`)),
+    );
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  build(text: Buffer<ArrayBuffer>): Promise<BuiltPage> {
+    if (this.#failure) return Promise.reject(this.#failure);
+    const built = Promise.withResolvers<BuiltPage>();
+    this.#waiting.push(built);
+    this.#worker.postMessage(text, [text.buffer]);
+    return built.promise;
+  }
+
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure);
+  }
+}
