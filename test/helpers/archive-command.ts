@@ -22,14 +22,24 @@ export interface Surroundings {
 const root = join(import.meta.dirname, "../..");
 
 /** Runs `npm run snapshot -- ARGUMENTS` to its end; `watch` sees the process as it begins. */
-export async function snapshotCommand(
+export function snapshotCommand(
+  args: readonly string[],
+  surroundings: Surroundings,
+  watch?: (child: ChildProcess) => void,
+): Promise<Ended> {
+  return runCommand("snapshot", args, surroundings, watch);
+}
+
+/** Runs `npm run NAME -- ARGUMENTS`, which is scripts/NAME.ts, in the same way. */
+export async function runCommand(
+  name: "snapshot" | "keys",
   args: readonly string[],
   { from, env = {}, npm = false }: Surroundings,
   watch: (child: ChildProcess) => void = () => {},
 ): Promise<Ended> {
   const [command, all] = npm
-    ? ["npm", ["--prefix", root, "run", "--silent", "snapshot", "--", ...args]]
-    : [process.execPath, ["--import", "tsx", join(root, "scripts/snapshot.ts"), ...args]];
+    ? ["npm", ["--prefix", root, "run", "--silent", name, "--", ...args]]
+    : [process.execPath, ["--import", "tsx", join(root, `scripts/${name}.ts`), ...args]];
   const child = spawn(command, all, {
     // npm goes to its prefix itself; tsx is found from the project's folder.
     cwd: npm ? from : root,

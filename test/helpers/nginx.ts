@@ -30,13 +30,13 @@ export const startCdn = (program: string, bucket: URL) =>
     }),
   );
 
-/** Balances in turn over proxies on these ports, from a free loopback port, as deployed. */
-export const startBalancer = (program: string, [first, ...others]: readonly number[]) =>
+/** Balances in turn over two proxies on these ports, from a free loopback port, as deployed. */
+export const startBalancer = (program: string, [first, second]: readonly number[]) =>
   startNginx(program, (port) =>
     deployed("nginx-balancer.conf", {
       "listen 80;": `listen 127.0.0.1:${port};`,
-      "server 10.0.0.11:8080;": `server 127.0.0.1:${first};`,
-      "server 10.0.0.12:8080;": others.map((other) => `server 127.0.0.1:${other};`).join(" "),
+      "10.0.0.11:8080": `127.0.0.1:${first}`,
+      "10.0.0.12:8080": `127.0.0.1:${second}`,
     }),
   );
 

@@ -21,7 +21,7 @@ export interface ProxyCommand {
 /** Starts `npm run proxy`'s own command, in a group of processes of its own, over the store in a directory. */
 export function startProxyCommand(directory: string, env: Record<string, string>): ProxyCommand {
   const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
-  return startProxyUnit({
+  return startUnit({
     program: process.execPath,
     args: ["--import", "tsx", script],
     cwd: process.cwd(),
@@ -29,8 +29,8 @@ export function startProxyCommand(directory: string, env: Record<string, string>
   });
 }
 
-/** Starts a proxy as a unit file says, in a group of processes of its own. */
-export function startProxyUnit({ program, args, cwd, env }: UnitCommand): ProxyCommand {
+/** Starts what a unit file says, in a group of processes of its own. */
+export function startUnit({ program, args, cwd, env }: UnitCommand): ProxyCommand {
   const child = spawn(program, args, { detached: true, cwd, env: { PATH: process.env.PATH, ...env } });
   const output = { out: "", err: "" };
   child.stdout.on("data", (chunk) => (output.out += chunk));
