@@ -18,7 +18,7 @@ import { type Listener, listenGreeted } from "./helpers/live-feed.ts";
 import { askRows } from "./helpers/ndjson.ts";
 import { findNginx, type Nginx, startBalancer, startCdn } from "./helpers/nginx.ts";
 import { freePort } from "./helpers/programs.ts";
-import { bearer, call, outcome, until } from "./helpers/proxy-client.ts";
+import { bearer, call, outcome, raw, until } from "./helpers/proxy-client.ts";
 import { type ProxyCommand, startUnit } from "./helpers/proxy-command.ts";
 import { findRedis, type TestRedis, testRedis } from "./helpers/redis.ts";
 
@@ -221,6 +221,10 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     expect([none.status, none.headers["x-count"]]).toEqual([200, "0"]);
     expect(String(none.headers["x-cursor"]).length).toBeGreaterThan(8192);
     expect(await none.toEnd()).toEqual([]);
+    const old = (accept: string) =>
+      `GET ${archive} HTTP/1.0\r\nHost: x\r\nx-api-key: ${key.key}\r\nAccept: ${accept}\r\n\r\n`;
+    expect(await raw(balancer.port, old("application/x-ndjson"))).toMatch(/^HTTP\/1\.1 400 /);
+    expect(await raw(balancer.port, old("*/*"))).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   test("the proxies are restarted one after the other under load, and no request is lost", async () => {

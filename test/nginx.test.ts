@@ -82,6 +82,13 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
       const unchanged = await get(`/${key}`, { headers: { "If-None-Match": headers.etag! } });
       expect(unchanged, key).toMatchObject({ status: 304, body: Buffer.alloc(0) });
       expect(unchanged.headers["access-control-allow-origin"]).toBe("*");
+      const zipped = await get(`/${key}`, { headers: { "Accept-Encoding": "gzip" } });
+      expect([zipped.text, zipped.headers["content-encoding"]], key).toEqual([
+        body.toString(),
+        body.length < 1000 ? undefined : "gzip",
+      ]);
+      const held = await get(`/${key}`, { headers: { "If-None-Match": zipped.headers.etag! } });
+      expect(held.status, key).toBe(304);
       const head = await get(`/${key}`, { method: "HEAD" });
       expect(head, key).toMatchObject({ status: 200, body: Buffer.alloc(0) });
       expect(head.headers.etag).toBe(headers.etag);
