@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../proxy/config.ts";
@@ -22,18 +22,30 @@ const one = (unit: string, name: string) => settingsOf(deployed(unit)).get(name)
 
 describe.skipIf(!analyze)("systemd", () => {
   const folder = testFolder();
-  const units = join(folder, "units");
+  const units = join(folder, "systemd/system");
   beforeAll(() => {
-    for (const file of [...services, ...timers, sandbox]) {
-      mkdirSync(dirname(join(units, file)), { recursive: true });
-      writeFileSync(join(units, file), deployed(file).replaceAll(installedIn, root));
-    }
+    mkdirSync(units, { recursive: true });
+    // As the README says, but for /etc and the checkout, which is here.
+    const [, install] = /\n *git clone .*\n([\s\S]*?)\n *```/.exec(deployed("README.md")) ?? [];
+    execFileSync("bash", ["-ec", install!.replaceAll("/etc/", `${folder}/`)], { cwd: root });
+    // Only what is there.
+    for (const file of [...services, ...timers, sandbox].map((name) => join(units, name)))
+      writeFileSync(file, readFileSync(file, "utf8").replaceAll(installedIn, root));
   });
   const run = (...args: string[]) =>
     spawnSync(analyze!, args, {
       encoding: "utf8",
       env: { PATH: process.env.PATH, SYSTEMD_UNIT_PATH: `${units}:` },
     });
+
+  test("gets the units where it looks for them, and root alone the secrets", () => {
+    const installed = readdirSync(units, { recursive: true, encoding: "utf8" });
+    expect(installed.sort()).toEqual([...services, ...timers, sandbox, dirname(sandbox)].sort());
+    const secrets = readdirSync(join(folder, "prs"));
+    expect(secrets.sort()).toEqual(files.filter((file) => file.endsWith(".env")));
+    for (const file of ["", ...secrets])
+      expect(statSync(join(folder, "prs", file)).mode & 0o077, file).toBe(0);
+  });
 
   test("takes every unit, and finds no word wrong in it", () => {
     const { status, stderr } = run("verify", "--man=no", ...services, ...timers);
