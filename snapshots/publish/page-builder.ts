@@ -1,4 +1,3 @@
-import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { type BuiltPage, compressPage, type Page } from "../format/page.ts";
@@ -7,6 +6,14 @@ import { type BuiltPage, compressPage, type Page } from "../format/page.ts";
 export const pagesBeforeThreads = 64;
 /** Each takes some 30 MB. */
 const maxThreads = Math.min(4, availableParallelism());
+
+// Node before 22.18 does not take TypeScript without tsx, and takes --import tsx in the main thread alone.
+const [tsx, worker] = [import.meta.resolve("tsx/esm/api"), import.meta.resolve("./page-worker.ts")];
+const startOfThread = `
+  import(${JSON.stringify(tsx)}).then(({ register }) => {
+    register();
+    return import(${JSON.stringify(worker)});
+  });`;
 
 /** Compresses pages on all cores. */
 export class PageBuilder {
@@ -34,10 +41,7 @@ class PageThread {
   #failure: Error | undefined;
 
   constructor() {
-    this.#worker = new Worker(new URL("./page-worker.ts", import.meta.url), {
-      // Node before 22.18 does not take TypeScript without it.
-      execArgv: ["--import", createRequire(import.meta.url).resolve("tsx")],
-    });
+    this.#worker = new Worker(startOfThread, { eval: true, execArgv: [] });
     this.#worker.on("message", ({ page, bytes }: { page: Page; bytes: Uint8Array<ArrayBuffer> }) =>
       this.#waiting.shift()?.resolve({ page, stored: Buffer.from(bytes.buffer) }),
     );
