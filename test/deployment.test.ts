@@ -109,6 +109,8 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
       TRUST_PROXY: "127.0.0.1/32",
       QUOTA_STORE: redis.url,
       POLL_SECONDS: "1",
+      // All of it passes where nginx keeps connections that it does not use.
+      SHUTDOWN_SECONDS: "3",
     };
     const command = startUnit(unitCommand("prs-proxy", variables, folder));
     return { command, port: await command.listening(), metricsPort };
