@@ -110,7 +110,7 @@ describe("LabelTable", () => {
     );
   });
 
-  test("forgets labels nobody has any more, and renumbers the others in place", () => {
+  test("forgets labels that no row has now, and renumbers the others in place", () => {
     const table = new LabelTable();
     const label = (n: number) => `label ${n}`;
     const all = Uint32Array.from({ length: 5000 }, (_, n) => table.intern(label(n)));

@@ -3,14 +3,14 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { MarketPage, ScoreDimensions, ScoreHistory, ScoreList } from "../schemas/envelopes.ts";
 import { archiveParameters } from "../schemas/query.ts";
-import type { HistoricalMarket, ProtocolScore, ScoreListEntry } from "../schemas/records.ts";
+import type { ProtocolScore, ScoreListEntry } from "../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
 import { publishSources, testFolder } from "./helpers/archive-store.ts";
 import { findChromium, launch } from "./helpers/chromium.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
-import { market, publishRecords } from "./helpers/proxy-archive.ts";
 import { bearer, until } from "./helpers/proxy-client.ts";
 import {
+  enterKey,
   focusIsOn,
   openWatched,
   overhang,
@@ -392,76 +392,6 @@ describe.skipIf(!program)("the site in Chromium", () => {
     await context.close();
   });
 });
-
-describe.skipIf(!program)("hostile data", () => {
-  const script = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
-  const address = "javascript:document.title='owned'";
-  let proxy: TestProxy;
-  let browser: Browser;
-  beforeAll(async () => {
-    proxy = await startTestProxy({ empty: true });
-    await publishRecords(proxy.storage, [hostileMarket(script, address)]);
-    browser = await launch(program!);
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await proxy?.stop();
-  });
-
-  test("is shown as text, and leads nowhere", async () => {
-    const key = await proxy.issue();
-    await until(async () => (await proxy.get("/readyz")).status === 200);
-    const { page, context, faults } = await openWatched(browser, `http://127.0.0.1:${proxy.port}/#/archive`);
-    await enterKey(page, key);
-    await page.click(".question");
-    expect(await page.textContent(".question")).toBe(script);
-    expect(await page.textContent(".signals")).toContain(script);
-    expect(await page.textContent(".details")).toContain(address);
-    expect(await page.locator("main :is(img, script, iframe)").count()).toBe(0);
-    const links = await page
-      .locator(".details a")
-      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
-    expect(links).toEqual(["https://example.org/note"]);
-    expect(await page.title()).toBe("Archive · Protocol Risk Scores");
-    expect(faults).toEqual([]);
-    await context.close();
-  });
-});
-
-/** A market whose every text is markup and every address a script, but for one. */
-function hostileMarket(script: string, address: string): HistoricalMarket {
-  const sound = market(0);
-  const evidence = {
-    type: script,
-    label: script,
-    pattern: script,
-    reference: { label: script, url: address, kind: script },
-  };
-  return {
-    ...sound,
-    slug: script,
-    question: script,
-    category: script,
-    resolvedOutcome: script,
-    topRiskDriver: script,
-    resolutionSource: address,
-    dimensions: sound.dimensions.map((dimension, place) => ({
-      ...dimension,
-      name: script,
-      description: script,
-      evidence: [evidence],
-      references: place === 0 ? [address, { url: "https://example.org/note", title: script }, null] : [],
-      computation: { baseline: 1, raises: [script, [address]], lowers: [{ [script]: script }] },
-    })),
-  };
-}
-
-async function enterKey(page: Page, key: string): Promise<void> {
-  if (!(await page.isVisible("#key"))) await page.click("summary:has-text('Enter an API key')");
-  await page.fill("#key", key);
-  await page.click("text=Use key");
-  await page.waitForSelector("text=Forget key");
-}
 
 const spoken = (key: string) => `${key.charAt(0).toUpperCase()}${key.slice(1).replaceAll("_", " ")}`;
 

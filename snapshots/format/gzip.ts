@@ -21,15 +21,21 @@ export interface DeflatePiece {
 
 /** Compresses on the thread pool, to a piece that can stand anywhere in a deflate stream. */
 export async function compressPiece(raw: Buffer, level: number): Promise<DeflatePiece> {
-  const bytes = await deflateAsync(raw, { level, finishFlush: constants.Z_SYNC_FLUSH });
-  return { bytes, rawBytes: raw.length, crc: crc32(raw) };
+  return pieceOf(raw, await deflateAsync(raw, optionsOf(level)));
 }
 
-/** The same bytes, compressed on this thread. */
-export function compressPieceHere(raw: Buffer, level: number): DeflatePiece {
-  const bytes = deflateRawSync(raw, { level, finishFlush: constants.Z_SYNC_FLUSH });
-  return { bytes, rawBytes: raw.length, crc: crc32(raw) };
+/** The same piece, compressed on this thread. */
+export function compressPieceSync(raw: Buffer, level: number): DeflatePiece {
+  return pieceOf(raw, deflateRawSync(raw, optionsOf(level)));
 }
+
+const optionsOf = (level: number) => ({ level, finishFlush: constants.Z_SYNC_FLUSH });
+
+const pieceOf = (raw: Buffer, bytes: Buffer): DeflatePiece => ({
+  bytes,
+  rawBytes: raw.length,
+  crc: crc32(raw),
+});
 
 /** The raw bytes as one stored block of at most 65,535 bytes. */
 export function storedPiece(raw: Buffer, final = false): DeflatePiece {
@@ -39,7 +45,7 @@ export function storedPiece(raw: Buffer, final = false): DeflatePiece {
   header[0] = final ? 1 : 0;
   header.writeUInt16LE(raw.length, 1);
   header.writeUInt16LE(raw.length ^ maxStoredBytes, 3);
-  return { bytes: Buffer.concat([header, raw]), rawBytes: raw.length, crc: crc32(raw) };
+  return pieceOf(raw, Buffer.concat([header, raw]));
 }
 
 /** Pieces one after another, not copied together. */

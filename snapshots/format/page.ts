@@ -2,7 +2,7 @@ import { constants, crc32, inflateRawSync } from "node:zlib";
 import { CorruptObjectError, sha256 } from "../seal.ts";
 import { combineCrc } from "./crc.ts";
 import {
-  compressPieceHere,
+  compressPieceSync,
   type DeflatePiece,
   gzipHeader,
   joinGzip,
@@ -71,7 +71,7 @@ export interface BuiltPage {
 /** Compresses a page, given its text, on this thread: some 5 ms. */
 export function compressPage(text: Buffer): BuiltPage {
   const { markets, raws } = runTexts(text);
-  const pieces = raws.map((raw) => compressPieceHere(raw, runLevel));
+  const pieces = raws.map((raw) => compressPieceSync(raw, runLevel));
   const joint = storedPiece(separator);
   const between = pieces.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece]));
   const stored = joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)]);

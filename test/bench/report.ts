@@ -3,7 +3,7 @@ import { type Goal, type Measurement, summarise } from "./measurement.ts";
 
 const head = ["row", "work", "ours", "peer", "ratio", "goal", "met"];
 
-/** The table as lines of text; lost comparisons stand in it as any other. */
+/** The table as lines of text; lost comparisons stand in it like won ones. */
 export function tableOf(measurements: readonly Measurement[]): string[] {
   const rows = measurements.map((measurement) => {
     const { ours, peer, ratio, met } = summarise(measurement);

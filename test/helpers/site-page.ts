@@ -60,6 +60,14 @@ export async function seriousFaults(page: Page): Promise<string[]> {
 export const overhang = (page: Page): Promise<number> =>
   page.evaluate("document.documentElement.scrollWidth - innerWidth");
 
+/** Gives the page a key as a reader does, and waits until it is taken. */
+export async function enterKey(page: Page, key: string): Promise<void> {
+  if (!(await page.isVisible("#key"))) await page.click("summary:has-text('Enter an API key')");
+  await page.fill("#key", key);
+  await page.click("text=Use key");
+  await page.waitForSelector("text=Forget key");
+}
+
 /** Presses Tab until the focus is on an element that this selector matches. */
 export async function tabTo(page: Page, selector: string): Promise<void> {
   for (let presses = 0; presses < 300; presses += 1) {
