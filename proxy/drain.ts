@@ -1,9 +1,28 @@
 import { once } from "node:events";
 import type { Server, ServerResponse } from "node:http";
 import { Server as NetServer } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 
 // A connection without a request for so long has none on its way either.
 const quietMilliseconds = 1000;
+// Of the event loop; each takes one connection. A bound for when they never stop coming.
+const acceptingTurns = 1000;
+
+/**
+ * Takes the connections that the kernel holds ready: closing a server resets those that it has not taken. Requests should
+ * wait meanwhile, since whoever is answered may connect again. Close in the same turn in which this settles.
+ */
+export async function takeWaiting(server: Server): Promise<void> {
+  let quietTurns = 0;
+  const taken = () => (quietTurns = 0);
+  server.on("connection", taken);
+  // The first turn may be one that had looked for connections before this began.
+  for (let turn = 0; turn < acceptingTurns && quietTurns < 2; turn += 1) {
+    quietTurns += 1;
+    await nextTurn();
+  }
+  server.off("connection", taken);
+}
 
 /**
  * Ends a server without cutting an answer: no new connection is taken, every answer from here on says

@@ -8,7 +8,7 @@ import type { StaticFile } from "../schemas/static-files.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Trust } from "./client-address.ts";
-import { drain } from "./drain.ts";
+import { drain, takeWaiting } from "./drain.ts";
 import { answerFaults } from "./faults.ts";
 import { createGate, type Exchange } from "./gate.ts";
 import { createHandlers } from "./handlers.ts";
@@ -124,7 +124,11 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
     });
   }
 
-  const { take, finish } = pipeline((request, response) => accept(request, response));
+  let closing: Promise<void> | undefined;
+  const { take, finish } = pipeline((request, response) => {
+    if (closing) void closing.then(() => accept(request, response));
+    else accept(request, response);
+  });
   server.on("request", take);
   // An expectation is the business of those who read a body; for the others the answer is final.
   server.on("checkContinue", take);
@@ -147,6 +151,8 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
     server,
     async drain(seconds) {
       dependencies.feed.close();
+      closing = takeWaiting(server);
+      await closing;
       await drain(server, underway, seconds);
     },
   };

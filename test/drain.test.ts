@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { Agent } from "node:http";
 import { connect } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { bearer, call, outcome, until } from "./helpers/proxy-client.ts";
@@ -44,6 +45,16 @@ describe("a proxy that is told to stop under load", () => {
       expect(ends.pop()).toBe("ECONNREFUSED");
       expect(new Set(ends)).toEqual(new Set(["200"]));
     }
+  });
+
+  test("answers those whose connections the kernel has made and it has not yet taken", async () => {
+    const sent = Array.from({ length: 50 }, () => call(proxy.port, list));
+    // In each turn of the event loop the proxy takes one.
+    await nextTurn();
+    const stopped = proxy.stop();
+    const ends = sent.map((answer) => answer.then(outcome, (error) => error.code));
+    expect(new Set(await Promise.all(ends))).toEqual(new Set(["200"]));
+    await stopped;
   });
 
   test("finishes an answer that is under way, and says on it that the connection ends", async () => {

@@ -20,11 +20,12 @@ import { bearer, call, outcome, problemOf, until } from "./helpers/proxy-client.
 
 const archive = "/api/v1/markets/historical";
 
-/** A proxy whose public objects come from `objects`; answers may take 0.2 s. */
+/** A proxy whose public objects come from `get`. */
 async function withObjects(
   proxy: TestProxy,
   get: PublicObjects["get"],
   ask: (port: number) => Promise<void>,
+  { answerSeconds } = defaultLimits,
 ) {
   const { storage } = proxy;
   const now = Date.now;
@@ -37,7 +38,7 @@ async function withObjects(
   const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: () => {} });
   const parts = { catalog, objects, quota, feed, now };
   const metrics = createMetrics({ ...parts, connections: async () => 0 });
-  const limits = { ...defaultLimits, answerSeconds: 0.2 };
+  const limits = { ...defaultLimits, answerSeconds };
   const rest = { trustProxy: undefined, staleAfterSeconds: 1, files: [] };
   const { server } = createProxy({ ...parts, keys, metrics, limits, log, ...rest });
   server.listen(0, "127.0.0.1");
@@ -74,6 +75,7 @@ describe("errors that need more than a request", () => {
       async (port) => {
         expect(outcome(await call(port, "/api/v1/scores"))).toBe("504 UPSTREAM_TIMEOUT");
       },
+      { ...defaultLimits, answerSeconds: 0.2 },
     );
     await proxy.stop();
   });

@@ -17,12 +17,12 @@ let sockets: Socket[];
 beforeEach(async () => {
   sockets = [];
   origin = await startOriginOf(() => proxy.storage);
-  proxy = await startTestProxy({ publicOrigin: origin.url, limits: { originSeconds: 1 } });
+  proxy = await startTestProxy({ publicOrigin: origin.url });
 });
-/** Another proxy that waits for no request longer than a second. */
+/** Another proxy that waits for no request, nor for the origin, longer than a second. */
 async function hurry(): Promise<void> {
   await proxy.stop();
-  const limits = { headSeconds: 1, requestSeconds: 1 };
+  const limits = { headSeconds: 1, requestSeconds: 1, originSeconds: 1 };
   proxy = await startTestProxy({ publicOrigin: origin.url, limits });
 }
 afterEach(async () => {
@@ -207,6 +207,7 @@ describe("while the origin is away", () => {
   });
 
   test("a batch it does not answer is 504 and costs nothing", async () => {
+    await hurry();
     origin.behave = () => {};
     const failed = await ask(["lido-dao"]);
     expect([outcome(failed), remaining(failed)]).toEqual(["504 UPSTREAM_TIMEOUT", 1000]);

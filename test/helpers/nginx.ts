@@ -18,6 +18,15 @@ export interface Nginx {
   stop(): Promise<void>;
 }
 
+/**
+ * Errors logged so far. Left out are connections that an ending proxy refused, or that it had not accepted: the kernel
+ * resets those, and nginx asks the other proxy.
+ */
+export const errorsOf = ({ logged }: Nginx) =>
+  logged.filter(
+    (line) => line.includes("[error]") && !/connect\(\) failed \(111|recv\(\) failed \(104/.test(line),
+  );
+
 /** Serves the `public/` tree of a bucket on a free loopback port, as deployed. `bucket` is its address, by path. */
 export const startCdn = (program: string, bucket: URL) =>
   startNginx(program, (port) =>

@@ -29,9 +29,11 @@ export async function startFaultyOrigin(bodyOf: (target: string) => Promise<Buff
       while (received.includes("\r\n\r\n")) {
         const head = received.slice(0, received.indexOf("\r\n\r\n"));
         received = received.slice(head.length + 4);
-        origin.requests.push(head);
         const target = head.split(" ")[1] ?? "";
-        origin.behave(socket, await bodyOf(target), target);
+        const body = await bodyOf(target);
+        // In one turn: whoever sees the request may rely on what `behave` did with it.
+        origin.requests.push(head);
+        origin.behave(socket, body, target);
       }
     });
   });

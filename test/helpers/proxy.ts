@@ -88,7 +88,8 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     environment,
     log,
     now: () => clock.now,
-    limits: { originSeconds: 2, ...limits },
+    // A machine that stands still for a while is no origin that is late.
+    limits: { originSeconds: 60, ...limits },
   };
   const service = await startService({ ...config, ...changes }, surroundings);
   const port = Number(new URL(service.url).port);
