@@ -58,7 +58,7 @@ async function protocolOf(storage: Storage): Promise<string | undefined> {
 async function publishSample(): Promise<void> {
   say("Making a sample of 20,000 markets and publishing it; this happens once.");
   const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root });
-  const node = [process.execPath, "--import", "tsx"];
+  const node = [process.execPath, "--import", "tsx/esm"];
   await run`${node} scripts/sample.ts --out ${sources}`;
   await run`${node} scripts/snapshot.ts publish --sources ${sources} --store ${store}`;
 }

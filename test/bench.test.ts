@@ -20,7 +20,7 @@ if (missing.length > 0) {
 
 /** Runs the bench as npm does. */
 async function bench(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
-  const child = spawn(process.execPath, ["--import", "tsx", "test/bench/bench.ts", ...args], {
+  const child = spawn(process.execPath, ["--import", "tsx/esm", "test/bench/bench.ts", ...args], {
     cwd: root,
     env: { ...env, INIT_CWD: folder, NODE_ENV: undefined },
     stdio: ["ignore", "pipe", "pipe"],

@@ -91,7 +91,7 @@ describe(`${clients} clients that go away again and again`, () => {
     await start({});
     const request = head("/api/v1/markets/historical?pageSize=60");
     const whole = (await proxy.raw(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"))).length;
-    await nothingStays(10, () =>
+    await nothingStays(6, () =>
       allLeave(
         () => request,
         async (socket) => {

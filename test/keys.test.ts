@@ -149,7 +149,9 @@ function failing(): AsyncIterable<never> {
 async function keysCommand(args: readonly string[], more: NodeJS.ProcessEnv) {
   const script = new URL("../scripts/keys.ts", import.meta.url).pathname;
   const env = { ...process.env, ...more };
-  const result = await promisify(execFile)(process.execPath, ["--import", "tsx", script, ...args], { env })
+  const result = await promisify(execFile)(process.execPath, ["--import", "tsx/esm", script, ...args], {
+    env,
+  })
     .then((output) => ({ ...output, code: 0 }))
     .catch((error: { stdout: string; stderr: string; code: number }) => error);
   return { stdout: result.stdout, stderr: result.stderr, code: result.code };

@@ -81,5 +81,5 @@ describe.skipIf(!present)("the archive of the real sources", () => {
     expect(shown).toBe(18_133);
   });
 
-  testFilters(served, 1_000);
+  testFilters(served, 600);
 });

@@ -172,7 +172,7 @@ test("the scores are walks of every protocol, some with dots in their slugs", as
 /** Runs the command in the package's folder. */
 function command(args: readonly string[], env: Record<string, string> = {}) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    const all = ["--import", "tsx", "scripts/sample.ts", ...args];
+    const all = ["--import", "tsx/esm", "scripts/sample.ts", ...args];
     execFile(process.execPath, all, { env: { ...process.env, ...env } }, (error, stdout, stderr) => {
       resolve({ code: Number(error?.code ?? 0), stdout, stderr });
     });

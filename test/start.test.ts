@@ -28,7 +28,7 @@ afterAll(async () => {
 
 /** Runs what `npm start` runs, until it is ready or has ended. */
 async function start(port: string) {
-  const child = spawn(process.execPath, ["--import", "tsx", "scripts/start.ts"], {
+  const child = spawn(process.execPath, ["--import", "tsx/esm", "scripts/start.ts"], {
     cwd: project,
     env: { PATH: process.env.PATH, PORT: port },
   });

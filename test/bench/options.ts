@@ -36,7 +36,7 @@ export interface Effort {
 }
 
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
-const quick: Effort = { rounds: 3, seconds: 2, runs: 2, filters: 100, requests: 100 };
+const quick: Effort = { rounds: 3, seconds: 1, runs: 2, filters: 100, requests: 100 };
 
 /** Reads the command line. Throws UsageError. */
 export function readOptions(): Options {

@@ -12,7 +12,7 @@ export const nodeCommand = (file: string, ...flags: string[]) => [
   process.execPath,
   ...flags,
   "--import",
-  "tsx",
+  "tsx/esm",
   join(root, file),
 ];
 

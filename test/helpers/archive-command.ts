@@ -39,7 +39,7 @@ export async function runCommand(
 ): Promise<Ended> {
   const [command, all] = npm
     ? ["npm", ["--prefix", root, "run", "--silent", name, "--", ...args]]
-    : [process.execPath, ["--import", "tsx", join(root, `scripts/${name}.ts`), ...args]];
+    : [process.execPath, ["--import", "tsx/esm", join(root, `scripts/${name}.ts`), ...args]];
   const child = spawn(command, all, {
     // npm goes to its prefix itself; tsx is found from the project's folder.
     cwd: npm ? from : root,

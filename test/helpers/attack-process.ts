@@ -36,7 +36,7 @@ export async function startAttackedProcess(): Promise<AttackedProcess> {
     METRICS_PORT: String(metricsPort),
   };
   const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", "tsx", script], {
+  const child = spawn(process.execPath, ["--import", "tsx/esm", script], {
     env: { PATH: process.env.PATH, INIT_CWD: directory, ...settings },
   });
   let output = "";

@@ -23,7 +23,7 @@ export function startProxyCommand(directory: string, env: Record<string, string>
   const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
   return startUnit({
     program: process.execPath,
-    args: ["--import", "tsx", script],
+    args: ["--import", "tsx/esm", script],
     cwd: process.cwd(),
     env: { INIT_CWD: directory, SNAPSHOT_STORE: "store", PORT: "0", ...env },
   });
