@@ -33,11 +33,20 @@ export class Cutter {
   next(id: string): "none" | "page" | "segment" {
     const hash = crc32(id);
     this.#page += 1;
-    this.#segment += 1;
     const wanted = this.#page >= cuts.pageMin && hash % cuts.pageModulus === 0;
     if (!wanted && this.#page < cuts.pageMax) return "none";
+    return this.page(this.#page, wanted && Math.floor(hash / cuts.pageModulus) % cuts.segmentModulus === 0);
+  }
+
+  /** Whether the next market begins a page. */
+  get atPageStart(): boolean {
+    return this.#page === 0;
+  }
+
+  /** Takes a whole page of so many markets, whose cuts are known; `rare`: its newest id alone would end a segment. */
+  page(markets: number, rare: boolean): "page" | "segment" {
     this.#page = 0;
-    const rare = wanted && Math.floor(hash / cuts.pageModulus) % cuts.segmentModulus === 0;
+    this.#segment += markets;
     // The next page may be of the largest size; a segment's ordinals must fit 16 bits all the same.
     if (!rare && this.#segment + cuts.pageMax <= cuts.segmentMax) return "page";
     this.#segment = 0;

@@ -1,11 +1,12 @@
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { hasBit, wordsFor } from "./bits.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
-import { readColumns } from "./segment.ts";
+import { type IndexRow, readColumns } from "./segment.ts";
+import { timeAt } from "./time-column.ts";
 
-/** The filter values of every market of a segment, by ordinal: the inverse of building its index. */
-export function decodeValues(key: string, stored: Buffer): FilterValues[] {
-  const { markets, integers, labels } = readColumns(key, stored);
+/** What the index keeps of every market of a segment, by ordinal: the inverse of building it. */
+export function decodeRows(key: string, stored: Buffer): IndexRow[] {
+  const { markets, times, integers, labels } = readColumns(key, stored);
   const fields: readonly FilterField[] = filterFields;
   const columns = fields.map((row) => {
     if (row.kind === "integer") return decodeIntegers(integers.get(row.field)!, markets);
@@ -19,7 +20,8 @@ export function decodeValues(key: string, stored: Buffer): FilterValues[] {
     return values;
   });
   return Array.from({ length: markets }, (_, ordinal) => {
-    return Object.fromEntries(fields.map((row, n) => [row.field, columns[n]![ordinal]])) as FilterValues;
+    const values = Object.fromEntries(fields.map((row, n) => [row.field, columns[n]![ordinal]]));
+    return { resolvedAt: timeAt(times, ordinal), values: values as FilterValues };
   });
 }
 

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { type FieldName, type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
-import type { MarketKey } from "../format/order.ts";
 import { type Page, type Run, runMarkets } from "../format/page.ts";
 import { CorruptObjectError } from "../seal.ts";
 import { wordsFor } from "./bits.ts";
@@ -11,7 +10,11 @@ import type { LabelTable } from "./label-table.ts";
 import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
 /** What the index keeps of one market. */
-export type IndexRow = MarketKey & { values: FilterValues };
+export interface IndexRow {
+  /** Epoch milliseconds. */
+  resolvedAt: number;
+  values: FilterValues;
+}
 
 /** One label table per text field, shared by all segments of a process. */
 export type LabelTables = Record<"category" | "outcome", LabelTable>;

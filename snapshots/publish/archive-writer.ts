@@ -4,11 +4,10 @@ import { type Page, pageText } from "../format/page.ts";
 import { encodeSegment, type IndexRow } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import { sha256 } from "../seal.ts";
-import type { KnownMarket, RenderedMarket } from "../sources/sources.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
-import type { PreviousSnapshot } from "./previous.ts";
+import type { KeptMarket, PreviousSnapshot } from "./previous.ts";
 
 /** Pages compressed and stored at the same time; each holds a few MB. */
 const pagesInFlight = 8;
@@ -27,8 +26,11 @@ interface PlacedPage {
   index: number | undefined;
 }
 
-/** A market of the segment at work, without its text. */
-type Row = KnownMarket | Omit<RenderedMarket, "json">;
+/** What the segment at work keeps of a market; of one that the current snapshot has, its ordinal there. */
+type Row = number | Omit<SortedMarket, "line">;
+
+/** A market on its way into a page: one that the current snapshot has, or a fresh one. */
+type Market = KeptMarket | (SortedMarket & { ordinal?: undefined });
 
 /**
  * Cuts markets that arrive in order into pages and segments, and writes what the current snapshot does not have. Holds
@@ -40,25 +42,43 @@ export class ArchiveWriter {
   readonly #builder = new PageBuilder();
   readonly #cutter = new Cutter();
   readonly #written: WrittenArchive = { segments: [], pageDigests: [], markets: 0, newestResolvedAt: 0 };
+  readonly #progress: (markets: number) => void;
   readonly #inFlight = new Set<Promise<PlacedPage>>();
-  #markets: SortedMarket[] = [];
+  #markets: Market[] = [];
   #rows: Row[] = [];
   #pages: Promise<PlacedPage>[] = [];
 
-  constructor(objects: ObjectWriter, previous: PreviousSnapshot | undefined) {
+  /** `progress` is told how many markets there were so far, a segment at a time. */
+  constructor(
+    objects: ObjectWriter,
+    previous: PreviousSnapshot | undefined,
+    progress: (markets: number) => void,
+  ) {
     this.#objects = objects;
     this.#previous = previous;
+    this.#progress = progress;
   }
 
-  /** Takes the next markets, from the oldest up. */
-  async add(markets: readonly SortedMarket[]): Promise<void> {
-    for (const market of markets) {
-      this.#markets.push(market);
-      this.#rows.push(market.ordinal === undefined ? withoutLine(market) : market);
-      const cut = this.#cutter.next(market.id);
-      if (cut !== "none") await this.#endPage();
-      if (cut === "segment") await this.#endSegment();
-    }
+  /** Takes the next market, from the oldest up. */
+  async add(market: Market): Promise<void> {
+    this.#markets.push(market);
+    this.#rows.push(market.ordinal === undefined ? withoutLine(market) : market.ordinal);
+    this.#written.newestResolvedAt = market.resolvedAt;
+    const cut = this.#cutter.next(market.id);
+    if (cut !== "none") await this.#endPage();
+    if (cut === "segment") await this.#endSegment();
+  }
+
+  /** Takes a page of the current snapshot as it is; false when it would be cut otherwise, or is not there. */
+  async addPage(index: number): Promise<boolean> {
+    const { page, start, newest, rare } = this.#previous!.pages[index]!;
+    if (!this.#cutter.atPageStart || rare === undefined) return false;
+    if (!this.#objects.keep(layout.page(page.hash), page.bytes)) return false;
+    for (let place = 0; place < page.markets; place += 1) this.#rows.push(start + place);
+    this.#written.newestResolvedAt = newest;
+    this.#pages.push(Promise.resolve({ page, index }));
+    if (this.#cutter.page(page.markets, rare) === "segment") await this.#endSegment();
+    return true;
   }
 
   async finish(): Promise<WrittenArchive> {
@@ -83,12 +103,10 @@ export class ArchiveWriter {
     this.#pages.push(page);
   }
 
-  async #writePage(markets: readonly SortedMarket[]): Promise<PlacedPage> {
+  async #writePage(markets: readonly Market[]): Promise<PlacedPage> {
     const same = this.#previous?.pageOf(markets.map((market) => market.ordinal));
     if (same && this.#objects.keep(layout.page(same.page.hash), same.page.bytes)) return same;
-    const lines: Buffer[] = [];
-    for (const market of markets.toReversed()) lines.push(await this.#lineOf(market));
-    const text = pageText(lines);
+    const text = pageText(markets.map(({ line }) => line).toReversed());
     const known = this.#previous?.pageWithText(sha256(text));
     // Another zlib may give other bytes: a stored page goes with the table entry that was made with it.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
@@ -96,10 +114,6 @@ export class ArchiveWriter {
     const { page, stored } = await this.#builder.build(text);
     await this.#objects.write(layout.page(page.hash), stored);
     return { page, index: undefined };
-  }
-
-  async #lineOf(market: SortedMarket): Promise<Buffer> {
-    return market.ordinal === undefined ? market.line : this.#previous!.line(market.ordinal);
   }
 
   async #endSegment(): Promise<void> {
@@ -111,7 +125,7 @@ export class ArchiveWriter {
     written.segments.push(this.#unchangedSegment(placed) ?? (await this.#writeSegment(placed, rows)));
     for (const { page } of placed) written.pageDigests.push(page.rawDigest);
     written.markets += rows.length;
-    written.newestResolvedAt = rows.at(-1)!.resolvedAt;
+    this.#progress(written.markets);
   }
 
   #unchangedSegment(placed: readonly PlacedPage[]): SegmentRef | undefined {
@@ -127,9 +141,8 @@ export class ArchiveWriter {
     const index: IndexRow[] = [];
     const digests = new BigUint64Array(rows.length);
     for (const [place, row] of rows.entries()) {
-      const { id, resolvedAt } = row;
-      const { values, digest } = row.ordinal === undefined ? row : await this.#previous!.row(row.ordinal);
-      index.push({ id, resolvedAt, values });
+      const { resolvedAt, values, digest } = typeof row === "number" ? await this.#previous!.row(row) : row;
+      index.push({ resolvedAt, values });
       digests[place] = digest;
     }
     const put = async (keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> => {
@@ -144,6 +157,6 @@ export class ArchiveWriter {
 }
 
 /** Lets go of the text: it goes into the page, and the segment holds many. */
-function withoutLine({ line: _, ...row }: Extract<SortedMarket, { line: Buffer }>): Row {
+function withoutLine({ line: _, ...row }: SortedMarket): Row {
   return row;
 }

@@ -2,14 +2,12 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { compareKeys, type MarketKey } from "../format/order.ts";
-import type { KnownMarket, MarketRow, RenderedMarket } from "../sources/sources.ts";
+import type { RenderedMarket } from "../sources/sources.ts";
 
-/** A market on its way into a page: either one the current snapshot has too, or one with its text and values. */
-export type SortedMarket =
-  | KnownMarket
-  | (Omit<RenderedMarket, "json"> & {
-      line: Buffer;
-    });
+/** A rendered market on its way into a page. */
+export interface SortedMarket extends Omit<RenderedMarket, "json"> {
+  line: Buffer;
+}
 
 /** What the buffers of all buckets take together. */
 const bufferBytes = 16 * 1024 * 1024;
@@ -39,14 +37,10 @@ export class ExternalSort {
     return new ExternalSort(await mkdtemp(join(temporaryDirectory, "prs-sort-")), cutPoints);
   }
 
-  add(rows: readonly MarketRow[]): void {
+  add(rows: readonly RenderedMarket[]): void {
     for (const row of rows) {
       const { resolvedAt, id } = row;
       const bucket = this.#buckets[this.#bucketOf(row)]!;
-      if (row.ordinal !== undefined) {
-        bucket.add(Buffer.from(`${resolvedAt} ${row.ordinal} ${id}\n`));
-        continue;
-      }
       bucket.add(Buffer.from(`${JSON.stringify([resolvedAt, id, String(row.digest), row.values])}\n`));
       bucket.add(row.json);
       bucket.add(lineBreak);
@@ -118,23 +112,11 @@ class Bucket {
   }
 }
 
-const bracket = "[".charCodeAt(0);
-
-/** Takes apart lines: a known market has one, any other its key and then its record; JSON text holds no line break. */
+/** Takes apart lines: of each market its key, digest and values, and then its record; JSON text holds no line break. */
 function parseBucket(bytes: Buffer): SortedMarket[] {
   const markets: SortedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {
     const end = bytes.indexOf(10, start);
-    if (bytes[start] !== bracket) {
-      const [resolvedAt, ordinal, id] = bytes.toString("latin1", start, end).split(" ") as [
-        string,
-        string,
-        string,
-      ];
-      markets.push({ id, resolvedAt: Number(resolvedAt), ordinal: Number(ordinal) });
-      start = end + 1;
-      continue;
-    }
     const [resolvedAt, id, digest, values] = JSON.parse(bytes.toString("utf8", start, end));
     const lineEnd = bytes.indexOf(10, end + 1);
     markets.push({ id, resolvedAt, digest: BigInt(digest), values, line: bytes.subarray(end + 1, lineEnd) });

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { MarketRow } from "../sources/sources.ts";
-import type { PreviousSnapshot } from "./previous.ts";
+import type { RenderedMarket } from "../sources/sources.ts";
+import { idOf, type PreviousSnapshot } from "./previous.ts";
 
 /** The share of the current snapshot's markets or protocols that may go or change at once. */
 const sharePercent = 5;
@@ -44,10 +44,10 @@ class RowFacts {
       };
       this.#columns = [grow(this.#columns[0]), grow(this.#columns[1]), grow(this.#columns[2])];
     }
-    const text = Buffer.from(record.buffer, record.byteOffset, record.byteLength).toString("utf8");
-    const id = text.slice('{"id":"'.length, text.indexOf('"', '{"id":"'.length));
+    const line = Buffer.from(record.buffer, record.byteOffset, record.byteLength);
+    const id = idOf(line);
     // Inside a string the quotes would be escaped, so the first match is the member itself.
-    const formula = /,"formulaVersion":("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ?? "";
+    const formula = /,"formulaVersion":("(?:[^"\\]|\\.)*")/.exec(line.toString("utf8"))?.[1] ?? "";
     [id, `${id} ${formula}`, record].forEach((fact, column) => {
       this.#columns[column]![this.#size] = createHash("sha256").update(fact).digest().readBigUInt64LE();
     });
@@ -82,27 +82,26 @@ export class DifferenceCount {
   readonly #kept: Uint8Array;
   readonly #fresh = new RowFacts();
 
-  constructor(previous: PreviousSnapshot) {
+  /** `kept` is 1 at the ordinals of rows that are there again; it counts as it is in the end. */
+  constructor(previous: PreviousSnapshot, kept: Uint8Array) {
     this.#previous = previous;
-    this.#kept = new Uint8Array(previous.markets);
+    this.#kept = kept;
   }
 
-  add(rows: readonly MarketRow[]): void {
-    for (const row of rows) {
-      if (row.ordinal === undefined) this.#fresh.add(row.json);
-      else this.#kept[row.ordinal] = 1;
-    }
+  /** Takes the markets that were rendered. */
+  add(rows: readonly RenderedMarket[]): void {
+    for (const { json } of rows) this.#fresh.add(json);
   }
 
   /** Reads the current snapshot's pages that hold rows the sources no longer have as they were. */
   async markets(): Promise<Difference> {
     const old = new RowFacts();
-    for (let index = 0; index < this.#previous.pageCount; index += 1) {
-      const { from, to, usable } = this.#previous.pageRange(index);
-      if (!usable || !this.#kept.subarray(from, to).includes(0)) continue;
+    for (const [index, { page, start, usable }] of this.#previous.pages.entries()) {
+      const end = start + page.markets;
+      if (!usable || !this.#kept.subarray(start, end).includes(0)) continue;
       const lines = await this.#previous.pageLines(index);
       lines.forEach((line, position) => {
-        if (this.#kept[to - 1 - position] === 0) old.add(line);
+        if (this.#kept[end - 1 - position] === 0) old.add(line);
       });
     }
     const [before, after] = [old.sorted, this.#fresh.sorted];

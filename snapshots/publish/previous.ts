@@ -1,9 +1,10 @@
 import { LRUCache } from "lru-cache";
-import type { FilterValues } from "../../schemas/filters.ts";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import { cuts } from "../format/order.ts";
 import { type Page, readRun } from "../format/page.ts";
-import { decodeValues } from "../index/decode.ts";
-import { readPages } from "../index/segment.ts";
+import { decodeRows } from "../index/decode.ts";
+import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
+import { timeAt } from "../index/time-column.ts";
 import { layout } from "../layout.ts";
 import { readManifest, readObject, scoreObjects } from "../objects.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -21,16 +22,43 @@ interface PreviousSegment {
   /** Ordinal of its oldest market over the whole archive. */
   start: number;
   firstPage: number;
-  pages: Page[];
+  pages: (Page & Span)[];
+}
+
+/** Times of a page's oldest and newest row, in epoch milliseconds. */
+interface Span {
+  oldest: number;
+  newest: number;
 }
 
 /** A page of the current snapshot and where it lies. */
-interface PreviousPage {
+export interface PreviousPage extends Span {
   page: Page;
+  /** Ordinal of its oldest row. */
   start: number;
   /** Whether the store really has it: what somebody deleted must be made anew. */
   usable: boolean;
+  /**
+   * Whether the id of its newest row ends segments, wherever they begin; undefined when that cannot be told from where pages
+   * and segments lie.
+   */
+  rare: boolean | undefined;
 }
+
+/** A row of the current snapshot that the new one has too. */
+export interface KeptMarket {
+  id: string;
+  /** Epoch milliseconds. */
+  resolvedAt: number;
+  ordinal: number;
+  /** JSON text. */
+  line: Buffer;
+}
+
+const idStart = '{"id":"'.length;
+
+/** The id of a market, given its JSON text: it comes first, and is plain ASCII. */
+export const idOf = (line: Buffer) => line.toString("latin1", idStart, line.indexOf('"', idStart));
 
 /**
  * The snapshot that readers see now, as far as a publisher builds on it: which of its rows, pages and segments are
@@ -48,9 +76,7 @@ export class PreviousSnapshot {
   readonly #pages: readonly PreviousPage[];
   readonly #byDigest = new Map<string, Page>();
   readonly #lines = new LRUCache<number, Buffer[]>({ max: keptPages });
-  readonly #rows = new LRUCache<number, { values: FilterValues[]; digests: BigUint64Array }>({
-    max: keptSegments,
-  });
+  readonly #rows = new LRUCache<number, { rows: IndexRow[]; digests: BigUint64Array }>({ max: keptSegments });
 
   private constructor(
     storage: Storage,
@@ -65,11 +91,15 @@ export class PreviousSnapshot {
     this.#segments = segments;
     this.present = present;
     this.complete = complete;
-    this.#pages = segments.flatMap((segment) => {
-      let start = segment.start;
-      return segment.pages.map((page) => {
-        start += page.markets;
-        return { page, start: start - page.markets, usable: present.has(layout.page(page.hash)) };
+    this.#pages = segments.flatMap(({ ref, start, pages }) => {
+      let end = start;
+      return pages.map(({ oldest, newest, ...page }, index) => {
+        end += page.markets;
+        const usable = present.has(layout.page(page.hash));
+        // The last one of all may have no cut behind it, and that of a large segment one because of its size.
+        const last = index === pages.length - 1;
+        const unknown = last && (end === this.markets || ref.markets + cuts.pageMax > cuts.segmentMax);
+        return { page, start: end - page.markets, usable, oldest, newest, rare: unknown ? undefined : last };
       });
     });
     for (const { page, usable } of this.#pages) if (usable) this.#byDigest.set(page.rawDigest, page);
@@ -88,7 +118,7 @@ export class PreviousSnapshot {
     for (const ref of manifest.segments) {
       const key = layout.segment(ref.hash);
       if (present.has(key)) {
-        const pages = readPages(key, await readObject(storage, key, ref));
+        const pages = pagesOf(key, await readObject(storage, key, ref));
         segments.push({ ref, start, firstPage, pages });
         firstPage += pages.length;
       }
@@ -149,21 +179,22 @@ export class PreviousSnapshot {
     return stored ? segment.ref : undefined;
   }
 
-  /** JSON text of an old row. */
-  async line(ordinal: number): Promise<Buffer> {
-    const index = this.#pageIndexOf(ordinal);
-    const { start, page } = this.#pages[index]!;
-    return (await this.pageLines(index))[start + page.markets - 1 - ordinal]!;
+  /** Its pages, from the oldest up. */
+  get pages(): readonly PreviousPage[] {
+    return this.#pages;
   }
 
-  get pageCount(): number {
-    return this.#pages.length;
-  }
-
-  /** Ordinals of a page's rows, from (inclusive) to (exclusive), and whether the store has the page. */
-  pageRange(index: number): { from: number; to: number; usable: boolean } {
-    const { start, page, usable } = this.#pages[index]!;
-    return { from: start, to: start + page.markets, usable };
+  /** Those rows of a page, from the oldest up, that are `kept`, by ordinal. */
+  async keptMarkets(index: number, kept: Uint8Array): Promise<KeptMarket[]> {
+    const { start } = this.#pages[index]!;
+    const markets: KeptMarket[] = [];
+    for (const [place, line] of (await this.pageLines(index)).toReversed().entries()) {
+      const ordinal = start + place;
+      if (kept[ordinal] === 0) continue;
+      const { resolvedAt } = await this.row(ordinal);
+      markets.push({ id: idOf(line), resolvedAt, ordinal, line });
+    }
+    return markets;
   }
 
   /** JSON texts of a page's rows, newest first. */
@@ -178,18 +209,18 @@ export class PreviousSnapshot {
     return lines;
   }
 
-  /** Filter values and source digest of an old row. */
-  async row(ordinal: number): Promise<{ values: FilterValues; digest: bigint }> {
+  /** What the index keeps of an old row, and its source digest. */
+  async row(ordinal: number): Promise<IndexRow & { digest: bigint }> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
     const { ref, start } = this.#segments[index]!;
     let segment = this.#rows.get(index);
     if (!segment) {
       const key = layout.segment(ref.hash);
-      const values = decodeValues(key, await readObject(this.#storage, key, ref));
-      segment = { values, digests: await this.#digestsOf(ref) };
+      const rows = decodeRows(key, await readObject(this.#storage, key, ref));
+      segment = { rows, digests: await this.#digestsOf(ref) };
       this.#rows.set(index, segment);
     }
-    return { values: segment.values[ordinal - start]!, digest: segment.digests[ordinal - start]! };
+    return { ...segment.rows[ordinal - start]!, digest: segment.digests[ordinal - start]! };
   }
 
   async #digestsOf({ rows }: SegmentRef): Promise<BigUint64Array> {
@@ -206,6 +237,16 @@ export class PreviousSnapshot {
     }
     return from;
   }
+}
+
+/** The pages of a segment, given its bytes. */
+function pagesOf(key: string, stored: Buffer): (Page & Span)[] {
+  const { times } = readColumns(key, stored);
+  let end = 0;
+  return readPages(key, stored).map((page) => {
+    end += page.markets;
+    return { ...page, oldest: timeAt(times, end - page.markets), newest: timeAt(times, end - 1) };
+  });
 }
 
 /** What the manifest itself refers to, with the bytes it must have. */

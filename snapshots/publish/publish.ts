@@ -11,6 +11,7 @@ import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { ExternalSort } from "./external-sort.ts";
 import { finishRun } from "./finish.ts";
 import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
+import { mergeMarkets } from "./merge.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous.ts";
 import { referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
@@ -105,35 +106,36 @@ async function writeArchive(
   previous: PreviousSnapshot | undefined,
   scores: ScoreObjects,
 ): Promise<WrittenArchive> {
-  const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
+  const { marketCount } = sources;
+  const cutPoints = await sources.cutPoints(Math.ceil(marketCount / bucketMarkets));
   const sort = await ExternalSort.create(temporaryDirectory, cutPoints);
-  const writer = new ArchiveWriter(objects, previous);
+  const writer = new ArchiveWriter(objects, previous, (done) => progress("writing pages", done, marketCount));
   try {
-    const difference = previous && new DifferenceCount(previous);
+    const kept = new Uint8Array(previous?.markets ?? 0);
+    const difference = previous && new DifferenceCount(previous, kept);
     const comparable = previous?.manifest.rowDigests === sources.rowDigests;
-    let done = 0;
-    for await (const rows of sources.markets(comparable ? previous?.rowDigests() : undefined)) {
+    let rendered = 0;
+    for await (const rows of sources.markets(
+      comparable ? { digests: previous.rowDigests(), kept } : undefined,
+    )) {
       difference?.add(rows);
       sort.add(rows);
-      done += rows.length;
-      progress("reading markets", done, sources.marketCount);
+      rendered += rows.length;
+      progress("reading markets", rendered, marketCount);
     }
+    progress("reading markets", marketCount, marketCount);
     if (previous && difference) {
-      const after = { markets: done, slugs: new Set(scores.records.keys()) };
+      const markets = kept.reduce((sum, bit) => sum + bit, rendered);
+      const after = { markets, slugs: new Set(scores.records.keys()) };
       checkGuards(previous, await difference.markets(), after, allow);
     }
     // From here on every row has passed validation and the guards: only now does anything go to the store.
     if (!dryRun) await probeConditionalWrites(storage);
-    let written = 0;
-    for await (const markets of sort.sorted()) {
-      await writer.add(markets);
-      written += markets.length;
-      progress("writing pages", written, done);
-    }
-    if (written !== sources.marketCount) {
-      throw new Error(`${written} markets were read where the sources count ${sources.marketCount}`);
-    }
-    return await writer.finish();
+    await mergeMarkets(writer, previous, kept, sort.sorted());
+    const written = await writer.finish();
+    if (written.markets !== marketCount)
+      throw new Error(`${written.markets} markets were read where the sources count ${marketCount}`);
+    return written;
   } finally {
     await writer.close();
     await sort.close();

@@ -1,4 +1,4 @@
-import { BIGINT, type DuckDBConnection, DuckDBDataChunk, UBIGINT } from "@duckdb/node-api";
+import { type DuckDBConnection, DuckDBDataChunk, INTEGER, UBIGINT } from "@duckdb/node-api";
 import { identifier, quoted } from "../duckdb.ts";
 import type { FileGroup } from "./groups.ts";
 import type { KnownRows } from "./sources.ts";
@@ -31,16 +31,16 @@ export function rowDigest({ fields, signature }: FileGroup): string {
 /** Fills the table `known` (digest, ordinal) of the session. */
 export async function loadKnownRows(
   connection: DuckDBConnection,
-  known: AsyncIterable<KnownRows> | undefined,
+  known: KnownRows["digests"],
 ): Promise<void> {
-  await connection.run("CREATE OR REPLACE TABLE known (digest UBIGINT, ordinal BIGINT)");
+  await connection.run("CREATE OR REPLACE TABLE known (digest UBIGINT, ordinal INTEGER)");
   const appender = await connection.createAppender("known");
   try {
-    for await (const { start, digests } of known ?? []) {
+    for await (const { start, digests } of known) {
       for (let first = 0; first < digests.length; first += chunkRows) {
         const part = Array.from(digests.subarray(first, first + chunkRows));
-        const chunk = DuckDBDataChunk.create([UBIGINT, BIGINT], part.length);
-        chunk.setColumns([part, part.map((_, n) => BigInt(start + first + n))]);
+        const chunk = DuckDBDataChunk.create([UBIGINT, INTEGER], part.length);
+        chunk.setColumns([part, part.map((_, n) => start + first + n)]);
         appender.appendDataChunk(chunk);
       }
     }

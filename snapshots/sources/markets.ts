@@ -14,19 +14,16 @@ import { loadKnownRows, rowDigest } from "./known-rows.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { jsonOfRow, milliseconds } from "./render.ts";
 import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./source.ts";
-import type { CutPoint, KnownRows, MarketRow } from "./sources.ts";
+import type { CutPoint, KnownRows, RenderedMarket } from "./sources.ts";
 
-/**
- * Streams every market once; rows that are known come as their ordinals. Nothing is sorted: DuckDB sorts nested rows
- * only in memory, and needs far too much.
- */
+/** See Sources.markets. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too much. */
 export async function* readMarkets(
   source: OpenSource,
-  known: AsyncIterable<KnownRows> | undefined,
-): AsyncGenerator<MarketRow[]> {
+  known: KnownRows | undefined,
+): AsyncGenerator<RenderedMarket[]> {
   try {
-    await withConnection(source.instance, (connection) => loadKnownRows(connection, known));
-    for (const group of source.groups) yield* readGroup(source, group, known !== undefined);
+    if (known) await withConnection(source.instance, (session) => loadKnownRows(session, known.digests));
+    for (const group of source.groups) yield* readGroup(source, group, known?.kept);
     await refuseChangedFiles(source);
   } catch (error) {
     throw await causeOf(source, error);
@@ -36,15 +33,15 @@ export async function* readMarkets(
 async function* readGroup(
   source: OpenSource,
   group: FileGroup,
-  mostlyKnown: boolean,
-): AsyncGenerator<MarketRow[]> {
-  // DuckDB streams on one thread; what is left of known rows is small, and comes in one stream.
-  const streams = mostlyKnown ? 1 : await withConnection(source.instance, threadsOf);
+  kept: Uint8Array | undefined,
+): AsyncGenerator<RenderedMarket[]> {
+  // DuckDB streams on one thread; what is not known is little, and comes in one stream.
+  const streams = kept ? 1 : await withConnection(source.instance, threadsOf);
   const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
     ...group,
     files: group.files.filter((_, file) => file % streams === part),
   }));
-  yield* inTurn(parts.map((part) => readPart(source, part, mostlyKnown)));
+  yield* inTurn(parts.map((part) => readPart(source, part, kept)));
 }
 
 /** As many as planMemory allowed. */
@@ -72,8 +69,8 @@ async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenera
 async function* readPart(
   source: OpenSource,
   group: FileGroup,
-  mostlyKnown: boolean,
-): AsyncGenerator<MarketRow[]> {
+  kept: Uint8Array | undefined,
+): AsyncGenerator<RenderedMarket[]> {
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
   try {
@@ -83,10 +80,11 @@ async function* readPart(
     // Never the other way round: hashing all markets for a join with few known rows would take all of their memory.
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
     let query = marketsQuery(source, group);
-    if (mostlyKnown) {
+    if (kept) {
       // All threads can put what is little into a table first.
-      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${query}`);
-      query = "FROM compared";
+      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(source, group)}`);
+      await markKept(connection, kept);
+      query = "SELECT * EXCLUDE (ordinal) FROM compared WHERE ordinal IS NULL";
     }
     const result = await connection.stream(query);
     next = result.fetchChunk();
@@ -112,9 +110,33 @@ async function* readPart(
   }
 }
 
-/** Columns in the order that rowsOf takes them; the record is null when the row is known, or breaks a rule. */
-function marketsQuery({ table }: OpenSource, group: FileGroup): string {
-  const { fields, files } = group;
+/** Marks the rows of the table `compared` that are known. */
+async function markKept(connection: DuckDBConnection, kept: Uint8Array): Promise<void> {
+  const result = await connection.stream("SELECT ordinal FROM compared WHERE ordinal IS NOT NULL");
+  for await (const chunk of result) {
+    const ordinals = chunk.getColumnVector(0);
+    for (let row = 0; row < chunk.rowCount; row += 1) kept[ordinals.getItem(row) as number] = 1;
+  }
+}
+
+/** Rows of a group, with their digest, as the table `source`. */
+function rowsFrom(group: FileGroup): string {
+  const columns = group.fields.map(({ name }) => identifier(name)).join(", ");
+  return `FROM (SELECT ${columns}, ${rowDigest(group)} AS digest FROM ${readParquet(group.files)}) AS source`;
+}
+
+const marketsQuery = (source: OpenSource, group: FileGroup) =>
+  `SELECT ${marketColumns(source, group).join(", ")} ${rowsFrom(group)}`;
+
+/** All of the same for rows that are not known, and before it the ordinal of those that are. */
+function comparedQuery(source: OpenSource, group: FileGroup): string {
+  // A CASE works on the rows of its branch alone: known rows cost nothing but their digest.
+  const columns = marketColumns(source, group).map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
+  return `SELECT ordinal, ${columns.join(", ")} ${rowsFrom(group)} LEFT JOIN known USING (digest)`;
+}
+
+/** Columns in the order that rowsOf takes them; the record is null when the row breaks a rule. */
+function marketColumns({ table }: OpenSource, { fields }: FileGroup): string[] {
   const integers = [
     `list_position(${textList(forgeTiers)}, tier)`,
     "disputed",
@@ -124,52 +146,43 @@ function marketsQuery({ table }: OpenSource, group: FileGroup): string {
         [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`,
     ),
   ];
-  const columns = fields.map(({ name }) => identifier(name)).join(", ");
   const record = `CASE WHEN ${soundRow(fields, table.rowRules)} THEN encode(${jsonOfRow(fields)}) END`;
-  // A CASE works on the rows of its branch alone: known rows cost nothing but their digest.
-  const unknown = [
+  return [
+    "digest",
+    "id",
+    `${milliseconds("resolved_at")}::DOUBLE`,
     record,
     "category",
     "resolved_outcome",
     ...integers.map((value) => `TRY_CAST(${value} AS INTEGER)`),
   ];
-  return `SELECT known.ordinal::DOUBLE, source.digest, id, ${milliseconds("resolved_at")}::DOUBLE,
-    ${unknown.map((value) => `CASE WHEN known.ordinal IS NULL THEN ${value} END`).join(", ")}
-    FROM (SELECT ${columns}, ${rowDigest(group)} AS digest FROM ${readParquet(files)}) AS source
-    LEFT JOIN known ON source.digest = known.digest`;
 }
 
 /** Rows of vectors of equal length; undefined when one of the rows breaks a rule. */
-function rowsOf(columns: readonly DuckDBVector[]): MarketRow[] | undefined {
+function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined {
   const text = (column: number, row: number) => columns[column]!.getItem(row) as string;
   const number = (column: number, row: number) => columns[column]!.getItem(row) as number;
-  const records = columns[4];
+  const records = columns[3];
   if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");
-  const rows: MarketRow[] = [];
-  for (let row = 0; row < columns[0]!.itemCount; row += 1) {
-    const ordinal = columns[0]!.getItem(row) as number | null;
-    const key = { id: text(2, row), resolvedAt: number(3, row) };
-    if (ordinal !== null) {
-      rows.push({ ...key, ordinal });
-      continue;
-    }
-    const digest = columns[1]!.getItem(row) as bigint;
+  const rows: RenderedMarket[] = [];
+  for (let row = 0; row < records.itemCount; row += 1) {
     const json = records.getItemBytes(row);
     if (json === null) return undefined;
+    const digest = columns[0]!.getItem(row) as bigint;
     const values: FilterValues = {
-      category: text(5, row),
-      outcome: text(6, row),
-      tier: number(7, row),
-      disputed: number(8, row),
-      composite: number(9, row),
-      informed: number(10, row),
-      integrity: number(11, row),
-      oracle: number(12, row),
-      catalyst: number(13, row),
-      design: number(14, row),
-      counterparty: number(15, row),
+      category: text(4, row),
+      outcome: text(5, row),
+      tier: number(6, row),
+      disputed: number(7, row),
+      composite: number(8, row),
+      informed: number(9, row),
+      integrity: number(10, row),
+      oracle: number(11, row),
+      catalyst: number(12, row),
+      design: number(13, row),
+      counterparty: number(14, row),
     };
-    rows.push({ ...key, digest, json, values });
+    rows.push({ id: text(1, row), resolvedAt: number(2, row), digest, json, values });
   }
   return rows;
 }

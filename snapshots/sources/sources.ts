@@ -1,20 +1,11 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
 
-/** A market whose row is known already, by its ordinal; it was neither checked nor rendered again. */
-export interface KnownMarket {
-  id: string;
-  /** Epoch milliseconds, truncated. */
-  resolvedAt: number;
-  ordinal: number;
-}
-
 /** A market whose row was checked. */
 export interface RenderedMarket {
   id: string;
   /** Epoch milliseconds, truncated. */
   resolvedAt: number;
-  ordinal?: undefined;
   /** Digest of the source row, 64 bits. */
   digest: bigint;
   /** The record, one line of UTF-8, fields in SPEC 2.4's order. */
@@ -22,12 +13,12 @@ export interface RenderedMarket {
   values: FilterValues;
 }
 
-export type MarketRow = KnownMarket | RenderedMarket;
-
-/** Digests of rows that were published before; ordinal `start` is the first one's, 0 stands for no row. */
+/** Rows that were published before. */
 export interface KnownRows {
-  start: number;
-  digests: BigUint64Array;
+  /** Their digests, by ordinal; ordinal `start` is the first one's, 0 stands for no row. */
+  digests: AsyncIterable<{ start: number; digests: BigUint64Array }>;
+  /** Becomes 1 at the ordinal of each row that is there again as it was. */
+  kept: Uint8Array;
 }
 
 /** A place in the archive's order, oldest first. */
@@ -54,11 +45,12 @@ export interface Sources {
   /** Sentences for the operator, such as ignored columns. */
   warnings: string[];
   /**
-   * Every market once, in no order, a batch at a time; rows whose digest is `known` come as its ordinal.
+   * Every market once, in no order, a batch at a time, but for rows that are `known`: those are neither checked nor rendered
+   * again. Which of them are there is told once the iteration has ended.
    * Throws SourceRefusal when a row breaks a rule or a file changed meanwhile: nothing of it may be published before
    * the iteration has ended.
    */
-  markets(known?: AsyncIterable<KnownRows>): AsyncIterable<MarketRow[]>;
+  markets(known?: KnownRows): AsyncIterable<RenderedMarket[]>;
   /** How row digests are made; those of another kind cannot be compared. */
   rowDigests: string;
   /**

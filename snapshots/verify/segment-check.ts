@@ -10,6 +10,9 @@ import { readObject } from "../objects.ts";
 import { CorruptObjectError, sha256 } from "../seal.ts";
 import type { Storage } from "../storage/storage.ts";
 
+/** What a segment tells of a market, and its place. */
+type Row = IndexRow & MarketKey;
+
 /** What a segment that was found good contributes to its snapshot. */
 export interface CheckedSegment {
   pages: Page[];
@@ -31,7 +34,7 @@ export async function checkSegment(
   const stored = await readObject(storage, key, ref);
   counted(key, stored.length);
   const pages = readPages(key, stored);
-  const rows: IndexRow[] = [];
+  const rows: Row[] = [];
   for (const page of pages) {
     const pageKey = layout.page(page.hash);
     const bytes = await readPage(storage, pageKey, key, page);
@@ -67,7 +70,7 @@ async function readPage(storage: Storage, pageKey: string, segmentKey: string, p
 }
 
 /** The markets of a page, from the oldest up. */
-function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Page): IndexRow[] {
+function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Page): Row[] {
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
   const text = inflatePage(pageKey, stored);
@@ -91,7 +94,7 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
-function parseMarket(key: string, line: Buffer): IndexRow {
+function parseMarket(key: string, line: Buffer): Row {
   try {
     const market = HistoricalMarket.parse(JSON.parse(line.toString("utf8")));
     return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
@@ -102,7 +105,7 @@ function parseMarket(key: string, line: Buffer): IndexRow {
   }
 }
 
-function checkOrder(key: string, rows: readonly IndexRow[]): void {
+function checkOrder(key: string, rows: readonly Row[]): void {
   rows.forEach((row, ordinal) => {
     const before = rows[ordinal - 1];
     if (before && compareKeys(before, row) >= 0) {
@@ -112,7 +115,7 @@ function checkOrder(key: string, rows: readonly IndexRow[]): void {
 }
 
 /** Pages must be cut where the format says; the segment's end, which depends on what follows, may be the archive's. */
-function checkCuts(key: string, pages: readonly Page[], rows: readonly IndexRow[]): void {
+function checkCuts(key: string, pages: readonly Page[], rows: readonly Row[]): void {
   const cutter = new Cutter();
   const ends = new Set<number>();
   let markets = 0;

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import type { Client } from "pg";
 import { forgeTiers } from "../../schemas/tiers.ts";
 import { openSources } from "../../snapshots/sources/open.ts";
-import type { MarketRow } from "../../snapshots/sources/sources.ts";
+import type { RenderedMarket } from "../../snapshots/sources/sources.ts";
 
 /** Scores that filters look at. */
 export const scoreColumns = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
@@ -54,8 +54,7 @@ export async function loadMarkets(
 }
 
 /** A line of COPY's text format. */
-function lineOf(row: MarketRow): string {
-  if (row.ordinal !== undefined) throw new Error("nothing was known, and yet a row is");
+function lineOf(row: RenderedMarket): string {
   const { values } = row;
   const fields = [
     new Date(row.resolvedAt).toISOString(),

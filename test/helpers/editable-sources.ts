@@ -74,9 +74,10 @@ export async function publishCounted(
         counts.known = 0;
         counts.rendered = 0;
         for await (const rows of sources.markets(known)) {
-          for (const row of rows) counts[row.ordinal === undefined ? "rendered" : "known"] += 1;
+          counts.rendered += rows.length;
           yield rows;
         }
+        counts.known = known?.kept.reduce((sum, bit) => sum + bit, 0) ?? 0;
       },
     };
     const run = freely ? publishFreely : publish;

@@ -12,7 +12,7 @@ import {
 } from "../../schemas/records.ts";
 import { forgeScaleNumber, forgeTiers } from "../../schemas/tiers.ts";
 import type { PublishReport } from "../../snapshots/publish/publish.ts";
-import type { Sources } from "../../snapshots/sources/sources.ts";
+import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
 
@@ -60,17 +60,20 @@ function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
         values: filterValuesOf(row),
       }));
     },
-    async scores() {
-      return [...slugs].sort().map((slug) => {
-        const record = score(slug, bri);
-        const { forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
-        const entry = { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
-        const history = JSON.stringify(historyOf(record));
-        return { entry, json: JSON.stringify(record), history, dimensions: JSON.stringify(detailOf(record)) };
-      });
-    },
+    scores: async () => scoreRows(bri),
     async close() {},
   };
+}
+
+/** The current scores of the slugs above. */
+export function scoreRows(bri: number): ScoreRow[] {
+  return [...slugs].sort().map((slug) => {
+    const record = score(slug, bri);
+    const { forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
+    const entry = { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
+    const history = JSON.stringify(historyOf(record));
+    return { entry, json: JSON.stringify(record), history, dimensions: JSON.stringify(detailOf(record)) };
+  });
 }
 
 /** A market of a test's archive; every hour has one. */
