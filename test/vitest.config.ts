@@ -1,11 +1,12 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
     root: new URL("..", import.meta.url).pathname,
     include: ["test/**/*.test.ts"],
-    // Many tests wait for servers more than they compute; left out, one core would stay idle.
-    maxWorkers: "100%",
+    // Many tests wait for servers more than they compute.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
     testTimeout: 120_000,
     hookTimeout: 120_000,
     env: { TZ: "UTC" },
