@@ -1,5 +1,5 @@
-import { mkdir, rmdir } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ScoreChange } from "../schemas/feed.ts";
 import { layout } from "../snapshots/layout.ts";
@@ -237,13 +237,10 @@ async function newestManifestOf(number: number): Promise<{ hash: string }> {
 /** Lets the store fail at one object, which is still to come. */
 async function unreadable(object: string) {
   const place = join(proxy.directory, "store", object);
-  await mkdir(place, { recursive: true });
-  return {
-    async release(bytes: Buffer) {
-      await rmdir(place);
-      await proxy.storage.put(object, bytes);
-    },
-  };
+  await mkdir(dirname(place), { recursive: true });
+  await symlink(proxy.directory, place);
+  // A put takes the place of the link: were it away for a moment, the object would be missing, which is another thing.
+  return { release: (bytes: Buffer) => proxy.storage.put(object, bytes) };
 }
 
 describe("while the store fails", () => {
