@@ -124,6 +124,7 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
     });
   }
 
+  /** Once the proxy is told to end: settles when all connections are taken. */
   let closing: Promise<void> | undefined;
   const { take, finish } = pipeline((request, response) => {
     if (closing) void closing.then(() => accept(request, response));

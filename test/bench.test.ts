@@ -9,6 +9,7 @@ import { missingPrograms } from "./bench/programs.ts";
 import { tableOf } from "./bench/report.ts";
 import { Endings, inTurn } from "./bench/run.ts";
 import { testFolder } from "./helpers/archive-store.ts";
+import { nodeOptions } from "./helpers/programs.ts";
 
 const folder = testFolder();
 const root = join(import.meta.dirname, "..");
@@ -20,7 +21,7 @@ if (missing.length > 0) {
 
 /** Runs the bench as npm does. */
 async function bench(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
-  const child = spawn(process.execPath, ["--import", "tsx/esm", "test/bench/bench.ts", ...args], {
+  const child = spawn(process.execPath, [...nodeOptions, "test/bench/bench.ts", ...args], {
     cwd: root,
     env: { ...env, INIT_CWD: folder, NODE_ENV: undefined },
     stdio: ["ignore", "pipe", "pipe"],

@@ -9,6 +9,7 @@ import { createQuota } from "../proxy/quota.ts";
 import { sqliteQuota } from "../proxy/quota-sqlite.ts";
 import { collectGarbage } from "./helpers/archive-memory.ts";
 import { testFolder } from "./helpers/archive-store.ts";
+import { nodeOptions } from "./helpers/programs.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { call } from "./helpers/proxy-client.ts";
 
@@ -122,7 +123,7 @@ describe("npm run proxy", () => {
     "does not start with TRUST_PROXY=%s, and names it",
     async (value) => {
       const script = new URL("../proxy/server.ts", import.meta.url).pathname;
-      const child = spawn(process.execPath, ["--import", "tsx/esm", script], {
+      const child = spawn(process.execPath, [...nodeOptions, script], {
         env: {
           PATH: process.env.PATH,
           INIT_CWD: folder,

@@ -13,6 +13,7 @@ import { seal } from "../snapshots/seal.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { verify } from "../snapshots/verify/verify.ts";
+import { nodeOptions } from "./helpers/programs.ts";
 import { publishArchive } from "./helpers/proxy-archive.ts";
 import { describeStores } from "./helpers/stores.ts";
 
@@ -149,7 +150,7 @@ function failing(): AsyncIterable<never> {
 async function keysCommand(args: readonly string[], more: NodeJS.ProcessEnv) {
   const script = new URL("../scripts/keys.ts", import.meta.url).pathname;
   const env = { ...process.env, ...more };
-  const result = await promisify(execFile)(process.execPath, ["--import", "tsx/esm", script, ...args], {
+  const result = await promisify(execFile)(process.execPath, [...nodeOptions, script, ...args], {
     env,
   })
     .then((output) => ({ ...output, code: 0 }))

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../schemas/records.ts";
 import { forgeTiers } from "../schemas/tiers.ts";
 import { type SampleOptions, writeSample } from "../snapshots/sample/sample.ts";
+import { nodeOptions } from "./helpers/programs.ts";
 import { readAll, type SourceContent, withSources } from "./helpers/sources.ts";
 
 let folder: string;
@@ -172,7 +173,7 @@ test("the scores are walks of every protocol, some with dots in their slugs", as
 /** Runs the command in the package's folder. */
 function command(args: readonly string[], env: Record<string, string> = {}) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    const all = ["--import", "tsx/esm", "scripts/sample.ts", ...args];
+    const all = [...nodeOptions, "scripts/sample.ts", ...args];
     execFile(process.execPath, all, { env: { ...process.env, ...env } }, (error, stdout, stderr) => {
       resolve({ code: Number(error?.code ?? 0), stdout, stderr });
     });

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { nodeOptions } from "./helpers/programs.ts";
 import { until } from "./helpers/proxy-client.ts";
 
 /** A copy of the project, so that the store of this one is left alone. */
@@ -28,7 +29,7 @@ afterAll(async () => {
 
 /** Runs what `npm start` runs, until it is ready or has ended. */
 async function start(port: string) {
-  const child = spawn(process.execPath, ["--import", "tsx/esm", "scripts/start.ts"], {
+  const child = spawn(process.execPath, [...nodeOptions, "scripts/start.ts"], {
     cwd: project,
     env: { PATH: process.env.PATH, PORT: port },
   });

@@ -123,6 +123,7 @@ async function writeArchive(
       rendered += rows.length;
       progress("reading markets", rendered, marketCount);
     }
+    // Those that are known did not come.
     progress("reading markets", marketCount, marketCount);
     if (previous && difference) {
       const markets = kept.reduce((sum, bit) => sum + bit, rendered);

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
+import { nodeOptions } from "../helpers/programs.ts";
 import type { Endings } from "./run.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -11,8 +12,7 @@ const root = join(import.meta.dirname, "../..");
 export const nodeCommand = (file: string, ...flags: string[]) => [
   process.execPath,
   ...flags,
-  "--import",
-  "tsx/esm",
+  ...nodeOptions,
   join(root, file),
 ];
 

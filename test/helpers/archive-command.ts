@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { nodeOptions } from "./programs.ts";
 
 /** How a command ended and what it said. */
 export interface Ended {
@@ -39,7 +40,7 @@ export async function runCommand(
 ): Promise<Ended> {
   const [command, all] = npm
     ? ["npm", ["--prefix", root, "run", "--silent", name, "--", ...args]]
-    : [process.execPath, ["--import", "tsx/esm", join(root, `scripts/${name}.ts`), ...args]];
+    : [process.execPath, [...nodeOptions, join(root, `scripts/${name}.ts`), ...args]];
   const child = spawn(command, all, {
     // npm goes to its prefix itself; tsx is found from the project's folder.
     cwd: npm ? from : root,

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/storage/directory.ts";
-import { freePort } from "./programs.ts";
+import { freePort, nodeOptions } from "./programs.ts";
 import { publishArchive } from "./proxy-archive.ts";
 import { call, until } from "./proxy-client.ts";
 
@@ -36,7 +36,7 @@ export async function startAttackedProcess(): Promise<AttackedProcess> {
     METRICS_PORT: String(metricsPort),
   };
   const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", "tsx/esm", script], {
+  const child = spawn(process.execPath, [...nodeOptions, script], {
     env: { PATH: process.env.PATH, INIT_CWD: directory, ...settings },
   });
   let output = "";

@@ -18,14 +18,13 @@ export interface Nginx {
   stop(): Promise<void>;
 }
 
-/**
- * Errors logged so far. Left out are connections that an ending proxy refused, or that it had not accepted: the kernel
- * resets those, and nginx asks the other proxy.
- */
+// Refused, or reset by the kernel since the proxy ended before it had accepted them; 32 is a write after the reset.
+const notAccepted =
+  /failed \((?:32|104|111): .* while (?:connecting to|sending request to|reading response header from) upstream/;
+
+/** Errors logged so far, but for connections that a proxy never accepted: there nginx asks the other one. */
 export const errorsOf = ({ logged }: Nginx) =>
-  logged.filter(
-    (line) => line.includes("[error]") && !/connect\(\) failed \(111|recv\(\) failed \(104/.test(line),
-  );
+  logged.filter((line) => line.includes("[error]") && !notAccepted.test(line));
 
 /** Serves the `public/` tree of a bucket on a free loopback port, as deployed. `bucket` is its address, by path. */
 export const startCdn = (program: string, bucket: URL) =>

@@ -3,6 +3,9 @@ import { existsSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { delimiter, join } from "node:path";
 
+/** With these node takes TypeScript, as in the scripts of package.json. */
+export const nodeOptions = ["--import", "tsx/esm"];
+
 /** A server's program, or undefined where it is not installed; under CI that is an error. */
 export function findProgram(name: string): string | undefined {
   // Debian puts servers where only root's PATH leads.

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
 import type { UnitCommand } from "./deployed.ts";
+import { nodeOptions } from "./programs.ts";
 import { until } from "./proxy-client.ts";
 
 /** A running `npm run proxy`. */
@@ -23,7 +24,7 @@ export function startProxyCommand(directory: string, env: Record<string, string>
   const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
   return startUnit({
     program: process.execPath,
-    args: ["--import", "tsx/esm", script],
+    args: [...nodeOptions, script],
     cwd: process.cwd(),
     env: { INIT_CWD: directory, SNAPSHOT_STORE: "store", PORT: "0", ...env },
   });
