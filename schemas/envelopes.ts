@@ -9,6 +9,7 @@ import {
   protocolDimensionKeys,
   ScoreListEntry,
   ScorePoint,
+  StoredScoreListEntry,
 } from "./records.ts";
 
 /** Version of the archive feed (SPEC 9); raised when a market record's shape changes. */
@@ -21,6 +22,10 @@ export const ScoreList = z.strictObject({
   scores: z.array(ScoreListEntry).describe("By bri, highest first, then by slug."),
 });
 export type ScoreList = z.infer<typeof ScoreList>;
+
+/** The same as stored, perhaps by an older version. */
+export const StoredScoreList = ScoreList.extend({ scores: z.array(StoredScoreListEntry) });
+export type StoredScoreList = z.infer<typeof StoredScoreList>;
 
 /** SPEC 8. */
 export const maxBatchSlugs = 50;

@@ -56,11 +56,23 @@ const scoreHead = {
 const tierMatchesNumber = (record: { forgeScale: ForgeTier; forgeScaleNum: number }) =>
   forgeScaleNumber(record.forgeScale) === record.forgeScaleNum;
 
+const described = {
+  category: z.string(),
+  chain: z.string(),
+  tvl: z.string().describe("Total value locked, as it is displayed."),
+};
+
+const listRow = z.strictObject({ ...scoreHead, ...described });
+
 /** One row of GET /api/v1/scores. */
-export const ScoreListEntry = z
-  .strictObject(scoreHead)
-  .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
+export const ScoreListEntry = listRow.refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ScoreListEntry = z.infer<typeof ScoreListEntry>;
+
+/** The same as stored: lists that older versions wrote lack what `described` has. */
+export const StoredScoreListEntry = listRow
+  .partial({ category: true, chain: true, tvl: true })
+  .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
+export type StoredScoreListEntry = z.infer<typeof StoredScoreListEntry>;
 
 /** One point of a protocol's score history. */
 export const ScorePoint = z
@@ -91,15 +103,20 @@ export const ProtocolScore = z
     cascade: z.strictObject({ blastRadius: Count, upstreamDeps: Count }),
     findings: z.strictObject({ critical: Count, high: Count, medium: Count }),
     metadata: z.strictObject({
-      category: z.string(),
-      chain: z.string(),
-      tvl: z.string().describe("Amount as it is displayed."),
+      ...described,
       contracts: Count,
       zFactor: z.number(),
     }),
   })
   .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ProtocolScore = z.infer<typeof ProtocolScore>;
+
+/** The row of a protocol's record in the score list. */
+export function listEntryOf(record: ProtocolScore): ScoreListEntry {
+  const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
+  const { category, chain, tvl } = record.metadata;
+  return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, category, chain, tvl };
+}
 
 /** SPEC 2.6. */
 export const EvidenceItem = z.strictObject({

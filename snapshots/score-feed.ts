@@ -1,17 +1,17 @@
 import { LRUCache } from "lru-cache";
-import { ScoreList } from "../schemas/envelopes.ts";
+import { StoredScoreList } from "../schemas/envelopes.ts";
 import type { ScoreChange } from "../schemas/feed.ts";
-import type { ScoreListEntry } from "../schemas/records.ts";
-import { type Commit, retention } from "../schemas/snapshot.ts";
+import { listEntryOf, ProtocolScore, ScoreListEntry, type StoredScoreListEntry } from "../schemas/records.ts";
+import { type Commit, type ObjectRef, retention } from "../schemas/snapshot.ts";
 import type { Catalog } from "./catalog.ts";
 import { layout } from "./layout.ts";
 import { MissingObjectError } from "./objects.ts";
 import { parseObject } from "./seal.ts";
 
-/** A protocol as one snapshot has it: its row, and what tells whether any field of its record differs. */
+/** A protocol as one snapshot has it: its row as listed, and its record, whose hash tells whether any field differs. */
 interface Scored {
-  row: ScoreListEntry;
-  record: string;
+  row: StoredScoreListEntry;
+  record: ObjectRef;
 }
 
 const keptCommits = 1024;
@@ -73,16 +73,25 @@ export class ScoreFeed {
     if (commit.snapshotId === before.snapshotId) return [];
     const [now, then] = [await this.#scores(commit), await this.#scores(before)];
     const { snapshotId, publishedAt } = commit;
-    const slugs = [...new Set([...now.keys(), ...then.keys()])].sort();
-    return slugs.flatMap((slug): ScoreChange[] => {
-      const [current, previous] = [now.get(slug), then.get(slug)];
+    const changes: ScoreChange[] = [];
+    for (const slug of [...new Set([...now.keys(), ...then.keys()])].sort()) {
+      const [to, from] = [now.get(slug), then.get(slug)];
+      if (to?.record.hash === from?.record.hash) continue;
+      const [current, previous] = [to && (await this.#row(to)), from && (await this.#row(from))];
       const common = { slug, snapshotId, publishedAt };
-      if (!previous)
-        return current ? [{ type: "score.added", ...common, previous: null, current: current.row }] : [];
-      if (!current) return [{ type: "score.removed", ...common, previous: previous.row, current: null }];
-      if (current.record === previous.record) return [];
-      return [{ type: "score.changed", ...common, previous: previous.row, current: current.row }];
-    });
+      if (current && previous) changes.push({ type: "score.changed", ...common, previous, current });
+      else if (current) changes.push({ type: "score.added", ...common, previous: null, current });
+      else if (previous) changes.push({ type: "score.removed", ...common, previous, current: null });
+    }
+    return changes;
+  }
+
+  /** The whole row of a protocol; what a list of an older version lacks is in the record. */
+  async #row({ row, record }: Scored): Promise<ScoreListEntry> {
+    const whole = ScoreListEntry.safeParse(row);
+    if (whole.success) return whole.data;
+    const key = layout.publicObject(record.hash);
+    return listEntryOf(parseObject(key, await this.#catalog.objects.get(key, record), ProtocolScore));
   }
 
   async #commitIfAny(number: number): Promise<Commit | undefined> {
@@ -95,8 +104,13 @@ export class ScoreFeed {
   async #scores(commit: Commit): Promise<Map<string, Scored>> {
     const { list, records } = (await this.#catalog.manifest(commit)).scores;
     const key = layout.publicObject(list.hash);
-    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), ScoreList);
-    return new Map(scores.map((row) => [row.slug, { row, record: records[row.slug]?.hash ?? "" }]));
+    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), StoredScoreList);
+    return new Map(
+      scores.flatMap((row) => {
+        const record = records[row.slug];
+        return record ? [[row.slug, { row, record }]] : [];
+      }),
+    );
   }
 }
 

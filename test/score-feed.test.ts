@@ -10,6 +10,7 @@ import { MissingObjectError } from "../snapshots/objects.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
 import { ScoreFeed } from "../snapshots/score-feed.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
+import { verify } from "../snapshots/verify/verify.ts";
 import { memoryStorage } from "./helpers/archive-storage.ts";
 import { newestManifest } from "./helpers/live-feed.ts";
 import { type Book, bookOf, changesBetween, publishBook, rowsShown, scoreOf } from "./helpers/score-books.ts";
@@ -171,6 +172,17 @@ describe("the changes of a commit", () => {
     expect(await feed.changes(2)).toHaveLength(1);
     await publishBook(storage, bookOf({ aave: 4 }));
     expect(await feed.changes(4)).toHaveLength(1);
+  });
+
+  test("have whole rows, also of a snapshot whose list lacks category, chain and tvl", async () => {
+    const storage = memoryStorage(new Map());
+    const [first, second] = [bookOf({ aave: 1, lido: 2, maker: 3 }), bookOf({ aave: 5, lido: 2 })];
+    await publishBook(storage, first, { older: true });
+    expect(String(await storage.get(layout.stableScoreList))).not.toContain("tvl");
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    await publishBook(storage, second);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect(await feedOver(storage).changes(2)).toEqual(await changesBetween(storage, first, second));
   });
 
   test("are told from verified bytes alone", async () => {

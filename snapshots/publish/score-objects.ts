@@ -1,5 +1,5 @@
-import type { ScoreList } from "../../schemas/envelopes.ts";
-import type { ScoreListEntry } from "../../schemas/records.ts";
+import type { StoredScoreList } from "../../schemas/envelopes.ts";
+import type { StoredScoreListEntry } from "../../schemas/records.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
@@ -33,12 +33,12 @@ export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
 
 /** The score list: bri descending, then slug. */
 export function renderList(
-  unordered: readonly ScoreListEntry[],
+  unordered: readonly StoredScoreListEntry[],
 ): Pick<ScoreObjects, "list" | "newestUpdatedAt"> {
   const scores = unordered.toSorted((a, b) => b.bri - a.bri || (a.slug < b.slug ? -1 : 1));
   const times = scores.map(({ updatedAt }) => updatedAt).sort();
   const newestUpdatedAt = times.at(-1) ?? "";
-  const list: ScoreList = { count: scores.length, updatedAt: newestUpdatedAt, scores };
+  const list: StoredScoreList = { count: scores.length, updatedAt: newestUpdatedAt, scores };
   return { list: Buffer.from(JSON.stringify(list)), newestUpdatedAt };
 }
 

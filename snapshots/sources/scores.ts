@@ -1,4 +1,4 @@
-import { ScoreListEntry } from "../../schemas/records.ts";
+import { listEntryOf, type ProtocolScore } from "../../schemas/records.ts";
 import { soundRow } from "./checks.ts";
 import type { FileGroup } from "./groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
@@ -21,10 +21,12 @@ export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
     const rows: ScoreRow[] = [];
     for (const group of source.groups) {
       const result = await connection.runAndReadAll(newestQuery(source, group));
-      for (const [entryText, json] of result.getRows()) {
-        const entry: ScoreListEntry = JSON.parse(String(entryText));
-        const [history, dimensions] = bySlug.get(entry.slug) ?? [];
-        rows.push({ entry, json: String(json), history: String(history), dimensions: String(dimensions) });
+      for (const [text] of result.getRows()) {
+        const json = String(text);
+        const record: ProtocolScore = JSON.parse(json);
+        const [history, dimensions] = bySlug.get(record.slug) ?? [];
+        const details = { history: String(history), dimensions: String(dimensions) };
+        rows.push({ entry: listEntryOf(record), json, ...details });
       }
     }
     return rows;
@@ -32,13 +34,10 @@ export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   return rows.sort((a, b) => (a.entry.slug < b.entry.slug ? -1 : 1));
 }
 
-const listed: readonly string[] = Object.keys(ScoreListEntry.shape);
-
-/** Rows of one group that are the newest of their slug over all groups: list entry and whole record. */
+/** Rows of one group that are the newest of their slug over all groups: the records. */
 function newestQuery({ groups }: OpenSource, { files, fields }: FileGroup): string {
-  const entry = jsonOfRow(fields.filter(({ published }) => listed.includes(published)));
   return `WITH newest AS (SELECT slug, max(updated_at) AS updated_at
       FROM (${selectFromAll(groups, "slug, updated_at")}) GROUP BY slug)
-    SELECT ${entry}, ${jsonOfRow(fields)} FROM ${readParquet(files)}
+    SELECT ${jsonOfRow(fields)} FROM ${readParquet(files)}
     SEMI JOIN newest USING (slug, updated_at)`;
 }

@@ -6,6 +6,7 @@ import { historyDays, type ScoreDimensions, type ScoreHistory } from "../../sche
 import { filterValuesOf } from "../../schemas/filters.ts";
 import {
   type HistoricalMarket,
+  listEntryOf,
   marketDimensionKeys,
   type ProtocolScore,
   protocolDimensionKeys,
@@ -69,10 +70,13 @@ function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
 export function scoreRows(bri: number): ScoreRow[] {
   return [...slugs].sort().map((slug) => {
     const record = score(slug, bri);
-    const { forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
-    const entry = { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
     const history = JSON.stringify(historyOf(record));
-    return { entry, json: JSON.stringify(record), history, dimensions: JSON.stringify(detailOf(record)) };
+    return {
+      entry: listEntryOf(record),
+      json: JSON.stringify(record),
+      history,
+      dimensions: JSON.stringify(detailOf(record)),
+    };
   });
 }
 

@@ -29,16 +29,18 @@ export const bookOf = (bris: Readonly<Record<string, number>>): Book =>
 export interface BookChoices {
   markets?: number;
   at?: Date;
+  /** Lists protocols as versions did whose rows ended with `updatedAt`. */
+  older?: boolean;
 }
 
 /** Publishes scores beside a few markets, also over a rollback, and returns the id of the snapshot. */
 export async function publishBook(
   storage: Storage,
   book: Book,
-  { markets = 3, at = new Date("2026-03-01T00:00:00.000Z") }: BookChoices = {},
+  { markets = 3, at = new Date("2026-03-01T00:00:00.000Z"), older = false }: BookChoices = {},
 ): Promise<string> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
-  const sources = sourcesOf(book, markets);
+  const sources = sourcesOf(book, markets, older);
   try {
     const options = { storage, temporaryDirectory, now: () => at, resume: true, sources };
     return (await publishFreely(options)).snapshotId;
@@ -47,7 +49,7 @@ export async function publishBook(
   }
 }
 
-function sourcesOf(book: Book, markets: number): Sources {
+function sourcesOf(book: Book, markets: number, older: boolean): Sources {
   return {
     marketCount: markets,
     warnings: [],
@@ -63,20 +65,22 @@ function sourcesOf(book: Book, markets: number): Sources {
         values: filterValuesOf(row),
       }));
     },
-    scores: async () => [...book.keys()].sort().map((slug) => rowOf(book.get(slug)!)),
+    scores: async () => [...book.keys()].sort().map((slug) => rowOf(book.get(slug)!, older)),
     async close() {},
   };
 }
 
-function rowOf(record: ProtocolScore): ScoreRow {
+function rowOf(record: ProtocolScore, older: boolean): ScoreRow {
   const { slug, evidenceHash, updatedAt } = record;
-  const { slug: _, ...point } = entryOf(record);
-  const history = { slug, days: historyDays, count: 1, points: [point] };
+  const { category, chain, tvl, ...olderEntry } = entryOf(record);
+  const { bri, forgeScale, forgeScaleNum, confidence, delta } = record;
+  const points = [{ updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta }];
+  const history = { slug, days: historyDays, count: 1, points };
   const dimensions = protocolDimensionKeys.map((key) => {
     return { key, score: record.dimensions[key], change7d: 0, percentile: 0 };
   });
   return {
-    entry: entryOf(record),
+    entry: (older ? olderEntry : { ...olderEntry, category, chain, tvl }) as ScoreListEntry,
     json: JSON.stringify(record),
     history: JSON.stringify(history),
     dimensions: JSON.stringify({ slug, updatedAt, evidenceHash, dimensions }),
@@ -84,8 +88,9 @@ function rowOf(record: ProtocolScore): ScoreRow {
 }
 
 function entryOf(record: ProtocolScore): ScoreListEntry {
-  const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
-  return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt };
+  const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, metadata } = record;
+  const { category, chain, tvl } = metadata;
+  return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, category, chain, tvl };
 }
 
 /** What the feed has to tell of the newest commit, if the one before had other scores: compared record by record. */
