@@ -47,6 +47,7 @@ export function identify(
 
 const refusals: Record<Exclude<KeyVerdict["state"], "active">, string> = {
   malformed: "The API key is malformed: a key is prs_live_ and 38 letters and digits, copied whole.",
+  mistyped: "The API key is mistyped: its checksum does not match. Copy it again, whole.",
   unknown: "The API key is unknown to this service.",
   expired: "The API key has expired.",
   revoked: "The API key has been revoked.",

@@ -1,7 +1,7 @@
-import leven from "leven";
 import { z } from "zod";
 import { ServiceError } from "./errors.ts";
 import { type Condition, type FilterField, filterFields, paging } from "./filters.ts";
+import { nearest } from "./nearest.ts";
 import { Digest, integerBetween } from "./primitives.ts";
 
 /** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
@@ -151,18 +151,13 @@ function decodePair(pair: string): [string, string] {
 function unknownParameter(name: string, known: readonly string[]): string {
   const shown = JSON.stringify(name.slice(0, 60));
   if (known.length === 0) return `${shown} is not a parameter here; this address takes none.`;
-  // Long names are never near misses, and the distance costs their length squared.
-  const near =
-    name.length > 60
-      ? []
-      : known.map((candidate) => ({
-          candidate,
-          far: leven(name.toLowerCase(), candidate.toLowerCase()),
-        }));
-  const best = near.sort((a, b) => a.far - b.far)[0];
-  const hint =
-    best && best.far <= Math.max(1, Math.floor(name.length / 3)) ? ` Did you mean ${best.candidate}?` : "";
-  return `${shown} is not a parameter here.${hint} Known: ${known.join(", ")}.`;
+  return `${shown} is not a parameter here.${didYouMean(name, known)} Known: ${known.join(", ")}.`;
+}
+
+/** A question to append, or "". */
+function didYouMean(text: string, known: readonly string[]): string {
+  const meant = nearest(text, known);
+  return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }
 
 const archiveParameterNames = archiveParameters.map((parameter) => parameter.name);
@@ -251,7 +246,10 @@ function parseNamed(
   const text = parameters.get(row.field);
   if (text === undefined) return undefined;
   const position = values.indexOf(text);
-  if (position < 0) throw invalid(row.field, `${row.field} must be one of ${values.join(", ")}.`);
+  if (position < 0) {
+    const question = didYouMean(text, values);
+    throw invalid(row.field, `${row.field} must be one of ${values.join(", ")}.${question}`);
+  }
   canonical.set(row.field, text);
   return { min: row.min + position, max: row.min + position };
 }

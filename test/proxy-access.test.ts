@@ -137,12 +137,14 @@ describe("credentials", () => {
     }
   });
 
-  test("the detail says which: malformed, unknown, expired, revoked", async () => {
+  test("the detail says which: malformed, mistyped, unknown, expired, revoked", async () => {
     const detail = async (key: string) =>
       problemOf(await proxy.get("/api/v1/scores", { headers: bearer(key) })).detail;
     const expiring = await proxy.issue({ owner: "e", expiresAt: new Date(proxy.clock.now + 60_000) });
     proxy.clock.now += 60_000;
     expect(await detail("prs_live_x")).toMatch(/malformed/);
+    const key = generateKey();
+    expect(await detail(key.replace(/.$/, key.endsWith("0") ? "1" : "0"))).toMatch(/mistyped.*checksum/);
     expect(await detail(generateKey())).toMatch(/unknown/);
     expect(await detail(expiring)).toMatch(/expired/);
   });

@@ -1,4 +1,4 @@
-import type { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
+import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/keys.ts";
 import { isKeyRevocation, layout } from "../layout.ts";
 import { CorruptObjectError, sha256 } from "../seal.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -8,7 +8,7 @@ import { keyIdOf, readKeyObject } from "./records.ts";
 /** What a presented key is worth at a moment. */
 export type KeyVerdict =
   | { state: "active"; record: KeyRecord }
-  | { state: "malformed" | "unknown" | "expired" | "revoked" };
+  | { state: "malformed" | "mistyped" | "unknown" | "expired" | "revoked" };
 
 /** The keys of a store, as the gate knows them. */
 export interface KeyRing {
@@ -96,7 +96,7 @@ export function keyRing(
     ready: () => ready,
     reload,
     judge(key) {
-      if (!isWellFormedKey(key)) return { state: "malformed" };
+      if (!isWellFormedKey(key)) return { state: keyPattern.test(key) ? "mistyped" : "malformed" };
       // The digest, not the key, is looked up: what the lookup's timing tells says nothing about any key.
       const record = bySecret.get(sha256(key));
       if (!record) return { state: "unknown" };
