@@ -40,6 +40,9 @@ const dimensionField = (key: MarketDimensionKey) =>
     meaning: `Bound on the score of the dimension ${key}.`,
   }) as const satisfies FilterField;
 
+/** Names of the values of a field that is true or false. */
+export const booleanNames = ["false", "true"] as const;
+
 export const filterFields = [
   {
     field: "category",
@@ -69,7 +72,7 @@ export const filterFields = [
     kind: "integer",
     min: 0,
     max: 1,
-    values: ["false", "true"],
+    values: booleanNames,
     of: (market) => Number(market.disputed),
     meaning: "Whether the resolution was disputed.",
   },

@@ -22,5 +22,5 @@ export function integerBetween(min: number, max: number) {
 
 export const HttpUrl = z.string().regex(/^https?:\/\//);
 
-/** Passed through as the source has it. */
-export const AnyJson = z.json();
+/** Passed through as the source has it. A schema of JSON would refer to itself, which some generators of types cannot do. */
+export const AnyJson = z.unknown().describe("Any JSON, as the source has it.");

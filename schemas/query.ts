@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ServiceError } from "./errors.ts";
-import { type Condition, type FilterField, filterFields, paging } from "./filters.ts";
+import { booleanNames, type Condition, type FilterField, filterFields, paging } from "./filters.ts";
 import { nearest } from "./nearest.ts";
 import { Digest, integerBetween } from "./primitives.ts";
 
@@ -95,6 +95,7 @@ export const archiveParameters: readonly QueryParameter[] = [
 function describeField(row: FilterField): QueryParameter[] {
   const { field: name, meaning } = row;
   if (row.kind === "label") return [{ name, type: "string", schema: Text, meaning }];
+  if (row.values === booleanNames) return [{ name, type: "boolean", schema: z.boolean(), meaning }];
   if (row.values) return [{ name, type: row.values.join(" | "), schema: z.enum(row.values), meaning }];
   const type = `integer ${row.min}..${row.max}`;
   return ["min", "max"].map((end) => ({

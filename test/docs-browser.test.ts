@@ -70,8 +70,8 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     );
     const blocks = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
     expect(blocks.sort()).toEqual(expected.sort());
-    // Those with all there is: parameters, a body, an answer that is none.
-    for (const id of expected.filter((one) => /marketsHistorical|batchScores|scoreFeed/.test(one))) {
+    // Those with all there is: parameters, and a body.
+    for (const id of expected.filter((one) => /marketsHistorical|batchScores/.test(one))) {
       await page.locator(`#${id} .opblock-summary-control`).click();
       await page.locator(`#${id} .responses-table`).waitFor();
     }

@@ -72,7 +72,7 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
     code,
     { summary: problem.title, value: problem },
   ]);
-  return createDocument({
+  const api = createDocument({
     openapi: "3.1.1",
     info: { title: "Protocol Risk Score Service", version: "1", description },
     servers: [{ url: "/" }],
@@ -88,4 +88,15 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
       },
     },
   });
+  for (const { path } of Object.values(table).filter(({ method }) => method === "WS")) {
+    const item = api.paths?.[path] ?? {};
+    const { get: live } = item;
+    if (!live) continue;
+    // As an operation it would become a GET in every generated client, which the service refuses with 426.
+    delete item.get;
+    Object.assign(item, { summary: live.summary, "x-websocket": live });
+    // The page /docs/ shows nothing of a path without operations.
+    api.info.description += `\n\n## ${live.summary}\n\n\`WS ${path}\`. ${live.description}`;
+  }
+  return api;
 }

@@ -90,7 +90,7 @@ function feedText(): string {
   ].join("\n\n");
 }
 
-/** Every described row of a table, as an operation of its path. */
+/** Every described row of a table, as an operation of its path; a WebSocket as the GET that opens it. */
 export function operationsOf(table: Record<EndpointId, Endpoint>) {
   return described.map((id) => ({
     path: table[id].path.replace(":slug", "{slug}"),
@@ -115,7 +115,7 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     requestParams: parametersOf(endpoint),
     ...(body && { requestBody: body }),
     responses: responsesOf(id, endpoint, { ...answers, example, linesExample: linesExample(id) }),
-    ...(endpoint.method === "WS" && { "x-websocket": feedSchemas }),
+    ...(endpoint.method === "WS" && { "x-messages": feedSchemas }),
   };
 }
 

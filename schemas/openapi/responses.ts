@@ -1,8 +1,4 @@
-import type {
-  ZodOpenApiMediaTypeObject,
-  ZodOpenApiResponseObject,
-  ZodOpenApiResponsesObject,
-} from "zod-openapi";
+import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import { type Endpoint, type EndpointId, ndjson } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
 import { plans } from "../plans.ts";
@@ -78,18 +74,21 @@ function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObj
         ...(endpoint.response && { schema: endpoint.response }),
         ...(example !== undefined && { example }),
       },
-      ...(line && { [ndjson]: linesOf(line, linesExample) }),
     },
+    ...(line && { "x-content": { [ndjson]: linesOf(line, linesExample) } }),
   };
   const held = { description: "What If-None-Match names is still so.", headers: references(names) };
   return { 200: found, ...(etag && { 304: held }) };
 }
 
-/** OpenAPI 3.1 knows no sequences; 3.2 calls `itemSchema` what stands here as an extension. */
-function linesOf(line: string, example: string | undefined): ZodOpenApiMediaTypeObject {
+/**
+ * OpenAPI 3.1 knows no sequences; 3.2 calls `itemSchema` what stands here. It is an extension because generated clients
+ * take the type of an answer to be any of its media types: beside a string they would not know the members of a page.
+ */
+function linesOf(line: string, example: string | undefined) {
   return {
-    schema: { type: "string", description: `One ${line} a line, each line ended by a line feed.` },
-    "x-itemSchema": { $ref: `#/components/schemas/${line}` },
+    description: `One ${line} a line, each line ended by a line feed.`,
+    itemSchema: { $ref: `#/components/schemas/${line}` },
     ...(example !== undefined && { example }),
   };
 }
