@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { paging } from "./filters.ts";
+import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
 import { Count, Digest, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import {
@@ -73,7 +74,9 @@ export const ScoreDimensions = z.strictObject({
     .array(
       z.strictObject({
         key: z.enum(protocolDimensionKeys),
-        score: integerBetween(bounds.score.min, bounds.score.max),
+        score: integerBetween(bounds.score.min, bounds.score.max).describe(
+          meanings.protocolDimension.meaning,
+        ),
         change7d: integerBetween(-span, span).describe("Gain since the oldest point of the history."),
         percentile: integerBetween(0, 100).describe(
           "Protocols with a lower score, over all others, in percent; halves rounded up.",

@@ -1,3 +1,4 @@
+import { directions } from "./meanings.ts";
 import { bounds, type HistoricalMarket, type MarketDimensionKey, marketDimensionKeys } from "./records.ts";
 import { forgeScaleNumber, forgeTiers } from "./tiers.ts";
 
@@ -37,7 +38,7 @@ const dimensionField = (key: MarketDimensionKey) =>
       if (!dimension) throw new Error(`market ${market.id} has no dimension ${key}`);
       return dimension.score;
     },
-    meaning: `Bound on the score of the dimension ${key}.`,
+    meaning: `Bound on the score of the dimension ${key}: ${directions.dimension}.`,
   }) as const satisfies FilterField;
 
 /** Names of the values of a field that is true or false. */
@@ -81,7 +82,7 @@ export const filterFields = [
     kind: "integer",
     ...bounds.composite,
     of: (market) => market.composite,
-    meaning: "Bound on the composite score.",
+    meaning: `Bound on the composite score: ${directions.composite}.`,
   },
   ...marketDimensionKeys.map(dimensionField),
 ] as const satisfies readonly FilterField[];

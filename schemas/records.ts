@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { meanings } from "./meanings.ts";
 import { AnyJson, Count, HttpUrl, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { ForgeTier, forgeScaleNumber } from "./tiers.ts";
 
@@ -45,11 +46,13 @@ const Text = z.string().min(1);
 
 const scoreHead = {
   slug: ProtocolSlug.describe("Protocol identifier, as in the path."),
-  bri: integerBetween(bounds.bri.min, bounds.bri.max).describe("Composite score."),
-  forgeScale: ForgeTier,
+  bri: integerBetween(bounds.bri.min, bounds.bri.max).describe(meanings.bri.meaning),
+  forgeScale: ForgeTier.describe(meanings.tier.meaning),
   forgeScaleNum: integerBetween(1, 7).describe("Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE."),
-  confidence: integerBetween(bounds.confidence.min, bounds.confidence.max).describe("Confidence value."),
-  delta: integerBetween(bounds.delta.min, bounds.delta.max).describe("Signed change."),
+  confidence: integerBetween(bounds.confidence.min, bounds.confidence.max).describe(
+    meanings.confidence.meaning,
+  ),
+  delta: integerBetween(bounds.delta.min, bounds.delta.max).describe(meanings.delta.meaning),
   updatedAt: Timestamp.describe("Time of the scoring run."),
 };
 
@@ -99,7 +102,7 @@ export const ProtocolScore = z
           typeof Score
         >,
       )
-      .describe("Twelve scores; a dimension with no signal can be 0."),
+      .describe(`Twelve scores. ${meanings.protocolDimension.meaning}`),
     cascade: z.strictObject({ blastRadius: Count, upstreamDeps: Count }),
     findings: z.strictObject({ critical: Count, high: Count, medium: Count }),
     metadata: z.strictObject({
@@ -134,7 +137,7 @@ export const EvidenceItem = z.strictObject({
 export const MarketDimension = z.strictObject({
   key: z.enum(marketDimensionKeys),
   name: z.string(),
-  score: Score,
+  score: Score.describe(meanings.marketDimension.meaning),
   weight: z
     .number()
     .min(bounds.weight.min)
@@ -157,14 +160,14 @@ export const HistoricalMarket = z.strictObject({
   slug: Text,
   question: Text,
   category: Text,
-  composite: integerBetween(bounds.composite.min, bounds.composite.max),
-  tier: ForgeTier,
+  composite: integerBetween(bounds.composite.min, bounds.composite.max).describe(meanings.composite.meaning),
+  tier: ForgeTier.describe(meanings.tier.meaning),
   status: z.literal("resolved"),
   resolvedOutcome: Text.describe("Outcome label."),
   resolvedAt: Timestamp.describe("Resolution time; the archive is ordered by it, newest first."),
   resolutionSource: HttpUrl.describe("Where the resolution came from."),
   disputed: z.boolean().describe("Whether the resolution was disputed."),
-  topRiskDriver: z.string().describe("Names the main risk driver."),
+  topRiskDriver: z.string().describe(meanings.topRiskDriver.meaning),
   flaggedCount: Count.describe("Number of flagged items."),
   formulaVersion: z.string().describe("Version of the scoring formula."),
   weightVersion: z.string().describe("Version of the dimension weights."),
@@ -176,6 +179,6 @@ export const HistoricalMarket = z.strictObject({
         new Set(dimensions.map((dimension) => dimension.key)).size === marketDimensionKeys.length,
       "every dimension key exactly once",
     )
-    .describe("Every dimension key exactly once."),
+    .describe(`Every dimension key exactly once. ${meanings.marketDimension.meaning}`),
 });
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;

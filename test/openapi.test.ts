@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type Endpoint, endpoints, ndjson } from "../schemas/endpoints.ts";
 import { type ErrorCode, errors } from "../schemas/errors.ts";
+import { meanings } from "../schemas/meanings.ts";
 import { describeApi } from "../schemas/openapi/document.ts";
 import { archiveParameters, parseArchiveQuery, parseRowsQuery } from "../schemas/query.ts";
 import { HistoricalMarket } from "../schemas/records.ts";
@@ -96,6 +97,31 @@ describe("the API's description", () => {
     }
   });
 
+  test("says which way every score points, where it stands", () => {
+    const described = z.record(
+      z.string(),
+      z.looseObject({
+        properties: z.record(z.string(), z.looseObject({ description: z.string().optional() })),
+      }),
+    );
+    const of = (schema: string) =>
+      described.parse({ [schema]: document.components?.schemas?.[schema] })[schema]!.properties;
+    for (const schema of ["ScoreListEntry", "ScorePoint", "ProtocolScore"]) {
+      const { bri, forgeScale, confidence, delta } = of(schema);
+      expect([bri, forgeScale, confidence, delta].map((field) => field?.description)).toEqual(
+        [meanings.bri, meanings.tier, meanings.confidence, meanings.delta].map(({ meaning }) => meaning),
+      );
+    }
+    expect(of("ProtocolScore").dimensions?.description).toContain(meanings.protocolDimension.meaning);
+    const { composite, tier, topRiskDriver, dimensions } = of("HistoricalMarket");
+    expect([composite, tier, topRiskDriver].map((field) => field?.description)).toEqual(
+      [meanings.composite, meanings.tier, meanings.topRiskDriver].map(({ meaning }) => meaning),
+    );
+    expect(dimensions?.description).toContain(meanings.marketDimension.meaning);
+    expect(of("MarketDimension").score?.description).toBe(meanings.marketDimension.meaning);
+    for (const { meaning } of Object.values(meanings)) expect(document.info.description).toContain(meaning);
+  });
+
   // Tried with openapi-typescript 7.13.0 and openapi-fetch 0.17.0, and with @hey-api/openapi-ts 0.99.0. They are not run
   // here since they need the compiler of TypeScript 5.
   describe("suits generators of clients:", () => {
@@ -144,11 +170,12 @@ describe("the API's description", () => {
     expect(parameters.map((parameter) => "name" in parameter && parameter.name)).toEqual(
       archiveParameters.map(({ name }) => name),
     );
+    const description = "Bound on the composite score: higher is safer.";
     expect(parameters).toContainEqual({
       in: "query",
       name: "min_composite",
-      description: "Bound on the composite score.",
-      schema: { type: "integer", minimum: 300, maximum: 1000, description: "Bound on the composite score." },
+      description,
+      schema: { type: "integer", minimum: 300, maximum: 1000, description },
     });
     expect(operationOf(endpoints.scoreFeed)?.parameters).toEqual([
       expect.objectContaining({ name: "since", in: "query" }),

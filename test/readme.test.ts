@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Endpoint, endpoints } from "../schemas/endpoints.ts";
+import { meanings } from "../schemas/meanings.ts";
 import { archiveParameters } from "../schemas/query.ts";
 
 const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
@@ -18,6 +19,11 @@ describe("README.md", () => {
         `| ${method} | \`${path}\` | ${plan} | ${availability} | ${metered ? "1" : "none"} | ${summary} |`,
     );
     expect(tableRows("endpoints")).toEqual(rows);
+  });
+
+  test("says what the numbers mean, in the words of schemas/", () => {
+    const rows = Object.values(meanings).map(({ field, meaning }) => `| ${field} | ${meaning} |`);
+    expect(tableRows("meanings")).toEqual(rows);
   });
 
   test("lists every parameter of the archive", () => {

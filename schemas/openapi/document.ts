@@ -3,6 +3,7 @@ import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
 import { Problem } from "../errors.ts";
 import { FeedCommand, FeedMessage } from "../feed.ts";
+import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
 import { AnyJson, Digest, Timestamp } from "../primitives.ts";
 import {
@@ -60,7 +61,15 @@ request needs no key.
 Requests a UTC day: ${quotas.join(", ")}, unless the key says otherwise; without a key per address (IPv6: per /64). A unit is
 given back for 304 and 5xx. Metered answers carry \`X-RateLimit-*\`, \`RateLimit\` and \`RateLimit-Policy\`.
 
-Errors have one shape, \`Problem\`, as \`application/problem+json\`; \`code\` is what a program should look at.`;
+Errors have one shape, \`Problem\`, as \`application/problem+json\`; \`code\` is what a program should look at.
+
+## What the numbers mean
+
+| field | meaning |
+|---|---|
+${Object.values(meanings)
+  .map(({ field, meaning }) => `| ${field} | ${meaning} |`)
+  .join("\n")}`;
 
 /** The API's description, OpenAPI 3.1: the contract's schemas, and an operation for each row of an endpoint table. */
 export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
