@@ -39,6 +39,11 @@ function timedStore(objects = new Map<string, Buffer>()) {
       if (created) modified.set(key, now);
       return created;
     },
+    async replace(key, body, tag) {
+      const replaced = await memory.replace(key, body, tag);
+      if (replaced) modified.set(key, now);
+      return replaced;
+    },
     async *list(prefix) {
       for await (const info of memory.list(prefix)) {
         yield { ...info, modified: new Date(modified.get(info.key) ?? start) };

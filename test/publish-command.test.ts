@@ -164,22 +164,17 @@ describe("list and verify", () => {
     const bytes = await readFile(path);
     bytes[20]! ^= 1;
     await writeFile(path, bytes);
+    const reason = "its content is of no snapshot: publish again";
     const faults = [
-      { key: layout.stableScoreList, reason: "its content does not match its name" },
-      {
-        key: record,
-        reason: expect.stringMatching(/^it has \d+ bytes, more than the \d+ expected at most$/),
-      },
+      { key: layout.stableScoreList, reason },
+      { key: record, reason },
     ];
     const bad = await run("verify --store damaged --json");
     expect(bad.code).toBe(1);
     expect(JSON.parse(bad.stdout).faults).toEqual(faults);
     const told = await run("verify --store damaged");
     expect(told.code).toBe(1);
-    expect(told.stdout).toContain(
-      `${layout.stableScoreList}: its content does not match its name\n${record}: it has `,
-    );
-    expect(told.stdout).toContain("\n2 faults: ");
+    expect(told.stdout).toMatch(`${layout.stableScoreList}: ${reason}\n${record}: ${reason}\n2 faults: `);
   });
 });
 

@@ -12,6 +12,7 @@ import { startArchiveProxy } from "./helpers/archive-proxy.ts";
 import { inArchiveOrder, recordsOf } from "./helpers/archive-records.ts";
 import { changedStorage, countingStorage } from "./helpers/archive-storage.ts";
 import { contentOf, publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
+import { Crash } from "./helpers/faulty-store.ts";
 import { publishRecords } from "./helpers/proxy-archive.ts";
 import { describeStores } from "./helpers/stores.ts";
 
@@ -129,6 +130,81 @@ describeStores("publishing to %s", ({ folder, newStore }) => {
     });
   });
 
+  describe("public names", () => {
+    const [old, early, later] = [700, 710, 720];
+    const markets = recordsOf(0, 60);
+    const name = layout.stableScore("aave");
+    const faults = async (storage: Storage) => (await verify(storage, () => {})).faults;
+
+    test("are not taken back by a publisher whose write was under way while a later one ended", async () => {
+      const storage = newStore();
+      await publishRecords(storage, markets, old);
+      let rival: Promise<unknown> | undefined;
+      const late = changedStorage(storage, {
+        async replace(key, body, tag) {
+          rival ??= publishRecords(storage, markets, later);
+          await rival;
+          const done = await storage.replace(key, body, tag);
+          expect(await faults(storage), key).toEqual([]);
+          return done;
+        },
+      });
+      expect(await publishRecords(late, markets, early)).toMatchObject({ outcome: "published", commit: 2 });
+      expect(await newestCommit(storage)).toMatchObject({ commit: 3 });
+      expect(await faults(storage)).toEqual([]);
+    });
+
+    test("that show something else, and be it of the same size, are mended by a run with nothing new", async () => {
+      const storage = newStore();
+      await publishRecords(storage, markets, old);
+      const superseded = (await storage.get(name))!;
+      await publishRecords(storage, markets, later);
+      const listBytes = (await storage.get(layout.stableScoreList))!;
+      await storage.put(name, superseded);
+      await storage.put(layout.stableScoreList, Buffer.alloc(listBytes.length, " "));
+      await storage.put(layout.stableScore("curve.fi"), Buffer.alloc(0));
+      await storage.delete(layout.stableScore("lido-dao"));
+      expect(await faults(storage)).toEqual([
+        { key: layout.stableScoreList, reason: "its content is of no snapshot: publish again" },
+        { key: name, reason: "projection behind commit 2: publish again" },
+        { key: layout.stableScore("curve.fi"), reason: "its content is of no snapshot: publish again" },
+        { key: layout.stableScore("lido-dao"), reason: "projection behind commit 2: publish again" },
+      ]);
+      const counting = countingStorage(storage);
+      expect(await publishRecords(counting, markets, later)).toMatchObject({
+        outcome: "unchanged",
+        commit: 2,
+      });
+      expect(await faults(storage)).toEqual([]);
+      const written = counting.written().filter((key) => key.startsWith(layout.stableScores));
+      expect(written).toHaveLength(4);
+    });
+
+    test("of a publisher that was killed after its commit are said to be behind it", async () => {
+      const storage = newStore();
+      const killed = changedStorage(storage, {
+        async put(key, body) {
+          if (key === layout.head) throw new Crash();
+          return storage.put(key, body);
+        },
+      });
+      await expect(publishRecords(killed, markets, old)).rejects.toThrow(Crash);
+      const told = new Set((await faults(storage)).map(({ reason }) => reason));
+      expect(told).toEqual(
+        new Set(["it is missing: publish again", "projection behind commit 1: publish again"]),
+      );
+      await publishRecords(storage, markets, old);
+      await expect(publishRecords(killed, markets, later)).rejects.toThrow(Crash);
+      const behind = await faults(storage);
+      expect(behind.map(({ key }) => key)).toContain(name);
+      expect(new Set(behind.map(({ reason }) => reason))).toEqual(
+        new Set(["projection behind commit 2: publish again"]),
+      );
+      await publishRecords(storage, markets, later);
+      expect(await faults(storage)).toEqual([]);
+    });
+  });
+
   test("leaves no temporary files behind", async () => {
     const temporary = join(folder, "temporary");
     await writeSources(join(folder, "small"), { markets: 40 });
@@ -167,6 +243,7 @@ describe("a store that fails", () => {
     return changedStorage(storage, {
       put: (key, body) => write(key, () => storage.put(key, body)),
       putIfAbsent: (key, body) => write(key, () => storage.putIfAbsent(key, body)),
+      replace: (key, body, tag) => write(key, () => storage.replace(key, body, tag)),
       delete: (key) => write(key, () => storage.delete(key)),
     });
   }

@@ -162,9 +162,8 @@ describe("a rollback", () => {
     await rollBack(storage, 1);
     // Back to what the last publish run showed, but the names stay those of A.
     const stopping = changedStorage(storage, {
-      put: async (key, body) => {
-        if (key.startsWith(layout.stableScores)) throw new StorageError(`cannot write ${key}`);
-        return storage.put(key, body);
+      replace: async (key) => {
+        throw new StorageError(`cannot write ${key}`);
       },
     });
     await expect(rollBack(stopping, 3)).rejects.toThrow(StorageError);
@@ -193,6 +192,7 @@ describe("a rollback that stops at any one write", () => {
         const stopping = changedStorage(storage, {
           put: (key, body) => fail(key, () => storage.put(key, body)),
           putIfAbsent: (key, body) => fail(key, () => storage.putIfAbsent(key, body)),
+          replace: (key, body, tag) => fail(key, () => storage.replace(key, body, tag)),
         });
         const stopped = await rollBack(stopping, 1).catch((error: unknown) => error);
         // Whether a commit was stored can be asked afterwards.

@@ -60,6 +60,25 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ open }) 
     expect((await storage.get("once.json"))?.toString()).toBe("first");
   });
 
+  test("replaces an object only while it has the tag it was listed with", async () => {
+    const tagNow = async () => {
+      for await (const { tag } of storage.list("name.json")) return tag;
+      return "none";
+    };
+    expect(await storage.replace("name.json", Buffer.from("none"), '"0"')).toBe(false);
+    await storage.put("name.json", Buffer.from("first"));
+    const first = await tagNow();
+    expect(await storage.replace("name.json", Buffer.from("second"), first)).toBe(true);
+    expect((await storage.get("name.json"))?.toString()).toBe("second");
+    expect(await tagNow()).not.toBe(first);
+    expect(await storage.replace("name.json", Buffer.from("third"), first)).toBe(false);
+    expect((await storage.get("name.json"))?.toString()).toBe("second");
+    const second = await tagNow();
+    await storage.delete("name.json");
+    expect(await storage.replace("name.json", Buffer.from("third"), second)).toBe(false);
+    expect(await list("name.json")).toEqual([]);
+  });
+
   test("counts to 50 with five workers that race for every number", async () => {
     const won = await Promise.all(
       Array.from({ length: 5 }, async (_, worker) => {

@@ -1,41 +1,75 @@
+import { hash } from "node:crypto";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { newestCommit } from "../commits.ts";
 import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
 import { readManifest, readObject } from "../objects.ts";
-import type { Storage } from "../storage/storage.ts";
+import { CorruptObjectError, sha256 } from "../seal.ts";
+import { type ObjectInfo, type Storage, StorageError } from "../storage/storage.ts";
+
+/** Public objects whose bytes are at hand, by hash. */
+export type PublicObjects = ReadonlyMap<string, Buffer>;
+
+/** Each repeated round means that another publisher got further meanwhile. */
+const maxRounds = 16;
 
 /**
  * Brings the stable names of the public tree to what the newest commit's manifest says, and returns that commit's
- * number. `shown` is the manifest they are known to show, if any: what it has in common is left alone where the store
- * still lists it. Names of protocols that are gone stay until they are collected: publishers may not delete.
+ * number. What they show is compared, never believed: a publisher that was stopped or delayed may have left anything.
+ * Names of protocols that are gone stay until they are collected: publishers may not delete. Throws MissingObjectError,
+ * CorruptObjectError or StorageError.
  */
-export async function projectPublicNames(storage: Storage, shown: Manifest | undefined): Promise<number> {
-  let known = shown;
-  for (;;) {
+export async function projectPublicNames(storage: Storage, atHand: PublicObjects): Promise<number> {
+  for (let round = 0; round < maxRounds; round += 1) {
+    // Listed before the newest commit is looked up: what a later commit's publisher changes from now on has another tag.
+    const listed = new Map<string, ObjectInfo>();
+    for await (const info of storage.list(layout.stableScores)) listed.set(info.key, info);
     const commit = await newestCommit(storage);
     if (!commit) return 0;
-    const manifest = await readManifest(storage, commit.manifest);
-    const names = known ? await namesShowing(storage, known) : new Map<string, ObjectRef>();
-    const changed = [...publicNames(manifest)].filter(([key, ref]) => names.get(key)?.hash !== ref.hash);
-    await inParallel(changed, async ([key, ref]) => {
-      await storage.put(key, await readObject(storage, layout.publicObject(ref.hash), ref));
-    });
-    // Another publisher may have projected its later commit meanwhile, and been overwritten in part.
-    if ((await newestCommit(storage, commit.commit))?.commit === commit.commit) return commit.commit;
-    known = undefined;
+    const names = publicNames(await readManifest(storage, commit.manifest));
+    const undisturbed = await showThese(storage, names, listed, atHand);
+    // A name that a later commit left as it was may have been replaced here all the same.
+    const newest = await newestCommit(storage, commit.commit);
+    if (undisturbed && newest?.commit === commit.commit) return commit.commit;
   }
+  throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
 }
 
-/** The names that the store lists, with what they show. */
-async function namesShowing(storage: Storage, shown: Manifest): Promise<Map<string, ObjectRef>> {
-  const wanted = publicNames(shown);
-  const stored = new Map<string, ObjectRef>();
-  for await (const { key, bytes } of storage.list(layout.stableScores)) {
-    const ref = wanted.get(key);
-    if (ref?.bytes === bytes) stored.set(key, ref);
+/** Puts what the names do not show yet; false when another publisher changed one of them meanwhile. */
+async function showThese(
+  storage: Storage,
+  names: ReadonlyMap<string, ObjectRef>,
+  listed: ReadonlyMap<string, ObjectInfo>,
+  atHand: PublicObjects,
+): Promise<boolean> {
+  let undisturbed = true;
+  await inParallel(names, async ([key, ref]) => {
+    const info = listed.get(key);
+    const known = atHand.get(ref.hash);
+    if (info && (await shows(storage, info, ref, known))) return;
+    const bytes = known ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
+    const done = info ? await storage.replace(key, bytes, info.tag) : await storage.putIfAbsent(key, bytes);
+    undisturbed &&= done;
+  });
+  return undisturbed;
+}
+
+/** Whether a name holds an object. Where S3 tells the MD5 of what it holds, nothing need be fetched. */
+async function shows(
+  storage: Storage,
+  { key, bytes, tag }: ObjectInfo,
+  ref: ObjectRef,
+  known: Buffer | undefined,
+): Promise<boolean> {
+  if (bytes !== ref.bytes) return false;
+  if (known && tag === hash("md5", known)) return true;
+  try {
+    const stored = await storage.get(key, { maxBytes: ref.bytes });
+    return stored !== undefined && sha256(stored) === ref.hash;
+  } catch (error) {
+    if (error instanceof CorruptObjectError) return false;
+    throw error;
   }
-  return stored;
 }
 
 /** What each stable name shows. */

@@ -14,7 +14,7 @@ import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
 import { mergeMarkets } from "./merge.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous.ts";
-import { referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
+import { publicObjects, referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: some 50 MB of JSON text. */
 const bucketMarkets = 16_384;
@@ -82,11 +82,11 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const same = current && current.snapshotId === manifest.snapshotId && !current.hold && whole;
   if (!same || !previous) await objects.write(layout.manifest(ref.hash), manifestBytes);
   if (same) {
-    await finishRun(storage, previous, "unchanged", now());
+    await finishRun(storage, publicObjects(scores), "unchanged", now());
     return report("unchanged", current.commit);
   }
   const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
-  await finishRun(storage, previous, "published", now());
+  await finishRun(storage, publicObjects(scores), "published", now());
   return report("published", commit.commit);
 }
 

@@ -23,7 +23,7 @@ export async function rollback(storage: Storage, target: string, now: () => Date
   if (wanted.snapshotId === current.snapshotId) {
     if (current.hold) {
       // An earlier run may have stopped after its commit, with names that still show what it took back.
-      await showNewest(storage, undefined);
+      await showNewest(storage);
       return current;
     }
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
@@ -43,7 +43,7 @@ export async function rollback(storage: Storage, target: string, now: () => Date
     withdrawn: [...current.withdrawn, [wanted.commit + 1, current.commit]],
     previous: current.digest,
   });
-  await showNewest(storage, undefined);
+  await showNewest(storage);
   return commit;
 }
 

@@ -60,6 +60,11 @@ export async function writeScores(
   return stored;
 }
 
+/** The public ones by hash. */
+export function publicObjects({ list, records }: ScoreObjects): Map<string, Buffer> {
+  return new Map([list, ...records.values()].map((bytes) => [sha256(bytes), bytes]));
+}
+
 function referToAll(objects: BySlug): Record<string, ObjectRef> {
   return Object.fromEntries([...objects].map(([slug, bytes]) => [slug, referTo(bytes)]));
 }

@@ -157,6 +157,24 @@ export function s3Storage(
       });
     },
 
+    replace(key, body, tag) {
+      return within("replace", key, async (options) => {
+        const replacement = { ...putInput(key, body), IfMatch: tag };
+        try {
+          await client.send(new PutObjectCommand(replacement), options);
+          return true;
+        } catch (error) {
+          const status = statusOf(error);
+          // Somebody else has changed it (412), is about to (409), or has deleted it (404).
+          if (status === 412 || status === 409 || (status === 404 && !isMissingBucket(error))) return false;
+          // A server that knows no If-Match of a put leaves nothing but the plain one.
+          if (status !== 501) throw error;
+          await client.send(new PutObjectCommand({ ...replacement, IfMatch: undefined }), options);
+          return true;
+        }
+      });
+    },
+
     async *list(under) {
       let token: string | undefined;
       do {
@@ -183,9 +201,8 @@ export function s3Storage(
 }
 
 function infoOf(entry: _Object, prefix: string): ObjectInfo {
-  const { Key = "", Size = 0, LastModified = new Date(0), ETag } = entry;
-  const tag = ETag === undefined ? {} : { tag: plainTag(ETag) };
-  return { key: Key.slice(prefix.length), bytes: Size, modified: LastModified, ...tag };
+  const { Key = "", Size = 0, LastModified = new Date(0), ETag = "" } = entry;
+  return { key: Key.slice(prefix.length), bytes: Size, modified: LastModified, tag: plainTag(ETag) };
 }
 
 /** An ETag without its quotes: some servers want it so in If-Match. */

@@ -5,8 +5,8 @@ export interface ObjectInfo {
   key: string;
   bytes: number;
   modified: Date;
-  /** Another one for other content; only of backends that know one. */
-  tag?: string;
+  /** Another one after every change; in S3 the ETag, in most buckets the MD5 of the content. */
+  tag: string;
 }
 
 /** The largest object any reader takes into memory unless it says otherwise. */
@@ -25,6 +25,8 @@ export interface Storage {
   put(key: string, body: Uint8Array): Promise<void>;
   /** Creates an object; false, and nothing changed, when the key already exists. */
   putIfAbsent(key: string, body: Uint8Array): Promise<boolean>;
+  /** Replaces an object that still has this tag; false, and nothing changed, when it has another one or is gone. */
+  replace(key: string, body: Uint8Array, tag: string): Promise<boolean>;
   /** Every object under a prefix, in no order. Throws rather than return part of the list. */
   list(prefix: string): AsyncIterable<ObjectInfo>;
   /** Deletes an object; fine when there is none. */

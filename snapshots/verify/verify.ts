@@ -19,6 +19,9 @@ import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 
+/** Ends what is told of an object that every publish run brings up to date. */
+const publishAgain = ": publish again";
+
 /** One object that is missing or does not hold what it should. */
 interface Fault {
   key: string;
@@ -70,11 +73,11 @@ class StoreCheck {
   async run(): Promise<VerifyReport> {
     const numbers = await listCommits(this.#storage);
     const newest = await this.#commits(numbers);
-    if (newest) await this.#publicNames(newest);
+    if (newest) await this.#publicNames(newest, numbers.at(-1)!);
     else await this.#passOver(layout.stableScores);
     await this.#site();
     await this.#attempt(() => this.#probe());
-    await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked));
+    await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked), publishAgain);
     const unreferenced = await this.#everythingElse();
     return {
       commits: numbers.length,
@@ -87,13 +90,13 @@ class StoreCheck {
     };
   }
 
-  /** Runs a check; what is wrong with an object becomes a fault, and the result undefined. */
-  async #attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
+  /** Runs a check; what is wrong with an object becomes a fault that ends in the `remedy`, and the result undefined. */
+  async #attempt<T>(work: () => Promise<T>, remedy = ""): Promise<T | undefined> {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
-      const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) };
+      const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
       // Snapshots share objects; what is wrong with one is told once.
       if (!this.#faults.some(({ key, reason }) => key === fault.key && reason === fault.reason))
         this.#faults.push(fault);
@@ -130,7 +133,7 @@ class StoreCheck {
       else newest = commit && (await this.#snapshot(commit));
       before = commit;
     }
-    const head = await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head));
+    const head = await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head), publishAgain);
     if (!head || head.commit <= (numbers.at(-1) ?? 0)) return newest;
     missing(head.commit);
     return undefined;
@@ -197,11 +200,17 @@ class StoreCheck {
   }
 
   /** The stable names of the public tree hold what the newest manifest says. */
-  async #publicNames(manifest: Manifest): Promise<void> {
+  async #publicNames(manifest: Manifest, commit: number): Promise<void> {
     for (const [key, ref] of publicNames(manifest)) {
       await this.#attempt(async () => {
-        this.#count(key, (await readObject(this.#storage, key, ref)).length);
-      });
+        const bytes = await this.#storage.get(key);
+        if (bytes) this.#count(key, bytes.length);
+        if (bytes && sha256(bytes) === ref.hash) return;
+        // What an earlier snapshot shows there, or nothing, is what a publisher leaves that stops after its commit.
+        const behind = !bytes || this.#published.has(sha256(bytes));
+        const reason = `projection behind commit ${commit}`;
+        throw new CorruptObjectError(key, behind ? reason : "its content is of no snapshot");
+      }, publishAgain);
     }
   }
 
@@ -212,9 +221,8 @@ class StoreCheck {
         const stored = await this.#storage.get(key);
         if (!stored) throw new MissingObjectError(key);
         this.#count(key, stored.length);
-        if (!stored.equals(bytes))
-          throw new CorruptObjectError(key, "it is not this version's; publish again");
-      });
+        if (!stored.equals(bytes)) throw new CorruptObjectError(key, "it is not this version's");
+      }, publishAgain);
     }
   }
 
@@ -231,14 +239,14 @@ class StoreCheck {
       throw new CorruptObjectError(layout.probe, "it is not the probe of a publisher");
   }
 
-  #sealed<T>(key: string, read: (bytes: Buffer) => T): Promise<T | undefined> {
+  #sealed<T>(key: string, read: (bytes: Buffer) => T, remedy?: string): Promise<T | undefined> {
     return this.#attempt(async () => {
       const bytes = await this.#storage.get(key);
       if (!bytes) throw new MissingObjectError(key);
       const record = read(bytes);
       this.#count(key, bytes.length);
       return record;
-    });
+    }, remedy);
   }
 
   /** Key records, and objects that no commit reaches. */

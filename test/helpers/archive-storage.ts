@@ -1,8 +1,9 @@
+import { hash } from "node:crypto";
 import { maxObjectBytes, type Storage, tooLarge } from "../../snapshots/storage/storage.ts";
 
 /** One call of a storage. */
 interface StorageCall {
-  operation: "get" | "put" | "putIfAbsent" | "list" | "delete";
+  operation: "get" | "put" | "putIfAbsent" | "replace" | "list" | "delete";
   key: string;
   /** Bytes written. */
   bytes: number;
@@ -34,6 +35,10 @@ export function countingStorage(storage: Storage): CountingStorage {
       note("putIfAbsent", key, body.length);
       return storage.putIfAbsent(key, body);
     },
+    replace(key, body, tag) {
+      note("replace", key, body.length);
+      return storage.replace(key, body, tag);
+    },
     list(prefix) {
       note("list", prefix);
       return storage.list(prefix);
@@ -56,6 +61,7 @@ export function changedStorage(storage: Storage, changes: Partial<Storage>): Sto
     get: (key, options) => storage.get(key, options),
     put: (key, body) => storage.put(key, body),
     putIfAbsent: (key, body) => storage.putIfAbsent(key, body),
+    replace: (key, body, tag) => storage.replace(key, body, tag),
     list: (prefix) => storage.list(prefix),
     delete: (key) => storage.delete(key),
     ...changes,
@@ -79,9 +85,16 @@ export function memoryStorage(objects: Map<string, Buffer>): Storage {
       objects.set(key, Buffer.from(body));
       return true;
     },
+    async replace(key, body, tag) {
+      const stored = objects.get(key);
+      if (!stored || hash("md5", stored) !== tag) return false;
+      objects.set(key, Buffer.from(body));
+      return true;
+    },
     async *list(prefix) {
-      for (const [key, { length: bytes }] of [...objects]) {
-        if (key.startsWith(prefix)) yield { key, bytes, modified: new Date(0) };
+      for (const [key, stored] of [...objects]) {
+        if (!key.startsWith(prefix)) continue;
+        yield { key, bytes: stored.length, modified: new Date(0), tag: hash("md5", stored) };
       }
     },
     async delete(key) {

@@ -120,6 +120,7 @@ export function steppedStorage(
     get: (key, options) => step(() => storage.get(key, options)),
     put: (key, body) => step(() => storage.put(key, body)),
     putIfAbsent: (key, body) => step(() => storage.putIfAbsent(key, body)),
+    replace: (key, body, tag) => step(() => storage.replace(key, body, tag)),
     delete: (key) => step(() => storage.delete(key)),
     async *list(prefix) {
       yield* await step(() => listed(storage, prefix));

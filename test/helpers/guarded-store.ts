@@ -29,6 +29,7 @@ const actions = {
   get: "s3:GetObject",
   put: "s3:PutObject",
   putIfAbsent: "s3:PutObject",
+  replace: "s3:PutObject",
   list: "s3:ListBucket",
   delete: "s3:DeleteObject",
 } as const;
@@ -101,6 +102,12 @@ export function guardedStorage(storage: Storage, role: Role): Storage {
     async putIfAbsent(key, body) {
       check("putIfAbsent", key);
       return storage.putIfAbsent(key, body);
+    },
+    async replace(key, body, tag) {
+      // S3 wants both rights of a caller that replaces what it has seen.
+      check("get", key);
+      check("replace", key);
+      return storage.replace(key, body, tag);
     },
     async *list(prefix) {
       check("list", prefix);
