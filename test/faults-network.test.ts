@@ -157,6 +157,22 @@ describe.skipIf(!environment)("a publish over S3", () => {
     await expectAllGood(store, snapshots.new);
   });
 
+  test.for(["conflict", "unimplemented"] as const)(
+    "shows the new snapshot when the first try of every public name meets: %s",
+    async (fault) => {
+      const met = new Set<string>();
+      const { outcome, store } = await trial((operation) => {
+        const first = operation.method === "PUT" && !met.has(operation.path);
+        if (!first || !operation.path.includes(layout.stableScores)) return undefined;
+        met.add(operation.path);
+        return fault;
+      });
+      expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
+      expect(met.size).toBeGreaterThan(4);
+      await expectAllGood(store, snapshots.new);
+    },
+  );
+
   test("gives up when it always does, with the old snapshot in place", async () => {
     const { outcome, operations, store } = await trial((operation) =>
       isCommit(operation) ? "conflict" : undefined,

@@ -24,7 +24,7 @@ export interface S3Operation {
 
 /**
  * What happens to a request instead of being passed on:
- * - unavailable, conflict: it is answered 503 or 409 and not passed on
+ * - unavailable, conflict, unimplemented: it is answered 503, 409 or 501 and not passed on
  * - reset, hang: its connection ends, or never gets an answer; it is not passed on
  * - lost: it is passed on, and its answer gets lost
  * - unconditional: it is carried out as if it had no condition
@@ -33,6 +33,7 @@ export interface S3Operation {
 export type S3Fault =
   | "unavailable"
   | "conflict"
+  | "unimplemented"
   | "reset"
   | "hang"
   | "lost"
@@ -56,7 +57,11 @@ export interface FaultyS3 {
   stop(): Promise<void>;
 }
 
-const refusals = { unavailable: [503, "SlowDown"], conflict: [409, "ConditionalRequestConflict"] } as const;
+const refusals = {
+  unavailable: [503, "SlowDown"],
+  conflict: [409, "ConditionalRequestConflict"],
+  unimplemented: [501, "NotImplemented"],
+} as const;
 
 /** Starts one on a free port in front of the server that `real` names. */
 export async function startFaultyS3(
@@ -81,7 +86,7 @@ export async function startFaultyS3(
     const fault = await plan(operation);
     if (fault === "hang") return;
     if (fault === "reset") return void request.socket.destroy();
-    if (fault === "unavailable" || fault === "conflict") {
+    if (fault === "unavailable" || fault === "conflict" || fault === "unimplemented") {
       const [status, code] = refusals[fault];
       const text = `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code></Error>`;
       response.writeHead(status, { "content-type": "application/xml", "content-length": text.length });
