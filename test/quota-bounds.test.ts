@@ -3,6 +3,7 @@ import { sqliteQuota } from "../proxy/quota-sqlite.ts";
 import { freeAccounts } from "../proxy/quota-store.ts";
 
 const day = "2026-03-01";
+const dayAfter = "2026-03-03";
 const address = (number: number) => `${freeAccounts}192.0.2.${number}`;
 
 describe("counters of more addresses than are kept", () => {
@@ -22,6 +23,27 @@ describe("counters of more addresses than are kept", () => {
     expect(kept.filter((used) => used > 0).length).toBeLessThanOrEqual(1063);
     // Those that came last are still there.
     expect(await store.used(address(19_999), day)).toBe(1);
+    store.close();
+  });
+
+  test("are deleted a few at a time, so that nobody waits for a million", async () => {
+    const store = sqliteQuota(":memory:");
+    const accounts = Array.from({ length: 5000 }, (_, number) => address(number));
+    await Promise.all(accounts.map((account) => store.take(account, day, 1, 1000)));
+    const left = async () =>
+      (await Promise.all(accounts.map((account) => store.used(account, day)))).filter((used) => used > 0)
+        .length;
+
+    const counts = [await left()];
+    while (counts.at(-1)! > 0 && counts.length < 50) {
+      await store.take(address(0), dayAfter, 1, 1000);
+      counts.push(await left());
+    }
+    expect(counts[0]).toBe(5000);
+    expect(counts.at(-1)).toBe(0);
+    counts.forEach((count, index) => {
+      if (index > 0) expect(counts[index - 1]! - count).toBeLessThan(1000);
+    });
     store.close();
   });
 });
