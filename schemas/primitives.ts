@@ -22,5 +22,17 @@ export function integerBetween(min: number, max: number) {
 
 export const HttpUrl = z.string().regex(/^https?:\/\//);
 
+/**
+ * The longest text that a filter compares whole, in bytes of UTF-8. A cursor carries such texts percent-encoded and in
+ * base64, which makes four bytes of one, and it has to fit into the head of a response.
+ */
+export const maxLabelBytes = 256;
+
+/** A text that a filter compares whole. */
+export const Label = z
+  .string()
+  .max(maxLabelBytes)
+  .refine((text) => new TextEncoder().encode(text).length <= maxLabelBytes);
+
 /** Passed through as the source has it. A schema of JSON would refer to itself, which some generators of types cannot do. */
 export const AnyJson = z.unknown().describe("Any JSON, as the source has it.");

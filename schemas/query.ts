@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ServiceError } from "./errors.ts";
 import { booleanNames, type Condition, type FilterField, filterFields, paging } from "./filters.ts";
 import { nearest } from "./nearest.ts";
-import { Digest, integerBetween } from "./primitives.ts";
+import { Digest, integerBetween, Label, maxLabelBytes } from "./primitives.ts";
 
 /** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
 export interface ArchiveFilter {
@@ -39,7 +39,8 @@ export interface QueryParameter {
   meaning: string;
 }
 
-const Text = z.string().min(1);
+/** Characters of the longest cursor; the rest of a response's head takes less than 2 KiB. */
+export const maxCursorLength = 6144;
 // Without the names of its groups, which not every reader of JSON Schema knows.
 const TimeText = z.string().regex(new RegExp(timePattern.source.replaceAll(/\?<\w+>/g, "")));
 
@@ -81,7 +82,7 @@ export const archiveParameters: readonly QueryParameter[] = [
   {
     name: "cursor",
     type: "string",
-    schema: Text,
+    schema: z.string().min(1).max(maxCursorLength),
     meaning: "nextCursor of the previous page; carries filters and pageSize.",
   },
   {
@@ -94,7 +95,8 @@ export const archiveParameters: readonly QueryParameter[] = [
 
 function describeField(row: FilterField): QueryParameter[] {
   const { field: name, meaning } = row;
-  if (row.kind === "label") return [{ name, type: "string", schema: Text, meaning }];
+  if (row.kind === "label")
+    return [{ name, type: `string of up to ${maxLabelBytes} bytes`, schema: Label.min(1), meaning }];
   if (row.values === booleanNames) return [{ name, type: "boolean", schema: z.boolean(), meaning }];
   if (row.values) return [{ name, type: row.values.join(" | "), schema: z.enum(row.values), meaning }];
   const type = `integer ${row.min}..${row.max}`;
@@ -227,6 +229,11 @@ function parseField(
   if (row.kind === "label") {
     const value = parameters.get(row.field);
     if (value === undefined) return undefined;
+    if (!Label.safeParse(value).success)
+      throw invalid(
+        row.field,
+        `${row.field} must be at most ${maxLabelBytes} bytes in UTF-8; no market has a longer one.`,
+      );
     canonical.set(row.field, value);
     return { kind: "label", field: row.field as "category" | "outcome", value };
   }

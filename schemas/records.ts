@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { meanings } from "./meanings.ts";
-import { AnyJson, Count, HttpUrl, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
+import { AnyJson, Count, HttpUrl, integerBetween, Label, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { ForgeTier, forgeScaleNumber } from "./tiers.ts";
 
 /** SPEC 2.2, in its order. */
@@ -159,18 +159,18 @@ export const HistoricalMarket = z.strictObject({
   id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
   slug: Text,
   question: Text,
-  category: Text,
+  category: Label.min(1),
   composite: integerBetween(bounds.composite.min, bounds.composite.max).describe(meanings.composite.meaning),
   tier: ForgeTier.describe(meanings.tier.meaning),
   status: z.literal("resolved"),
-  resolvedOutcome: Text.describe("Outcome label."),
+  resolvedOutcome: Label.min(1).describe("Outcome label."),
   resolvedAt: Timestamp.describe("Resolution time; the archive is ordered by it, newest first."),
   resolutionSource: HttpUrl.describe("Where the resolution came from."),
   disputed: z.boolean().describe("Whether the resolution was disputed."),
   topRiskDriver: z.string().describe(meanings.topRiskDriver.meaning),
   flaggedCount: Count.describe("Number of flagged items."),
-  formulaVersion: z.string().describe("Version of the scoring formula."),
-  weightVersion: z.string().describe("Version of the dimension weights."),
+  formulaVersion: Label.describe("Version of the scoring formula."),
+  weightVersion: Label.describe("Version of the dimension weights."),
   dimensions: z
     .array(MarketDimension)
     .length(marketDimensionKeys.length)

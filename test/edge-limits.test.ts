@@ -78,7 +78,7 @@ describe("long heads", () => {
     const authorization = `Authorization: Bearer ${key}`;
     expect(outcome(await send(`/${long}`))).toBe("404 NOT_FOUND");
     expect(outcome(await send(`/api/v1/scores/${long}`))).toBe("404 PROTOCOL_NOT_FOUND");
-    expect((await send(`${archive}?category=${long}`, authorization)).json()).toMatchObject({ total: 0 });
+    expect(problemOf(await send(`${archive}?category=${long}`, authorization)).parameter).toBe("category");
     const refused = await send(`${archive}?${long}=1`, authorization);
     expect(problemOf(refused)).toMatchObject({ code: "INVALID_PARAMETER", parameter: long });
     expect(problemOf(await send(`${archive}?cursor=${long}`, authorization)).code).toBe("INVALID_CURSOR");

@@ -1,4 +1,6 @@
-import { Agent } from "node:http";
+import { once } from "node:events";
+import { Agent, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { MarketPage } from "../schemas/envelopes.ts";
 import { issueKey, revokeKey } from "../snapshots/keys/records.ts";
@@ -14,6 +16,22 @@ const [list, archive] = ["/api/v1/scores", "/api/v1/markets/historical"];
 const nginx = findNginx();
 const redisServer = findRedis();
 const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
+
+describe.skipIf(!nginx)("a load balancer", () => {
+  test("goes on with a proxy whose answer it could not take, and takes a long head", async () => {
+    const server = createServer(({ url = "" }, response) => {
+      response.setHeader("x-long", "x".repeat(Number(url.slice(1)) * 1024)).end(url);
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const balancer = await startBalancer(nginx!, [port, port]);
+    const status = async (kibibytes: number) => (await call(balancer.port, `/${kibibytes}`)).status;
+    for (let turn = 0; turn < 4; turn += 1)
+      expect([await status(100), await status(1), await status(12)]).toEqual([502, 200, 200]);
+    await balancer.stop();
+    server.close();
+  });
+});
 
 describe.skipIf(!nginx || !redisServer)("two proxies behind one load balancer", () => {
   let redis: TestRedis;

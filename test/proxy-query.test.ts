@@ -1,13 +1,38 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { maxLabelBytes } from "../schemas/primitives.ts";
 import { archiveParameters } from "../schemas/query.ts";
+import { forgeTiers } from "../schemas/tiers.ts";
+import { wantsRows } from "./helpers/ndjson.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
-import { bearer, problemOf } from "./helpers/proxy-client.ts";
+import { market, publishRecords } from "./helpers/proxy-archive.ts";
+import { bearer, problemOf, until } from "./helpers/proxy-client.ts";
+
+const kibibyte = 1024;
+/** A label that takes as many bytes as one may, and most in a cursor. */
+const longest = "é".repeat(maxLabelBytes / 2);
+const tier = forgeTiers.toSorted((a, b) => a.length - b.length).at(-1)!;
+/** Every filter that can be given at once finds these two, and none can be spelled longer. */
+const found = [40, 41].map((index) => {
+  const { dimensions, ...rest } = market(index);
+  return {
+    ...rest,
+    category: longest,
+    resolvedOutcome: longest,
+    tier,
+    disputed: false,
+    composite: 1000,
+    resolvedAt: "2025-12-31T23:59:59.999Z",
+    dimensions: dimensions.map((dimension) => ({ ...dimension, score: 100 })),
+  };
+});
 
 let proxy: TestProxy;
 let aegis: string;
 beforeAll(async () => {
-  proxy = await startTestProxy();
+  proxy = await startTestProxy({ empty: true });
+  await publishRecords(proxy.storage, [...Array.from({ length: 40 }, (_, index) => market(index)), ...found]);
+  await until(async () => (await proxy.get("/readyz")).status === 200);
   aegis = await proxy.issue({ quota: 1_000_000 });
 });
 afterAll(() => proxy.stop());
@@ -91,6 +116,67 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     for (const path of ["/api/v1/scores", "/api/v1/scores/aave", "/api/v1/status"]) {
       expect(problemOf(await proxy.get(`${path}?page=1`))).toMatchObject({ parameter: "page" });
       expect((await proxy.get(`${path}?`)).status).toBe(200);
+    }
+  });
+});
+
+describe("the longest filters that are accepted", () => {
+  const values: Record<string, string> = { category: longest, outcome: longest, tier, disputed: "false" };
+  const longestOf = (name: string) => {
+    if (name === "from" || name === "to") return "2025-12-31T23:59:59.999+00:00";
+    return values[name] ?? (name.endsWith("_composite") ? "1000" : "100");
+  };
+  const filters = archiveParameters
+    .map(({ name }) => name)
+    .filter((name) => !["page", "pageSize", "cursor", "skip"].includes(name))
+    .map((name): [string, string] => [name, longestOf(name)]);
+  const target = (extra: Record<string, string> = {}) =>
+    `/api/v1/markets/historical?${new URLSearchParams([...filters, ...Object.entries(extra)])}`;
+  /** An answer's head, byte for byte. */
+  const headOf = async (method: string, path: string, fields: Record<string, string> = {}) => {
+    const all = { Host: "x", Connection: "close", "x-api-key": aegis, ...fields };
+    const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+    const [head = ""] = (await proxy.raw(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n`)).split(
+      "\r\n\r\n",
+    );
+    return head;
+  };
+
+  test("make no head of an answer longer than 8 KiB, and cursors that go on", async () => {
+    const first = await proxy.get(target({ pageSize: "1" }), { headers: bearer(aegis) });
+    const { total, nextCursor } = first.json();
+    expect(total).toBe(2);
+    // With skip the cursor of rows names a market, too.
+    const rest = target({ cursor: nextCursor, skip: "0" });
+    for (const [method, path, fields] of [
+      ["GET", target({ pageSize: "1" }), {}],
+      ["GET", rest, wantsRows],
+      ["HEAD", rest, wantsRows],
+      ["GET", rest, { ...wantsRows, "If-None-Match": "*" }],
+    ] as const) {
+      const head = await headOf(method, path, fields);
+      expect(head).toMatch(/^HTTP\/1\.1 (200|304) /);
+      expect(head.length).toBeLessThan(8 * kibibyte);
+    }
+    const cursor = /^X-Cursor: (.*)$/m.exec(await headOf("HEAD", rest, wantsRows))?.[1]?.trim() ?? "";
+    expect(cursor.length).toBeGreaterThan(4 * 2 * maxLabelBytes);
+    for (const path of [target({ cursor }), `/api/v1/markets/historical?cursor=${cursor}`])
+      expect((await proxy.get(path, { headers: bearer(aegis) })).json()).toMatchObject({
+        total: 2,
+        count: 1,
+      });
+  });
+
+  test.each(["category", "outcome"])("have a %s of no byte more", async (name) => {
+    for (const value of ["x".repeat(maxLabelBytes + 1), `${longest}x`, "x".repeat(14_000)]) {
+      const refused = await ask(`${name}=${encodeURIComponent(value)}`);
+      expect(problemOf(refused)).toMatchObject({ status: 400, code: "INVALID_PARAMETER", parameter: name });
+      expect(problemOf(refused).detail).toContain("at most 256 bytes in UTF-8");
+      const carried = [1, "0".repeat(64), 42, 0, "", 1, String(new URLSearchParams({ [name]: value }))];
+      const cursor = Buffer.from(JSON.stringify(carried)).toString("base64url");
+      expect(await headOf("GET", `/api/v1/markets/historical?cursor=${cursor}`)).toMatch(
+        /^HTTP\/1\.1 4(00|31) /,
+      );
     }
   });
 });

@@ -25,6 +25,7 @@ async function expectMarket(query: string, column: string, value: string | RegEx
 }
 
 const uuidRule = "must be a UUID in lower-case digits";
+const labelRule = "must be at most 256 bytes in UTF-8";
 const urlRule = "must be an http or https URL";
 const finiteRule = "must be a finite number";
 const early = "must not be before 2000";
@@ -42,6 +43,11 @@ describe("values of markets", () => {
     ["question", "''", '""', "must not be empty"],
     ["category", "''", '""', "must not be empty"],
     ["resolved_outcome", "''", '""', "must not be empty"],
+    ["category", "repeat('x', 257)", /^"x+$/, labelRule],
+    ["category", "repeat('€', 86)", /^"€+"$/, labelRule],
+    ["resolved_outcome", "repeat('é', 129)", /^"é+$/, labelRule],
+    ["formula_version", "repeat('x', 257)", /^"x+$/, labelRule],
+    ["weight_version", "repeat('x', 257)", /^"x+$/, labelRule],
     ["composite", "299", "299", "must be from 300 to 1000"],
     ["composite", "1001", "1001", "must be from 300 to 1000"],
     ["tier", "'GOLD'", '"GOLD"', tierRule],

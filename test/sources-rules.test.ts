@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { maxLabelBytes } from "../schemas/primitives.ts";
 import { HistoricalMarket, ProtocolScore } from "../schemas/records.ts";
 import { forgeTiers } from "../schemas/tiers.ts";
 import { bindColumns } from "../snapshots/sources/bind.ts";
@@ -26,6 +27,11 @@ const text = fc.oneof(
   fc.stringMatching(/^[0-9a-fA-F]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,13}$/),
   fc.stringMatching(/^(https?|ftp|HTTP|javascript):?\/{0,2}[a-z.]{0,5}\n?$/),
   fc.stringMatching(/^[a-z0-9_.-]{0,102}\n?$/),
+  fc.constantFrom("x", "é", "€", "👩").chain((unit) => {
+    // Around the longest label.
+    const most = Math.floor(maxLabelBytes / Buffer.byteLength(unit));
+    return fc.integer({ min: most - 1, max: most + 1 }).map((length) => unit.repeat(length));
+  }),
 );
 const integer = fc.oneof(
   fc.maxSafeInteger(),
@@ -37,7 +43,17 @@ const sources = [
     name: "markets",
     table: marketsTable(start),
     record: HistoricalMarket,
-    texts: ["id", "slug", "question", "category", "tier", "status", "resolved_outcome", "resolution_source"],
+    texts: [
+      "id",
+      "slug",
+      "question",
+      "category",
+      "tier",
+      "status",
+      "resolved_outcome",
+      "resolution_source",
+      "formula_version",
+    ],
     integers: ["composite", "flagged_count"],
   },
   {

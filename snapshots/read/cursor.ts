@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import { type ArchiveFilter, parseCanonicalFilter } from "../../schemas/query.ts";
+import { type ArchiveFilter, maxCursorLength, parseCanonicalFilter } from "../../schemas/query.ts";
 import type { MarketKey } from "../format/order.ts";
 
 /** A place in one snapshot's archive, between two responses of a walk. It grants nothing. */
@@ -42,6 +42,7 @@ export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, fil
 
 /** Reads a cursor in its one canonical spelling. Throws ServiceError INVALID_CURSOR. */
 export function decodeCursor(text: string): Cursor {
+  if (text.length > maxCursorLength) throw invalidCursor();
   try {
     const json: unknown = JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
     const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);

@@ -4,7 +4,7 @@ import type { FileGroup } from "./groups.ts";
 import type { KnownRows } from "./sources.ts";
 
 /** Raised when a row's digest or the checks of a row change: rows known by older digests are then checked again. */
-const digestRevision = 2;
+const digestRevision = 3;
 
 /** Rows of a chunk, DuckDB's vector size. */
 const chunkRows = 2048;

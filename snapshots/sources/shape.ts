@@ -91,6 +91,14 @@ export function struct(fields: readonly Field[]): Shape {
 
 export const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
 
+/** Of bytes in UTF-8, which is how DuckDB holds a text. */
+export function atMostBytes(bytes: number): Rule {
+  return {
+    rule: `must be at most ${bytes} bytes in UTF-8`,
+    holds: (value) => `strlen(${value}) <= ${bytes}`,
+  };
+}
+
 /**
  * RE2 as DuckDB has it and JavaScript agree on the patterns used here; `$` is the end of the text in both.
  */

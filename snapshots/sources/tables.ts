@@ -1,8 +1,10 @@
+import { maxLabelBytes } from "../../schemas/primitives.ts";
 import { bounds, marketDimensionKeys, protocolDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
 import { textList } from "../duckdb.ts";
 import {
   any,
+  atMostBytes,
   boolean,
   count,
   double,
@@ -21,6 +23,7 @@ import {
 } from "./shape.ts";
 
 const score = integer(bounds.score);
+const shortEnough = atMostBytes(maxLabelBytes);
 const tier = text(oneOf(forgeTiers));
 const url = text(matching(/^https?:\/\//, "must be an http or https URL"));
 const uuid = text(
@@ -78,18 +81,18 @@ export function marketsTable(latest: Date): SourceTable {
       { name: "id", shape: uuid },
       { name: "slug", shape: text(notEmpty) },
       { name: "question", shape: text(notEmpty) },
-      { name: "category", shape: text(notEmpty) },
+      { name: "category", shape: text(notEmpty, shortEnough) },
       { name: "composite", shape: integer(bounds.composite) },
       { name: "tier", shape: tier },
       { name: "status", shape: text(oneOf(["resolved"])) },
-      { name: "resolved_outcome", published: "resolvedOutcome", shape: text(notEmpty) },
+      { name: "resolved_outcome", published: "resolvedOutcome", shape: text(notEmpty, shortEnough) },
       { name: "resolved_at", published: "resolvedAt", shape: timeUntil(latest) },
       { name: "resolution_source", published: "resolutionSource", shape: url },
       { name: "disputed", shape: boolean },
       { name: "top_risk_driver", published: "topRiskDriver", shape: text() },
       { name: "flagged_count", published: "flaggedCount", shape: count },
-      { name: "formula_version", published: "formulaVersion", shape: text() },
-      { name: "weight_version", published: "weightVersion", shape: text() },
+      { name: "formula_version", published: "formulaVersion", shape: text(shortEnough) },
+      { name: "weight_version", published: "weightVersion", shape: text(shortEnough) },
       { name: "dimensions", shape: list(marketDimension) },
     ],
     rowRules: [

@@ -76,7 +76,7 @@ const outcomes = [
   "%41",
   "+",
   "&outcome=No",
-  "x".repeat(3000),
+  `${"€".repeat(85)}x`, // 256 bytes
 ];
 
 /** Times: one millisecond told apart by microseconds only, ends of days, the first one accepted. */
