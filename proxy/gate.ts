@@ -102,7 +102,7 @@ async function answer(
   const prepared = await withDeadline(parts, (late) =>
     endpoint.heavy ? parts.lane.execute(() => begin(work, late)) : work(),
   );
-  if (prepared.status === 304) await exchange.receipt?.giveBack();
+  if (prepared.known) await exchange.receipt?.giveBack();
   const { rows } = prepared;
   if (rows && exchange.receipt) requireUnits(rows, exchange.receipt);
   setRateLimitHeaders(parts, exchange);

@@ -36,8 +36,8 @@ export function rowsReply(plan: RowsPlan): Reply {
     etag: () => plan.etag,
     cacheControl: "private, no-cache",
     snapshotId: plan.snapshot.manifest.snapshotId,
-    headers: {
-      ...negotiated,
+    headers: negotiated,
+    bodyHeaders: {
       "Content-Type": ndjson,
       "X-Count": plan.count,
       "X-Total-Count": plan.total,
@@ -54,9 +54,10 @@ export function requireUnits({ count }: RowsPlan, { plan, limit, remaining, rese
   // One was taken with the request.
   const left = remaining + 1;
   if (units <= left) return;
+  // Without a number of rows: the unit is given back, and totals are paid for.
   const detail =
-    `These ${count} rows take ${units} units, one for ${rowsPerUnit}, and ${left} of the ${plan} plan's ${limit} are left ` +
-    `until ${new Date(resetAt).toISOString()}. Narrow the filters, or walk the archive by pages.`;
+    `These rows take a unit for every ${rowsPerUnit}, more than the ${left} left of the ${plan} plan's ${limit} until ` +
+    `${new Date(resetAt).toISOString()}. Narrow the filters, or walk the archive by pages, each of which tells the total.`;
   throw new ServiceError("QUOTA_EXCEEDED", detail);
 }
 

@@ -21,6 +21,8 @@ export interface Reply {
   /** In parts, which are not copied together. */
   body: (coding: Coding) => Promise<readonly Buffer[]>;
   headers?: Record<string, string | number>;
+  /** Headers that tell of the body: an answer without one, 304, has none of them. */
+  bodyHeaders?: Record<string, string | number>;
   /** In place of a body: what is sent while it is read, however much it is. */
   rows?: RowsPlan;
   /** Another reply, for when the origin does not give the body. */
@@ -49,12 +51,17 @@ export interface Prepared {
   headers: Record<string, string | number>;
   body: readonly Buffer[];
   rows?: RowsPlan;
+  /** Whether the caller named what it would have got, and so pays nothing. */
+  known: boolean;
 }
 
 /** Settles status, coding and body of a reply for a request. Throws what the body throws. */
 export async function prepare(request: Request, reply: Reply): Promise<Prepared> {
   const held = reply.etag && heldTag(request, acceptedCodings(request).map(reply.etag));
-  if (held !== undefined) return { status: 304, headers: { ...headersOf(reply), ETag: held }, body: [] };
+  if (held) {
+    const { tag: ETag, known } = held;
+    return { status: 304, headers: { ...headersOf(reply), ETag }, body: [], known };
+  }
 
   const coding = preferredCoding(request);
   const { body, sent } = await bodyOf(reply, coding);
@@ -63,12 +70,14 @@ export async function prepare(request: Request, reply: Reply): Promise<Prepared>
     headers: {
       "Content-Type": "application/json",
       ...headersOf(sent),
+      ...sent.bodyHeaders,
       ...(sent.etag && { ETag: sent.etag(coding) }),
       ...(coding === "gzip" && { "Content-Encoding": coding }),
       ...(!sent.rows && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
     },
     body,
     ...(sent.rows && { rows: sent.rows }),
+    known: false,
   };
 }
 
@@ -107,7 +116,10 @@ export function send(request: Request, response: Response, { status, headers, bo
 }
 
 // Clients send a handful of different fields, and reading one takes as long as counting the request.
-const knownFields = new LRUCache<string, readonly Coding[]>({ max: 100 });
+const knownFields = new LRUCache<string, readonly Coding[]>({
+  maxSize: 64 * 1024,
+  sizeCalculation: (_codings, field) => field.length + 200,
+});
 
 /** Every coding a client accepts: all, when it says nothing. */
 function acceptedCodings(request: Request): readonly Coding[] {
@@ -128,12 +140,14 @@ function preferredCoding(request: Request): Coding {
 
 /**
  * The tag out of `tags` that If-None-Match names, by weak comparison (RFC 9110, 13.1.2). Any coding the
- * client accepts will do: of the representations it accepts we choose the one it holds.
+ * client accepts will do: of the representations it accepts we choose the one it holds. `*` matches whatever there is,
+ * also for a client that knows nothing of it.
  */
-function heldTag(request: Request, tags: string[]): string | undefined {
+function heldTag(request: Request, tags: string[]): { tag: string; known: boolean } | undefined {
   const field = request.headers["if-none-match"];
   if (field === undefined) return undefined;
-  if (field.trim() === "*") return tags[0];
+  const known = field.trim() !== "*";
   const named = new Set(field.match(/"[^"]*"/g));
-  return tags.find((tag) => named.has(tag.replace(/^W\//, "")));
+  const tag = known ? tags.find((candidate) => named.has(candidate.replace(/^W\//, ""))) : tags[0];
+  return tag === undefined ? undefined : { tag, known };
 }

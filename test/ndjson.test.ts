@@ -114,6 +114,15 @@ describe("all rows in one answer", () => {
     expect((await full!.text()).split("\n")).toHaveLength(Number(full!.headers.get("x-count")) + 1);
   });
 
+  test("that are not sent tell neither how many they are nor where they begin", async () => {
+    const { etag = "" } = (await get()).headers;
+    for (const tag of ["*", " * ", etag, `"other", ${etag}`]) {
+      const { status, headers } = await get({}, { "if-none-match": tag });
+      expect([status, headers.etag]).toEqual([304, etag]);
+      for (const name of ["x-count", "x-total-count", "x-cursor"]) expect(headers).not.toHaveProperty(name);
+    }
+  });
+
   test("are 304 for who holds them, by a tag that differs from that of a page", async () => {
     const { etag = "" } = (await get()).headers;
     const held = await get({}, { "if-none-match": etag });

@@ -45,7 +45,8 @@ describe("over HTTP", () => {
 
   test("304 and 5xx cost nothing; what is refused before counting neither", async () => {
     const key = await proxy.issue();
-    await proxy.get(list, { headers: { ...bearer(key), "if-none-match": "*" } });
+    const { etag = "" } = (await proxy.get(list, { headers: bearer(key) })).headers;
+    await proxy.get(list, { headers: { ...bearer(key), "if-none-match": etag } });
     const free: [string, object][] = [
       ["/api/v1/status", {}],
       ["/healthz", {}],
@@ -63,10 +64,27 @@ describe("over HTTP", () => {
     const developer = await proxy.issue({ plan: "developer" });
     await proxy.get("/api/v1/markets/historical", { headers: bearer(developer) });
     expect(remaining(await proxy.get(list))).toBe(999);
-    expect(remaining(await proxy.get(list, { headers: bearer(key) }))).toBe(99_999);
+    expect(remaining(await proxy.get(list, { headers: bearer(key) }))).toBe(99_998);
     expect(remaining(await proxy.get(list, { headers: bearer(developer) }))).toBe(49_999);
-    const held = await proxy.get(list, { headers: { ...bearer(key), "if-none-match": "*" } });
-    expect([held.status, remaining(held)]).toEqual([304, 99_999]);
+    const held = await proxy.get(list, { headers: { ...bearer(key), "if-none-match": etag } });
+    expect([held.status, remaining(held)]).toEqual([304, 99_998]);
+  });
+
+  test("304 costs a unit when the caller names no tag", async () => {
+    const key = await proxy.issue();
+    const archive = "/api/v1/markets/historical";
+    const asked = [
+      [list, {}],
+      [archive, {}],
+      [archive, { accept: "application/x-ndjson" }],
+    ] as const;
+    for (const [place, [path, fields]] of asked.entries()) {
+      const headers = { ...bearer(key), ...fields, "if-none-match": "*" };
+      for (const [extra, method] of ["GET", "HEAD"].entries()) {
+        const held = await proxy.get(path, { method, headers });
+        expect([held.status, remaining(held)]).toEqual([304, 99_999 - 2 * place - extra]);
+      }
+    }
   });
 
   test("429 says plan, reset and the way to more, and Retry-After", async () => {

@@ -128,9 +128,10 @@ describe.each(kinds)("%s: who may ask, and what", (kind) => {
   test("a unit is taken for what is answered, and returned with 304", async () => {
     const key = await proxy.issue({ plan: "developer", owner: `counted for ${kind}` });
     const path = addressOf(slugs[0]!, kind);
-    expect(remaining(await ask(path, {}, key))).toBe(49_999);
+    const first = await ask(path, {}, key);
+    expect(remaining(first)).toBe(49_999);
     expect(remaining(await ask(addressOf("none", kind), {}, key))).toBe(49_998);
-    expect(remaining(await ask(path, { "if-none-match": "*" }, key))).toBe(49_998);
+    expect(remaining(await ask(path, { "if-none-match": String(first.headers.etag) }, key))).toBe(49_998);
   });
 });
 

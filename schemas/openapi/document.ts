@@ -59,7 +59,7 @@ method is 405 \`METHOD_NOT_ALLOWED\` with \`Allow\`. Every answer under /api/v1 
 request needs no key.
 
 Requests a UTC day: ${quotas.join(", ")}, unless the key says otherwise; without a key per address (IPv6: per /64). A unit is
-given back for 304 and 5xx. Metered answers carry \`X-RateLimit-*\`, \`RateLimit\` and \`RateLimit-Policy\`.
+given back for 304, unless it was asked for with \`If-None-Match: *\`, and for 5xx. Metered answers carry \`X-RateLimit-*\`, \`RateLimit\` and \`RateLimit-Policy\`.
 
 Errors have one shape, \`Problem\`, as \`application/problem+json\`; \`code\` is what a program should look at.
 

@@ -14,7 +14,10 @@ export const headers = {
     description: "Snapshot answered from; missing before the first one is loaded.",
     schema: { $ref: "#/components/schemas/Digest" },
   },
-  ETag: { description: "For If-None-Match; an answer of 304 costs no unit.", schema: text },
+  ETag: {
+    description: "For If-None-Match; 304 costs no unit, unless it was asked for with *.",
+    schema: text,
+  },
   "Cache-Control": { description: "How long it may be kept, and by whom.", schema: text },
   "X-RateLimit-Limit": { description: "Units of the caller's UTC day.", schema: number },
   "X-RateLimit-Remaining": { description: "Units left.", schema: number },

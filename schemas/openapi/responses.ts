@@ -65,10 +65,10 @@ function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObj
     const names = ["X-Request-Id", "X-Snapshot-Id", ...limits, ...upgrade] as const;
     return { 101: { description: "The connection is live.", headers: references(names) } };
   }
-  const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : []), ...(line ? ofLines : [])];
+  const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
-    headers: references([...names, ...headers]),
+    headers: references([...names, ...(line ? ofLines : []), ...headers]),
     content: {
       "application/json": {
         ...(endpoint.response && { schema: endpoint.response }),
