@@ -79,18 +79,21 @@ describe.skipIf(!environment)("a publish over S3", () => {
 
   const faults = ["unavailable", "reset", "hang", "lost"] as const satisfies S3Fault[];
 
-  test.for(faults)("succeeds when every request meets, the first time: %s", async (fault) => {
-    const met = new Set<string>();
-    const meets = (operation: S3Operation) => {
-      const first = !met.has(identity(operation));
-      met.add(identity(operation));
-      return first ? fault : undefined;
-    };
-    const { outcome, store } = await trial(meets, fault === "hang" ? hasty : patient);
-    expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
-    expect([...met]).toEqual(expect.arrayContaining(usual.map(identity)));
-    await expectAllGood(store, snapshots.new);
-  });
+  test.for([...faults, "cut"] as const)(
+    "succeeds when every request meets, the first time: %s",
+    async (fault) => {
+      const met = new Set<string>();
+      const meets = (operation: S3Operation) => {
+        const first = !met.has(identity(operation));
+        met.add(identity(operation));
+        return first ? fault : undefined;
+      };
+      const { outcome, store } = await trial(meets, fault === "hang" ? hasty : patient);
+      expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
+      expect([...met]).toEqual(expect.arrayContaining(usual.map(identity)));
+      await expectAllGood(store, snapshots.new);
+    },
+  );
 
   test.for(faults)("ends with exit code 5 when any one request always meets: %s", async (fault) => {
     const wanted = [

@@ -1,10 +1,15 @@
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
+import { memoryStorage } from "./helpers/archive-storage.ts";
 import { createBucket, s3Environment } from "./helpers/ceph.ts";
+import { type SmallS3, startSmallS3 } from "./helpers/small-s3.ts";
 
 const s3 = s3Environment();
 let directory: string;
@@ -120,12 +125,80 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ open }) 
   });
 });
 
+describe("S3 storage", () => {
+  const objects = new Map<string, Buffer>();
+  const limits = { connectSeconds: 60, attemptSeconds: 60, operationSeconds: 60, attempts: 3 };
+  let server: SmallS3;
+  let storage: Storage;
+
+  beforeAll(async () => {
+    vi.stubEnv("AWS_ACCESS_KEY_ID", "test");
+    vi.stubEnv("AWS_SECRET_ACCESS_KEY", "test");
+    server = await startSmallS3(memoryStorage(objects));
+    storage = openStorage("s3://bucket", directory, server.environment, limits);
+    await storage.put("body", Buffer.alloc(300_000, "b"));
+  });
+  afterAll(async () => {
+    await server.stop();
+    vi.unstubAllEnvs();
+  });
+
+  /** Cuts the first answers to each request that asks for anything; tells how many there were. */
+  const cutFirst = (times: number) => {
+    const asked: string[] = [];
+    server.fault = (method, key) => (asked.push(`${method} ${key}`) <= times ? "cut" : undefined);
+    return asked;
+  };
+
+  test("asks again for an answer whose body breaks off, as often as it asks for anything", async () => {
+    const gets = cutFirst(2);
+    expect(await storage.get("body")).toHaveLength(300_000);
+    expect(gets).toHaveLength(3);
+    const listings = cutFirst(2);
+    for await (const { key } of storage.list("")) expect(key).toBe("body");
+    expect(listings).toHaveLength(3);
+  });
+
+  test("gives up when every body breaks off, naming store and key", async () => {
+    const gets = cutFirst(Number.POSITIVE_INFINITY);
+    await expect(storage.get("body")).rejects.toThrow(/^s3:\/\/bucket\/: cannot read body: /);
+    expect(gets).toHaveLength(3);
+  });
+
+  test("does not ask again when it was told to stop meanwhile", async () => {
+    const gets = cutFirst(Number.POSITIVE_INFINITY);
+    const stop = new AbortController();
+    const { fault } = server;
+    server.fault = (method, key) => {
+      stop.abort(new Error("enough"));
+      return fault(method, key);
+    };
+    await expect(storage.get("body", { signal: stop.signal })).rejects.toThrow("enough");
+    expect(gets).toHaveLength(1);
+  });
+});
+
 describe("directory storage", () => {
   test("refuses keys that leave the directory or hide in it", async () => {
     const storage = openStorage("keys", directory);
     for (const key of ["../out", "a/../../out", "/etc/passwd", "a//b", "", "a/", "a\\b", "a b", "é"]) {
       await expect(async () => storage.put(key, Buffer.from("x")), key).rejects.toThrow("not an object key");
     }
+  });
+
+  test("opens regular files alone: nothing that could be waited for without an end", async () => {
+    const storage = openStorage("odd", directory);
+    await storage.put("real", Buffer.from("x"));
+    const path = (name: string) => join(directory, "odd", name);
+    execFileSync("mkfifo", [path("fifo")]);
+    await symlink("/dev/zero", path("device"));
+    await symlink("real", path("link"));
+    const server = createServer().listen(path("socket"));
+    await once(server, "listening");
+    for (const key of ["fifo", "device", "socket"])
+      await expect(storage.get(key), key).rejects.toThrow(`${key}: it is no regular file`);
+    server.close();
+    expect(String(await storage.get("link"))).toBe("x");
   });
 
   test("shows no file that is still being written", async () => {

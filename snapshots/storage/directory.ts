@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
-import { link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { constants, link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CorruptObjectError } from "../seal.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
@@ -11,6 +11,8 @@ const temporary = /^\.tmp-[0-9a-f]{16}$/;
 function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
+
+const noFile = (key: string) => new CorruptObjectError(key, "it is no regular file");
 
 /** A store in a local directory; it is created by the first put. */
 export function directoryStorage(root: string): Storage {
@@ -58,9 +60,12 @@ export function directoryStorage(root: string): Storage {
     async get(key, { maxBytes = maxObjectBytes, signal } = {}) {
       const path = pathOf(key);
       try {
-        const file = await open(path, "r");
+        // Opening a FIFO would wait for its writer, and reading one never end; so would some devices.
+        const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
         try {
-          const { size } = await file.stat();
+          const info = await file.stat();
+          if (!info.isFile()) throw noFile(key);
+          const { size } = info;
           if (size > maxBytes) throw tooLarge(key, size, maxBytes);
           return await file.readFile({ signal });
         } finally {
@@ -68,6 +73,8 @@ export function directoryStorage(root: string): Storage {
         }
       } catch (error) {
         if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+        // What opening a socket says, and a device that is not there.
+        if (hasCode(error, "ENXIO")) throw noFile(key);
         throw error instanceof CorruptObjectError ? error : failed("read", key, error);
       }
     },

@@ -1,12 +1,20 @@
 import { resolve } from "node:path";
 import { directoryStorage } from "./directory.ts";
-import { createS3Client, parseS3Location, type S3Environment, s3Storage } from "./s3.ts";
+import { createS3Client, parseS3Location, type S3Environment, type S3Limits, s3Storage } from "./s3.ts";
 import { type Storage, StorageError } from "./storage.ts";
 
-/** Opens the store a user named: `s3://bucket/prefix`, or a directory relative to `base`. Throws StorageError. */
-export function openStorage(location: string, base: string, environment: S3Environment = {}): Storage {
+/**
+ * Opens the store a user named: `s3://bucket/prefix`, or a directory relative to `base`. Throws StorageError.
+ * `limits` are those of S3, where they are not a publisher's.
+ */
+export function openStorage(
+  location: string,
+  base: string,
+  environment: S3Environment = {},
+  limits?: S3Limits,
+): Storage {
   const s3 = parseS3Location(location);
-  if (s3) return s3Storage(s3, createS3Client(environment));
+  if (s3) return s3Storage(s3, createS3Client(environment, limits), limits);
   // Without this line a mistyped address would become a folder of that name.
   if (location.includes("://"))
     throw new StorageError(`${location}: a store is a directory or s3://bucket/prefix`);

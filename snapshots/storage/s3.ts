@@ -3,12 +3,14 @@ import {
   type _Object,
   DeleteObjectCommand,
   GetObjectCommand,
+  type GetObjectCommandOutput,
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
   S3ServiceException,
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
+import { DeadlineError, within } from "../deadline.ts";
 import { headersOf } from "../layout.ts";
 import { CorruptObjectError } from "../seal.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
@@ -16,10 +18,11 @@ import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge }
 /** How long things may take; all in seconds. The SDK itself would wait for ever. */
 export interface S3Limits {
   connectSeconds: number;
-  /** One attempt, to its last byte. */
+  /** Of one attempt: until its answer begins, and between two pieces of the body. */
   attemptSeconds: number;
   /** All attempts of one operation. */
   operationSeconds: number;
+  /** Of a request, and of a body that breaks off. */
   attempts: number;
 }
 
@@ -29,7 +32,8 @@ const defaultLimits: S3Limits = { connectSeconds: 5, attemptSeconds: 30, operati
 const maxSockets = 32;
 /** Tries of a conditional put that meets another one: the SDK does not repeat a 409. */
 const conflictTries = 8;
-const conflictMilliseconds = 50;
+/** Between two tries of our own, times how many there were. */
+const retryMilliseconds = 50;
 
 /** A bucket and the prefix of the store's keys in it, "" or ended by "/". */
 export interface S3Location {
@@ -82,23 +86,22 @@ export function statusOf(error: unknown): number | undefined {
 export function s3Storage(
   { bucket, prefix }: S3Location,
   client: S3Client,
-  { operationSeconds }: Pick<S3Limits, "operationSeconds"> = defaultLimits,
+  { operationSeconds, attempts }: Pick<S3Limits, "operationSeconds" | "attempts"> = defaultLimits,
 ): Storage {
   const location = `s3://${bucket}/${prefix}`;
 
   /** Runs an operation within its deadline; a failure names store, operation and key, and never a credential. */
-  async function within<T>(
+  async function inTime<T>(
     operation: string,
     key: string,
     work: (options: { abortSignal: AbortSignal }) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<T> {
-    const deadline = AbortSignal.timeout(operationSeconds * 1000);
     try {
-      return await work({ abortSignal: signal ? AbortSignal.any([deadline, signal]) : deadline });
+      return await within(operationSeconds, (abortSignal) => work({ abortSignal }), signal);
     } catch (error) {
       if (error instanceof CorruptObjectError) throw error;
-      const reason = deadline.aborted ? `no answer within ${operationSeconds} s` : describeS3Error(error);
+      const reason = error instanceof DeadlineError ? error.message : describeS3Error(error);
       throw new StorageError(`${location}: cannot ${operation} ${key}: ${reason}`, { cause: error });
     }
   }
@@ -115,35 +118,43 @@ export function s3Storage(
     };
   };
 
+  /** Undefined when there is no such object. */
+  async function read(
+    key: string,
+    maxBytes: number,
+    options: { abortSignal: AbortSignal },
+  ): Promise<Buffer | undefined> {
+    for (let tries = 1; ; tries += 1) {
+      const answer = await client.send(new GetObjectCommand(input(key)), options).catch((error) => {
+        if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;
+        throw error;
+      });
+      if (!answer) return undefined;
+      try {
+        return await bodyOf(answer, key, maxBytes);
+      } catch (error) {
+        // The SDK repeats what fails before the body, not a body that breaks off.
+        if (error instanceof CorruptObjectError || tries === attempts) throw error;
+        await delay(retryMilliseconds * tries, undefined, { signal: options.abortSignal });
+      }
+    }
+  }
+
   return {
     location,
 
     get(key, { maxBytes = maxObjectBytes, signal } = {}) {
-      return within(
-        "read",
-        key,
-        async (options) => {
-          try {
-            const { Body, ContentLength = 0 } = await client.send(new GetObjectCommand(input(key)), options);
-            if (ContentLength > maxBytes) throw tooLarge(key, ContentLength, maxBytes);
-            return Buffer.from((await Body?.transformToByteArray()) ?? []);
-          } catch (error) {
-            if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;
-            throw error;
-          }
-        },
-        signal,
-      );
+      return inTime("read", key, (options) => read(key, maxBytes, options), signal);
     },
 
     put(key, body) {
-      return within("write", key, async (options) => {
+      return inTime("write", key, async (options) => {
         await client.send(new PutObjectCommand(putInput(key, body)), options);
       });
     },
 
     putIfAbsent(key, body) {
-      return within("create", key, async (options) => {
+      return inTime("create", key, async (options) => {
         for (let tries = 1; ; tries += 1) {
           try {
             await client.send(new PutObjectCommand({ ...putInput(key, body), IfNoneMatch: "*" }), options);
@@ -151,7 +162,7 @@ export function s3Storage(
           } catch (error) {
             if (statusOf(error) === 412) return false;
             if (statusOf(error) !== 409 || tries === conflictTries) throw error;
-            await delay(conflictMilliseconds * tries, undefined, { signal: options.abortSignal });
+            await delay(retryMilliseconds * tries, undefined, { signal: options.abortSignal });
           }
         }
       });
@@ -178,7 +189,7 @@ export function s3Storage(
     async *list(under) {
       let token: string | undefined;
       do {
-        const page = await within("list", under, (options) =>
+        const page = await inTime("list", under, (options) =>
           client.send(
             new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + under, ContinuationToken: token }),
             options,
@@ -193,11 +204,30 @@ export function s3Storage(
     },
 
     delete(key) {
-      return within("delete", key, async (options) => {
+      return inTime("delete", key, async (options) => {
         await client.send(new DeleteObjectCommand(input(key)), options);
       });
     },
   };
+}
+
+/** The whole body of an answer. Throws CorruptObjectError beyond `maxBytes`, whatever length the answer tells. */
+async function bodyOf(
+  { Body, ContentLength }: GetObjectCommandOutput,
+  key: string,
+  maxBytes: number,
+): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  // Leaving the loop ends the transfer: a body left unread would keep its connection.
+  for await (const chunk of (Body ?? []) as AsyncIterable<Uint8Array>) {
+    if (Math.max(length + chunk.length, ContentLength ?? 0) > maxBytes)
+      throw tooLarge(key, ContentLength ?? length + chunk.length, maxBytes);
+    length += chunk.length;
+    chunks.push(chunk);
+  }
+  if (length !== (ContentLength ?? length)) throw new Error(`${length} of ${ContentLength} bytes`);
+  return Buffer.concat(chunks, length);
 }
 
 function infoOf(entry: _Object, prefix: string): ObjectInfo {

@@ -26,6 +26,7 @@ export interface S3Operation {
  * What happens to a request instead of being passed on:
  * - unavailable, conflict, unimplemented: it is answered 503, 409 or 501 and not passed on
  * - reset, hang: its connection ends, or never gets an answer; it is not passed on
+ * - cut: it is passed on, and its answer ends in the middle of the body; one without a body is not cut
  * - lost: it is passed on, and its answer gets lost
  * - unconditional: it is carried out as if it had no condition
  * - flipped, shortened: it is passed on, and then what was stored is not what was sent
@@ -36,6 +37,7 @@ export type S3Fault =
   | "unimplemented"
   | "reset"
   | "hang"
+  | "cut"
   | "lost"
   | "unconditional"
   | "flipped"
@@ -103,7 +105,10 @@ export async function startFaultyS3(
       await store(operation.path, body);
       return void response.writeHead(200, { "content-length": 0, etag: '"0"' }).end();
     }
-    response.writeHead(passed.status, passed.headers).end(passed.body);
+    response.writeHead(passed.status, passed.headers);
+    if (fault === "cut" && passed.body.length > 0)
+      return void response.write(passed.body.subarray(0, passed.body.length >> 1), () => response.destroy());
+    response.end(passed.body);
   }
 
   const server = createServer((request, response) => {
