@@ -4,6 +4,7 @@ import type { Endpoint, HttpEndpointId } from "../schemas/endpoints.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import type { Plan } from "../schemas/plans.ts";
 import { readParameters, readSince } from "../schemas/query.ts";
+import { DeadlineError, within } from "../snapshots/deadline.ts";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
 import { storeFaultsAs503 } from "../snapshots/paging.ts";
 import { type Identity, identify, requirePlan, type Sender } from "./access.ts";
@@ -109,7 +110,8 @@ async function answer(
   const complete = { ...prepared, headers: { ...exchange.headers, ...prepared.headers } };
   if (!rows || request.method === "HEAD") return send(request, response, complete);
   const identity = () => identify(sender, parts.keys, parts.trust);
-  await parts.sendRows({ ...complete, rows }, { response, exchange, identity });
+  const inTime = <T>(work: () => Promise<T>) => withDeadline(parts, work);
+  await parts.sendRows({ ...complete, rows }, { response, exchange, identity, inTime });
 }
 
 /** Credentials, availability, plan and quota, in this order. */
@@ -232,16 +234,11 @@ async function withDeadline<T>(
   { answerSeconds }: GateParts,
   work: (late: () => boolean) => Promise<T>,
 ): Promise<T> {
-  const deadline = Promise.withResolvers<never>();
-  let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    deadline.reject(new ServiceError("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again."));
-  }, answerSeconds * 1000);
   try {
-    return await Promise.race([work(() => late), deadline.promise]);
-  } finally {
-    clearTimeout(timer);
+    return await within(answerSeconds, (signal) => work(() => signal.aborted));
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error;
+    throw new ServiceError("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again.");
   }
 }
 

@@ -10,6 +10,7 @@ import { planPage, storeFaultsAs503 } from "../snapshots/paging.ts";
 import { planRows } from "../snapshots/rows.ts";
 import type { Identity } from "./access.ts";
 import { negotiated, rowsReply } from "./ndjson.ts";
+import type { Poller } from "./poll.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 import { encode, momentary, type Reply, tagsOf } from "./reply.ts";
@@ -40,6 +41,7 @@ export interface HandlerSources {
   /** The reply of a static file, by its address. */
   file: (address: string) => Reply;
   staleAfterSeconds: number;
+  poller: Pick<Poller, "ages">;
   /** Why the process should be sent no requests, its snapshot aside; undefined when it should. */
   unready: () => Promise<string | undefined>;
   /** Hears of every answer from an older snapshot. */
@@ -50,7 +52,7 @@ export interface HandlerSources {
 
 /** One handler per endpoint; a missing one does not compile. They throw ServiceError. */
 export function createHandlers(sources: HandlerSources) {
-  const { catalog, objects, quota, file, staleAfterSeconds, unready, servedStale, now } = sources;
+  const { catalog, objects, quota, file, staleAfterSeconds, poller, unready, servedStale, now } = sources;
 
   function current(): Snapshot {
     const snapshot = catalog.current();
@@ -188,7 +190,16 @@ export function createHandlers(sources: HandlerSources) {
       const { ageSeconds, stale } = freshness(commit);
       const quotaStore = quota.failing() ? "failing" : "ok";
       const { commit: number } = commit;
-      const ready: Ready = { status: "ready", snapshotId, commit: number, ageSeconds, stale, quotaStore };
+      const pollAgeSeconds = Math.floor(Math.max(0, ...poller.ages().values()));
+      const ready: Ready = {
+        status: "ready",
+        snapshotId,
+        commit: number,
+        ageSeconds,
+        stale,
+        pollAgeSeconds,
+        quotaStore,
+      };
       return momentary(ready, snapshotId);
     },
 

@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { LiveFeed } from "./live-feed.ts";
+import type { Poller } from "./poll.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 
@@ -37,6 +38,7 @@ export interface MetricSources {
   objects: PublicObjects;
   quota: Quota;
   feed: LiveFeed;
+  poller: Pick<Poller, "ages">;
   connections: () => Promise<number>;
   /** Epoch milliseconds. */
   now: () => number;
@@ -93,7 +95,10 @@ export function createMetrics(sources: MetricSources): Metrics {
 }
 
 /** Of several processes the one that is worst off speaks for all, and memory adds up. */
-function registerGauges(registry: Registry, { catalog, quota, feed, connections, now }: MetricSources): void {
+function registerGauges(
+  registry: Registry,
+  { catalog, quota, feed, poller, connections, now }: MetricSources,
+): void {
   type Aggregator = "min" | "max" | "sum";
   type Reading = () => number | undefined | Promise<number>;
   const gauge = (name: string, help: string, aggregator: Aggregator, read: Reading) =>
@@ -121,6 +126,16 @@ function registerGauges(registry: Registry, { catalog, quota, feed, connections,
   gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", () => (quota.failing() ? 0 : 1));
   gauge("prs_feed_connections", "Clients of the live feed", "sum", () => feed.connections());
   gauge("http_connections", "Open connections", "sum", connections);
+  new Gauge({
+    name: "prs_poll_age_seconds",
+    help: "Since the newest look into the store that succeeded",
+    labelNames: ["chore"],
+    aggregator: "max",
+    registers: [registry],
+    collect() {
+      for (const [chore, seconds] of poller.ages()) this.set({ chore }, seconds);
+    },
+  });
 }
 
 function registerCaches(registry: Registry, { catalog, objects }: MetricSources): void {

@@ -67,6 +67,8 @@ export interface RowsExchange {
   exchange: Exchange;
   /** Who asks. Throws ServiceError once the key no longer counts. */
   identity: () => Identity;
+  /** Throws ServiceError UPSTREAM_TIMEOUT when the work takes too long. */
+  inTime: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 /** Sends answers of any number of rows, one at a time to an owner. */
@@ -101,7 +103,7 @@ export function createRowsSender(quota: Quota, metrics: Pick<Metrics, "brokeOff"
   }
 
   return async ({ status, headers, rows }, to) => {
-    const { response, identity } = to;
+    const { response, identity, inTime } = to;
     const { owner } = identity();
     if (owners.has(owner))
       throw new ServiceError("TOO_MANY_CONNECTIONS", "One owner may have one answer in NDJSON at a time.");
@@ -109,13 +111,23 @@ export function createRowsSender(quota: Quota, metrics: Pick<Metrics, "brokeOff"
     if (response.destroyed) return;
     owners.add(owner);
     response.once("close", () => owners.delete(owner));
+    const chunks = rows.read();
+    // Before the head: a store that cannot be read can still be told of.
+    const first = await inTime(() => chunks.next());
     response.writeHead(status, headers);
-    const source = Readable.from(paid(rows.read(), to));
+    const source = Readable.from(paid(from(first, chunks), to));
     const gzip = headers["Content-Encoding"] === "gzip";
     const sent = gzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
     // Whatever ends it early destroys the connection, which no client takes for the end; `paid` has told our faults.
     await sent.catch(() => {});
   };
+}
+
+/** A sequence whose first element was taken already. */
+async function* from<T>(first: IteratorResult<T, void>, others: AsyncIterable<T>) {
+  if (first.done) return;
+  yield first.value;
+  yield* others;
 }
 
 // Stored runs have commas where NDJSON has none: they are inflated and compressed anew.

@@ -18,6 +18,7 @@ import type { LiveFeed } from "./live-feed.ts";
 import { forwardingWarning, logRequest } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { pipeline } from "./pipelining.ts";
+import type { Poller } from "./poll.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 import { staticReplies } from "./static-files.ts";
@@ -30,6 +31,7 @@ export interface ProxyDependencies {
   quota: Quota;
   objects: PublicObjects;
   feed: LiveFeed;
+  poller: Pick<Poller, "ages">;
   metrics: Metrics;
   /** What is served as it is. */
   files: readonly StaticFile[];

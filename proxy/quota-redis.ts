@@ -3,8 +3,8 @@ import { Redis } from "ioredis";
 import { z } from "zod";
 import type { QuotaStore } from "./quota-store.ts";
 
-// Long beside a round trip, short beside what a caller waits for.
-const commandMilliseconds = 1000;
+/** The longest that anything asked of Redis takes: long beside a round trip, short beside what a caller waits for. */
+export const commandMilliseconds = 1000;
 // A server that is gone without a word is given up, and connected anew.
 const silentMilliseconds = 5000;
 const maxReconnectMilliseconds = 2000;

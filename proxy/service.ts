@@ -18,7 +18,7 @@ import { createLiveFeed } from "./live-feed.ts";
 import { startLocalOrigin } from "./local-origin.ts";
 import { createMetrics } from "./metrics.ts";
 import { createOrigin } from "./origin.ts";
-import { poll, runChores } from "./poll.ts";
+import { createPoller } from "./poll.ts";
 import { createProxy } from "./proxy.ts";
 import { publicObjects } from "./public-objects.ts";
 import { createQuota } from "./quota.ts";
@@ -60,7 +60,7 @@ export async function startService(
   { directory, environment, log, now = Date.now, limits: changes }: Surroundings,
 ): Promise<Service> {
   const limits = { ...defaultLimits, ...changes };
-  const storage = openStorage(config.snapshotStore, directory, environment);
+  const storage = openStorage(config.snapshotStore, directory, environment, limits.store);
   const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
   const keys = keyRing(storage, {
     now,
@@ -82,8 +82,20 @@ export async function startService(
     stalledSeconds: limits.stalledSeconds,
     failed: (error) => log.error({ err: error }, "the live feed could not go on"),
   });
+  const chores = [
+    { name: "snapshot", run: () => catalog.refresh().finally(feed.advance) },
+    { name: "keys", run: () => keys.reload().finally(feed.recheck) },
+  ];
+  const poller = createPoller(chores, {
+    roundSeconds: limits.roundSeconds,
+    now,
+    done(chore, error) {
+      metrics.polled(chore, error === undefined);
+      if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
+    },
+  });
   const connections = () => promisify(server.getConnections.bind(server))();
-  const metrics = createMetrics({ catalog, objects, quota, feed, connections, now });
+  const metrics = createMetrics({ catalog, objects, quota, feed, poller, connections, now });
   const { server, drain } = createProxy({
     ...config,
     catalog,
@@ -91,6 +103,7 @@ export async function startService(
     quota,
     objects,
     feed,
+    poller,
     metrics,
     files: [...servedSite, ...docsFiles],
     limits,
@@ -98,15 +111,7 @@ export async function startService(
     log,
   });
 
-  const chores = [
-    { name: "snapshot", run: () => catalog.refresh().finally(feed.advance) },
-    { name: "keys", run: () => keys.reload().finally(feed.recheck) },
-  ];
-  const done = (chore: string, error?: unknown) => {
-    metrics.polled(chore, error === undefined);
-    if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
-  };
-  await runChores(chores, done);
+  await poller.once();
   const release = () => {
     closeOrigin();
     quota.close();
@@ -115,13 +120,13 @@ export async function startService(
     release();
     throw error;
   });
-  const stopPolling = poll(chores, config.pollSeconds, done);
+  poller.start(config.pollSeconds);
 
   return {
     url,
     metrics: metrics.registry,
     async stop() {
-      stopPolling();
+      poller.stop();
       await drain(config.shutdownSeconds);
       release();
     },

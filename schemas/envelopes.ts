@@ -141,6 +141,9 @@ export const Ready = z.strictObject({
   commit: z.int().min(1),
   ageSeconds: Count,
   stale: z.boolean(),
+  pollAgeSeconds: Count.describe(
+    "Seconds since the process last looked into the store and succeeded, for a snapshot or for keys, whichever is longer.",
+  ),
   quotaStore: z.enum(["ok", "failing"]),
 });
 export type Ready = z.infer<typeof Ready>;

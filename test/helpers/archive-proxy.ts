@@ -63,7 +63,8 @@ export async function startArchiveProxy(
   const origin = createOrigin(new URL("http://127.0.0.1:9"));
   const objects = publicObjects(origin, 1024);
   const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: fail });
-  const parts = { catalog, objects, quota, feed, now: () => now };
+  const poller = { ages: () => new Map() };
+  const parts = { catalog, objects, quota, feed, poller, now: () => now };
   const { server } = createProxy({
     ...parts,
     keys,
