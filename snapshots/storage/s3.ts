@@ -169,7 +169,7 @@ export function s3Storage(
     },
 
     replace(key, body, tag) {
-      return within("replace", key, async (options) => {
+      return inTime("replace", key, async (options) => {
         const replacement = { ...putInput(key, body), IfMatch: tag };
         try {
           await client.send(new PutObjectCommand(replacement), options);
