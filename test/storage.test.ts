@@ -9,6 +9,7 @@ import { openStorage } from "../snapshots/storage/open.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { memoryStorage } from "./helpers/archive-storage.ts";
 import { createBucket, s3Environment } from "./helpers/ceph.ts";
+import { findProgram } from "./helpers/programs.ts";
 import { type SmallS3, startSmallS3 } from "./helpers/small-s3.ts";
 
 const s3 = s3Environment();
@@ -190,7 +191,7 @@ describe("directory storage", () => {
     const storage = openStorage("odd", directory);
     await storage.put("real", Buffer.from("x"));
     const path = (name: string) => join(directory, "odd", name);
-    execFileSync("mkfifo", [path("fifo")]);
+    execFileSync(findProgram("mkfifo")!, [path("fifo")]);
     await symlink("/dev/zero", path("device"));
     await symlink("real", path("link"));
     const server = createServer().listen(path("socket"));

@@ -8,6 +8,7 @@ import { readKeys, revokeKey } from "../snapshots/keys/records.ts";
 import { layout } from "../snapshots/layout.ts";
 import type { S3Limits } from "../snapshots/storage/s3.ts";
 import { memoryStorage } from "./helpers/archive-storage.ts";
+import { findProgram } from "./helpers/programs.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
 import { bearer, outcome, until } from "./helpers/proxy-client.ts";
 import { type SmallS3, startSmallS3 } from "./helpers/small-s3.ts";
@@ -91,7 +92,7 @@ describe("polling", () => {
     proxy = await startTestProxy();
     const key = await proxy.issue();
     const { records } = await readKeys(proxy.storage);
-    execFileSync("mkfifo", [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);
+    execFileSync(findProgram("mkfifo")!, [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);
     await until(() => proxy!.logged.some((line) => /0123456789abcdef.*no regular file/.test(line)));
     await revokeKey(proxy.storage, records[0]!.id, new Date(proxy.clock.now));
     const usage = () => proxy!.get("/api/v1/usage", { headers: bearer(key) });
