@@ -172,6 +172,7 @@ export const endpoints = {
       "icon.svg",
       "key.js",
       "market.js",
+      "meanings.js",
       "protocol.js",
       "router.js",
       "scoreboard.js",

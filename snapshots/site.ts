@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../schemas/endpoints.ts";
+import { meanings } from "../schemas/meanings.ts";
 import type { StaticFile } from "../schemas/static-files.ts";
 import { headersOf, layout } from "./layout.ts";
 
@@ -10,7 +11,13 @@ const own = (name: string) => readFileSync(new URL(`site/${name}`, import.meta.u
 /** Tells the page which API it is to ask, by a path relative to it; null: none, only the files beside it. */
 const apiFile = (api: string | null) => Buffer.from(JSON.stringify({ api }));
 
-const bytesOf = (name: FileName, api: string | null) => (name === "api.json" ? apiFile(api) : own(name));
+/** The words of schemas/, as a module of the page. */
+const meaningsFile = Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
+
+function bytesOf(name: FileName, api: string | null): Buffer {
+  if (name === "api.json") return apiFile(api);
+  return name === "meanings.js" ? meaningsFile : own(name);
+}
 
 /** The site as a CDN serves it without the proxy: bytes by key in the store's public tree. */
 export function publishedSite(): ReadonlyMap<string, Buffer> {

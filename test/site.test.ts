@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { MarketPage, ScoreDimensions, ScoreHistory, ScoreList } from "../schemas/envelopes.ts";
+import { meanings } from "../schemas/meanings.ts";
 import { archiveParameters } from "../schemas/query.ts";
 import type { ProtocolScore, ScoreListEntry } from "../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
@@ -81,10 +82,24 @@ describe.skipIf(!program)("the site in Chromium", () => {
       expect(await page.textContent(".count")).toBe(`${protocols} of ${protocols} protocols`);
       await expectSound();
 
-      await page.fill("#filter", " FI");
-      const found = list.filter(({ slug }) => slug.includes("fi"));
-      expect(found.length).toBeGreaterThan(1);
-      expect(await rowsOf(page)).toEqual(found.map(asRow));
+      expect(await meaningsOn(page)).toEqual(
+        [meanings.bri, meanings.tier, meanings.confidence, meanings.delta].map(({ meaning }) => meaning),
+      );
+
+      const { category, chain } = list[0]!;
+      const finds: [text: string, found: (entry: ScoreListEntry) => boolean][] = [
+        [" FI", (entry) => [entry.slug, entry.category, entry.chain].join(" ").toLowerCase().includes("fi")],
+        [category, (entry) => entry.category === category],
+        [`${chain.toLowerCase()}  ${category}`, (entry) => entry.category + entry.chain === category + chain],
+      ];
+      let found: ScoreListEntry[] = [];
+      for (const [text, isFound] of finds) {
+        await page.fill("#filter", text);
+        found = list.filter(isFound);
+        expect(found.length).toBeGreaterThan(0);
+        expect(found.length).toBeLessThan(protocols);
+        expect(await rowsOf(page)).toEqual(found.map(asRow));
+      }
       expect(await page.textContent(".count")).toBe(`${found.length} of ${protocols} protocols`);
       await page.fill("#filter", "no such protocol");
       expect(await page.isVisible("text=No protocol matches")).toBe(true);
@@ -107,7 +122,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
     });
 
     test("a protocol's page has the numbers of its record", async () => {
-      const slug = (await page.textContent("tbody tr th"))!;
+      const slug = (await page.textContent("tbody tr th a"))!;
       const record: ProtocolScore = await api(`scores/${slug}`);
       await page.click("tbody tr th a");
       await page.waitForSelector(".dimensions");
@@ -136,6 +151,9 @@ describe.skipIf(!program)("the site in Chromium", () => {
         "Z factor": String(metadata.zFactor),
       });
       expect(await page.textContent(".hash")).toBe(record.evidenceHash);
+      const text = (await page.textContent("article")) ?? "";
+      for (const about of ["bri", "tier", "confidence", "delta", "protocolDimension"] as const)
+        expect(text).toContain(meanings[about].meaning);
       await expectSound();
     });
 
@@ -168,6 +186,9 @@ describe.skipIf(!program)("the site in Chromium", () => {
       await page.waitForSelector(".market");
       await expectListed(page, await markets("pageSize=25"));
       expect(await focusIsOn(page, "h1")).toBe(true);
+      expect(await meaningsOn(page)).toEqual(
+        [meanings.composite, meanings.tier, meanings.marketDimension].map(({ meaning }) => meaning),
+      );
       const { remaining } = await api("usage", aegis);
       expect(await page.textContent(".standing")).toContain(`${remaining.toLocaleString("en")} of 100,000`);
       if (screen.width < 750) await page.click("summary:has-text('Filters')");
@@ -217,9 +238,22 @@ describe.skipIf(!program)("the site in Chromium", () => {
       expect(await signals.locator("h4").allTextContents()).toEqual(
         record.dimensions.map(({ name }) => name),
       );
-      expect(await signals.locator(".score b").allTextContents()).toEqual(
-        record.dimensions.map(({ score }) => String(score)),
+      expect(await signals.locator(".score > :nth-child(2)").allTextContents()).toEqual(
+        record.dimensions.map(({ score }) => `Risk ${score}`),
       );
+      for (const about of ["marketDimension", "topRiskDriver"] as const)
+        expect(await item.textContent()).toContain(meanings[about].meaning);
+      // Risk has a colour of its own, no tier's and not that of scores where more is safer.
+      const colours = await page.evaluate<
+        string[]
+      >(`["--risk", "--safety", "--t1", "--t2", "--t3", "--t4", "--t5",
+        "--t6", "--t7", "--accent"].map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))`);
+      expect(new Set(colours).size).toBe(colours.length);
+      const [fill, risk = ""] = await page.evaluate<string[]>(`(() => {
+        const style = getComputedStyle(document.querySelector(".signals .bar .value"));
+        return [style.fill, style.getPropertyValue("--risk")];
+      })()`);
+      expect(fill).toBe(rgb(risk));
       expect(await signals.locator(".score .quiet").allTextContents()).toEqual(
         record.dimensions.map(({ weight }) => `weight ${weight}`),
       );
@@ -289,21 +323,37 @@ describe.skipIf(!program)("the site in Chromium", () => {
     test("a wrong filter, at its field", async () => {
       await enterKey(page, aegis);
       await page.waitForSelector(".market");
-      for (const [field, value] of [
-        ["min_oracle", "101"],
-        ["from", "2025-02-30"],
-        ["max_composite", "many"],
+      for (const [field, value, label] of [
+        ["min_composite", "5", "Composite, at least"],
+        ["min_oracle", "101", "Oracle, at least"],
+        ["from", "2025-02-30", "Resolved, from"],
+        ["max_composite", "many", "Composite, at most"],
       ] as const) {
+        expect(await page.textContent(`label[for=${field}]`)).toBe(label);
         await page.fill(`#${field}`, value);
         await page.click(".filters button[type=submit]");
-        const refusal = await api(`markets/historical?${field}=${value}`);
-        await page.waitForSelector(`#problem-${field} >> text=${refusal.detail}`);
+        const { detail } = await api(`markets/historical?${field}=${value}`);
+        await page.waitForSelector(`#problem-${field} >> text=${detail.replace(field, `“${label}”`)}`);
+        expect(await page.textContent(`#problem-${field}`)).not.toContain("_");
         expect(await focusIsOn(page, `#${field}[aria-invalid]`)).toBe(true);
         expect(await page.locator(".market").count()).toBe(0);
         expect(await seriousFaults(page)).toEqual([]);
         expect(watched.faults.splice(0)).toEqual(refused("400"));
         await page.fill(`#${field}`, "");
       }
+      await page.fill("#min_informed", "2");
+      await page.fill("#max_informed", "1");
+      await page.click("text=Show markets");
+      await page.waitForSelector("text=“Informed, at least” is above “Informed, at most”.");
+      await page.fill("#max_informed", "");
+      await page.fill("#min_informed", "");
+      await page.fill("#from", "2025-02-02");
+      await page.fill("#to", "2025-02-01");
+      await page.click("text=Show markets");
+      await page.waitForSelector("text=“Resolved, from” is later than “Resolved, to”.");
+      watched.faults.splice(0);
+      await page.fill("#from", "");
+      await page.fill("#to", "");
       await page.click("text=Show markets");
       await page.waitForSelector(".market");
       expect(await page.locator(".failure, [aria-invalid]").count()).toBe(0);
@@ -317,6 +367,41 @@ describe.skipIf(!program)("the site in Chromium", () => {
       await page.waitForSelector("text=No such page");
       expect(watched.faults).toEqual([]);
     });
+  });
+
+  test("the scoreboard's filters stand in its address, and work from there", async () => {
+    const wanted = (await scores())
+      .filter(({ forgeScale }) => ["CAST", "MITHRIL"].includes(forgeScale))
+      .sort((a, b) => a.confidence - b.confidence || (a.slug < b.slug ? -1 : 1));
+    const { chain } = wanted[0]!;
+    const rows = wanted.filter((entry) => entry.chain === chain).map(asRow);
+    const { page, context, faults } = await openWatched(browser, home());
+    await page.fill("#filter", chain);
+    for (const tier of ["MITHRIL", "CAST"]) await page.click(`.chip:has-text("${tier}")`);
+    for (const _ of ["down", "up"]) await page.click("th button:has-text('Confidence')");
+    const address = `${home()}#/?${new URLSearchParams({ find: chain, tier: "CAST,MITHRIL", sort: "Confidence" })}`;
+    const expectShown = async () => {
+      await page.waitForSelector("tbody tr");
+      expect([page.url(), await rowsOf(page)]).toEqual([address, rows]);
+    };
+    await expectShown();
+    // As a link that somebody was sent, after the way back from a protocol, and by that page's link.
+    await page.goto("about:blank");
+    await page.goto(address);
+    await expectShown();
+    expect(await page.inputValue("#filter")).toBe(chain);
+    await page.click("tbody a");
+    await page.click("text=All scores");
+    await expectShown();
+    await page.goBack();
+    await page.waitForSelector(".dimensions");
+    await page.goBack();
+    await expectShown();
+    await page.click("nav >> text=Scores");
+    await page.waitForSelector(`text=${protocols} of ${protocols}`);
+    expect(await page.locator("[aria-pressed=true]").count()).toBe(0);
+    expect(faults).toEqual([]);
+    await context.close();
   });
 
   test("a page past the end leads back", async () => {
@@ -396,11 +481,18 @@ describe.skipIf(!program)("the site in Chromium", () => {
 const spoken = (key: string) => `${key.charAt(0).toUpperCase()}${key.slice(1).replaceAll("_", " ")}`;
 
 /** What a row of the scoreboard says of an entry. */
-function asRow({ slug, bri, forgeScale, confidence, delta, updatedAt }: ScoreListEntry): string[] {
+function asRow(entry: ScoreListEntry): string[] {
+  const { slug, category, chain, bri, forgeScale, confidence, delta, updatedAt } = entry;
   const change = delta > 0 ? `▲up +${delta}` : delta < 0 ? `▼down −${-delta}` : "unchanged, 0";
   const time = `${updatedAt.slice(0, 10)} ${updatedAt.slice(11, 16)} UTC`;
-  return [slug, String(bri), forgeScale, String(confidence), change, time];
+  return [`${slug}${category} · ${chain}`, String(bri), forgeScale, String(confidence), change, time];
 }
+
+const meaningsOn = (page: Page) => page.locator(".meanings dd").allTextContents();
+
+/** A colour #rrggbb as computed styles have it. */
+const rgb = (colour: string) =>
+  `rgb(${[1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16)).join(", ")})`;
 
 const rowsOf = (page: Page) => cellsOf(page, ".board tbody tr");
 

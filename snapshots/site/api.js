@@ -1,5 +1,5 @@
 /**
- * @import { ScoreList, ScoreHistory, ScoreDimensions, MarketPage, Usage, Status } from "../../schemas/envelopes.ts"
+ * @import { StoredScoreList as ScoreList, ScoreHistory, ScoreDimensions, MarketPage, Usage, Status } from "../../schemas/envelopes.ts"
  * @import { ProtocolScore } from "../../schemas/records.ts"
  * @import { Problem } from "../../schemas/errors.ts"
  */

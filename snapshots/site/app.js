@@ -43,7 +43,7 @@ function start(api) {
  * @returns {View}
  */
 function open(site, route) {
-  if (route.name === "scores") return openScoreboard(site);
+  if (route.name === "scores") return openScoreboard(site, route.query);
   if (route.name === "protocol") return openProtocol(site, route.slug);
   if (route.name === "archive") return openArchive(site, route.query);
   const element = html(

@@ -1,9 +1,12 @@
-import { failure, fill, html } from "./dom.js";
+import { ApiError } from "./api.js";
+import { failure, fill, html, meaningsOf } from "./dom.js";
 import { planNames } from "./key.js";
 import { marketItem } from "./market.js";
+import { meanings } from "./meanings.js";
 import { counted, grouped, spoken, tiers } from "./words.js";
 
 /**
+ * @import { Child } from "./dom.js"
  * @import { MarketPage } from "../../schemas/envelopes.ts"
  * @import { Site } from "./app.js"
  * @import { View } from "./router.js"
@@ -27,10 +30,15 @@ export function openArchive(site, query) {
   const introduction = html(
     "p",
     { class: "lede" },
-    "Prediction markets that have resolved, newest first. Each has a composite score from 300 to 1,000 and its tier, ",
-    "the outcome and whether it was disputed, and six dimensions of risk with their weights and the evidence behind them.",
+    "Prediction markets that have resolved, newest first. Each has a composite score and its tier, the outcome and ",
+    "whether it was disputed, and six dimensions of risk with their weights and the evidence behind them.",
   );
-  const element = html("article", {}, html("h1", {}, "Archive of resolved markets"), introduction);
+  const legend = meaningsOf([
+    ["Composite", meanings.composite.meaning],
+    ["Tier", meanings.tier.meaning],
+    ["Dimensions", meanings.marketDimension.meaning],
+  ]);
+  const element = html("article", {}, html("h1", {}, "Archive of resolved markets"), introduction, legend);
   if (api.plan !== "aegis") {
     element.append(...closedArchive(site, ending.signal));
     return { title, element, close: () => ending.abort() };
@@ -113,7 +121,7 @@ class Explorer {
   #problem = html("div");
   #list = html("ol", { class: "markets" });
   #pager = html("nav", { class: "pager", "aria-label": "Pages" });
-  /** @type {Map<string, { input: HTMLInputElement | HTMLSelectElement, problem: HTMLElement }>} */
+  /** @type {Map<string, { label: string, input: HTMLInputElement | HTMLSelectElement, problem: HTMLElement }>} */
   #fields = new Map();
   #asked = new AbortController();
 
@@ -200,9 +208,23 @@ class Explorer {
       return;
     }
     field.input.closest("details")?.setAttribute("open", "");
-    fill(field.problem, failure(error));
+    fill(field.problem, failure(this.#spoken(error)));
     field.input.setAttribute("aria-invalid", "true");
     field.input.focus();
+  }
+
+  /**
+   * A refusal with the labels of fields in the place of the names of parameters. Those come first, last or have a `_`;
+   * elsewhere a word like "from" is only a word.
+   * @param {unknown} error
+   */
+  #spoken(error) {
+    if (!(error instanceof Error)) return error;
+    const label = (/** @type {string} */ name) => {
+      const field = this.#fields.get(name);
+      return field ? `“${field.label}”` : name;
+    };
+    return new ApiError("Check this field", error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, label));
   }
 
   #clearProblems() {
@@ -244,14 +266,15 @@ class Explorer {
    * @param {string} name
    * @param {string} label
    * @param {HTMLInputElement | HTMLSelectElement} input
+   * @param {Child[]} shown of the label, where that is not all of it
    */
-  #field(name, label, input) {
+  #field(name, label, input, shown = [label]) {
     const problem = html("div", { id: `problem-${name}` });
     input.id = name;
     input.name = name;
     input.setAttribute("aria-describedby", problem.id);
-    this.#fields.set(name, { input, problem });
-    return html("div", { class: "field" }, html("label", { for: name }, label), input, problem);
+    this.#fields.set(name, { label, input, problem });
+    return html("div", { class: "field" }, html("label", { for: name }, shown), input, problem);
   }
 
   /**
@@ -262,22 +285,18 @@ class Explorer {
    * @param {string} highHint
    */
   #range(title, low, high, lowHint, highHint = lowHint) {
-    const [from, to] = low === "from" ? ["from", "to"] : ["at least", "at most"];
-    const end = (
-      /** @type {string} */ name,
-      /** @type {string | undefined} */ word,
-      /** @type {string} */ hint,
-    ) => {
-      const field = this.#field(name, "", textInput(hint));
-      fill(field.querySelector("label") ?? field, html("span", { class: "unseen" }, `${title} `), word);
-      return field;
-    };
+    const words = low === "from" ? { low: "from", high: "to" } : { low: "at least", high: "at most" };
+    const end = (/** @type {string} */ name, /** @type {string} */ word, /** @type {string} */ hint) =>
+      this.#field(name, `${title}, ${word}`, textInput(hint), [
+        html("span", { class: "unseen" }, `${title}, `),
+        word,
+      ]);
     return html(
       "fieldset",
       { class: "range" },
       html("legend", {}, title),
-      end(low, from, lowHint),
-      end(high, to, highHint),
+      end(low, words.low, lowHint),
+      end(high, words.high, highHint),
     );
   }
 

@@ -91,14 +91,34 @@ export function outsideLink(address, label = address) {
 }
 
 /**
- * A list of terms and what is to say of each.
- * @param {[term: string, value: Child][]} rows
+ * A list of terms and what is to say of each, with a note where it needs one.
+ * @param {[term: string, value: Child, note?: string][]} rows
  */
 export function facts(rows) {
   return html(
     "dl",
     { class: "facts" },
-    rows.map(([term, value]) => html("div", {}, html("dt", {}, term), html("dd", {}, value))),
+    rows.map(([term, value, note]) =>
+      html(
+        "div",
+        {},
+        html("dt", {}, term),
+        html("dd", {}, value),
+        note !== undefined && html("dd", { class: "note quiet" }, note),
+      ),
+    ),
+  );
+}
+
+/**
+ * What numbers mean, under the names by which a view shows them.
+ * @param {[term: string, meaning: string][]} rows
+ */
+export function meaningsOf(rows) {
+  return html(
+    "dl",
+    { class: "meanings quiet" },
+    rows.map(([term, meaning]) => html("div", {}, html("dt", {}, term), html("dd", {}, meaning))),
   );
 }
 

@@ -1,5 +1,6 @@
 import { bar } from "./chart.js";
 import { facts, fill, html, outsideLink } from "./dom.js";
+import { meanings } from "./meanings.js";
 import { counted, moment, spoken, tier, tiers } from "./words.js";
 
 /**
@@ -60,7 +61,7 @@ export function marketItem(market) {
 function detailsOf(market) {
   return [
     facts([
-      ["Main risk driver", market.topRiskDriver],
+      ["Main risk driver", market.topRiskDriver, meanings.topRiskDriver.meaning],
       ["Flagged items", market.flaggedCount],
       ["Resolution source", outsideLink(market.resolutionSource)],
       ["Formula", market.formulaVersion],
@@ -68,6 +69,7 @@ function detailsOf(market) {
       ["Market", html("span", { class: "broken" }, market.slug)],
       ["Identifier", html("code", {}, market.id)],
     ]),
+    html("p", { class: "quiet" }, `Dimensions. ${meanings.marketDimension.meaning}`),
     html("ul", { class: "signals" }, market.dimensions.map(dimensionItem)),
   ];
 }
@@ -83,7 +85,7 @@ function dimensionItem({ name, score, weight, description, evidence, references,
       "p",
       { class: "score" },
       bar(score, 100),
-      html("span", {}, html("span", { class: "unseen" }, "Score "), html("b", {}, score)),
+      html("span", {}, "Risk ", html("b", {}, score)),
       html("span", { class: "quiet" }, `weight ${weight}`),
     ),
     html("p", {}, description),

@@ -1,5 +1,7 @@
 import { bar, lineChart } from "./chart.js";
 import { facts, failure, fill, html } from "./dom.js";
+import { meanings } from "./meanings.js";
+import { scoreboardAddress } from "./scoreboard.js";
 import { change, counted, grouped, moment, signed, spoken, tier } from "./words.js";
 
 /**
@@ -23,7 +25,7 @@ export function openProtocol(site, slug) {
   const element = html(
     "article",
     {},
-    html("p", { class: "path" }, html("a", { href: "#/" }, "All scores")),
+    html("p", { class: "path" }, html("a", { href: scoreboardAddress() }, "All scores")),
     html("h1", {}, slug),
     place,
   );
@@ -100,11 +102,12 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt 
         html("span", { class: "of" }, "of 1,000"),
       ),
       bar(bri, 1000),
+      html("p", { class: "quiet" }, meanings.bri.meaning),
     ),
     facts([
-      ["Forge Scale", tier(forgeScale, forgeScaleNum)],
-      ["Confidence", confidence],
-      ["Change", change(delta)],
+      ["Forge Scale", tier(forgeScale, forgeScaleNum), meanings.tier.meaning],
+      ["Confidence", confidence, meanings.confidence.meaning],
+      ["Change", change(delta), meanings.delta.meaning],
       ["Updated", moment(updatedAt)],
     ]),
   );
@@ -129,8 +132,8 @@ function dimensionTable({ dimensions }, moves) {
     html("h2", { id: "dimensions" }, "Twelve dimensions"),
     html(
       "table",
-      { class: "dimensions" },
-      html("caption", { class: "quiet" }, "Each from 0 to 100; one without a signal can be 0."),
+      { class: "dimensions safety" },
+      html("caption", { class: "quiet" }, meanings.protocolDimension.meaning),
       html(
         "thead",
         {},

@@ -2,7 +2,7 @@ import { fill, part } from "./dom.js";
 
 /**
  * What the address behind the `#` asks for. Behind it, so that any server of files will do.
- * @typedef {{ name: "scores" } | { name: "protocol", slug: string } | { name: "archive", query: URLSearchParams } |
+ * @typedef {{ name: "scores", query: URLSearchParams } | { name: "protocol", slug: string } | { name: "archive", query: URLSearchParams } |
  *   { name: "nowhere" }} Route
  */
 
@@ -18,8 +18,9 @@ import { fill, part } from "./dom.js";
  */
 export function routeOf(hash) {
   const [path = "", search = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
-  if (path === "" || path === "/") return { name: "scores" };
-  if (path === "/archive") return { name: "archive", query: new URLSearchParams(search) };
+  const query = new URLSearchParams(search);
+  if (path === "" || path === "/") return { name: "scores", query };
+  if (path === "/archive") return { name: "archive", query };
   // As ProtocolSlug has it; anything else would be another address of the service.
   const slug = /^\/protocols\/([a-z0-9][a-z0-9._-]{0,99})$/.exec(path)?.[1];
   return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug };

@@ -1,9 +1,10 @@
 import { bar } from "./chart.js";
-import { failure, fill, html } from "./dom.js";
+import { failure, fill, html, meaningsOf } from "./dom.js";
+import { meanings } from "./meanings.js";
 import { change, counted, grouped, moment, steps, tier, tiers } from "./words.js";
 
 /**
- * @import { ScoreListEntry } from "../../schemas/records.ts"
+ * @import { StoredScoreListEntry as ScoreListEntry } from "../../schemas/records.ts"
  * @import { ForgeTier } from "../../schemas/tiers.ts"
  * @import { Site } from "./app.js"
  * @import { View } from "./router.js"
@@ -23,7 +24,13 @@ const columns = [
   {
     name: "Protocol",
     by: ({ slug }) => slug,
-    cell: ({ slug }) => html("a", { href: `#/protocols/${slug}` }, slug),
+    cell: ({ slug, category, chain }) =>
+      html(
+        "span",
+        { class: "protocol" },
+        html("a", { href: `#/protocols/${slug}` }, slug),
+        category !== undefined && html("span", { class: "quiet" }, `${category} · ${chain}`),
+      ),
   },
   {
     name: "BRI",
@@ -61,7 +68,7 @@ const columns = [
   },
 ];
 
-/** What the reader chose; kept while other views are shown. */
+/** What the reader chose; it stands in the address, and is kept while other views are shown. */
 const choice = {
   text: "",
   /** @type {Set<string>} */
@@ -70,12 +77,36 @@ const choice = {
   descending: true,
 };
 
+/** The address of the scoreboard as it was left. */
+export function scoreboardAddress() {
+  const query = new URLSearchParams();
+  if (choice.text.trim() !== "") query.set("find", choice.text.trim());
+  if (choice.tiers.size > 0) query.set("tier", tiers.filter((name) => choice.tiers.has(name)).join());
+  const { name = "" } = columns[choice.column] ?? {};
+  if (name !== "BRI" || !choice.descending) query.set("sort", `${choice.descending ? "-" : ""}${name}`);
+  return query.size > 0 ? `#/?${query}` : "#/";
+}
+
+/** Takes the choice over from an address; what it says of no tier and no column is passed over.
+ * @param {URLSearchParams} query */
+function choose(query) {
+  choice.text = query.get("find") ?? "";
+  const named = query.get("tier")?.split(",") ?? [];
+  choice.tiers = new Set(tiers.filter((name) => named.includes(name)));
+  const sort = query.get("sort") ?? "-BRI";
+  const column = columns.findIndex(({ name }) => name === sort.replace(/^-/, ""));
+  choice.column = column < 0 ? 1 : column;
+  choice.descending = column < 0 || sort.startsWith("-");
+}
+
 /**
  * All protocols, filtered and sorted.
  * @param {Site} site
+ * @param {URLSearchParams} query
  * @returns {View}
  */
-export function openScoreboard({ api }) {
+export function openScoreboard({ api }, query) {
+  choose(query);
   const ending = new AbortController();
   const place = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the scores…"));
   const element = html(
@@ -85,17 +116,33 @@ export function openScoreboard({ api }) {
     html(
       "p",
       { class: "lede" },
-      "BRI is the composite score of a protocol, from 0 to 1,000. The Forge Scale puts it into one of seven tiers, ",
-      "from RAW up to ADAMANTINE. A protocol’s own page shows the twelve dimensions behind its score.",
+      "DeFi protocols by their risk. A protocol’s own page shows the twelve dimensions behind its score.",
     ),
+    meaningsOf([
+      ["BRI", meanings.bri.meaning],
+      ["Forge Scale", meanings.tier.meaning],
+      ["Confidence", meanings.confidence.meaning],
+      ["Change", meanings.delta.meaning],
+    ]),
     place,
   );
+  /** @type {readonly ScoreListEntry[]} */
+  let scores = [];
   load();
-  return { title: "Risk scores", element, close: () => ending.abort() };
+  return {
+    title: "Risk scores",
+    element,
+    close: () => ending.abort(),
+    update(route) {
+      if (route.name !== "scores") return;
+      choose(route.query);
+      if (scores.length > 0) fill(place, ...board(scores));
+    },
+  };
 
   async function load() {
     try {
-      const { scores } = await api.scores(ending.signal);
+      ({ scores } = await api.scores(ending.signal));
       fill(place, ...board(scores));
     } catch (error) {
       if (!ending.signal.aborted) fill(place, failure(error));
@@ -134,15 +181,21 @@ function board(scores) {
     value: choice.text,
     oninput: () => {
       choice.text = text.value;
-      draw();
+      redraw();
     },
   });
-  const chips = tiers.toReversed().map((name) => chipOf(name, scores, draw));
+  const chips = tiers.toReversed().map((name) => chipOf(name, scores, redraw));
 
   /** @param {number} place */
   function sortBy(place) {
     choice.descending = choice.column === place ? !choice.descending : (columns[place]?.descending ?? false);
     choice.column = place;
+    redraw();
+  }
+
+  function redraw() {
+    // Replaced, or every letter typed would be a step back.
+    history.replaceState(null, "", scoreboardAddress());
     draw();
   }
 
@@ -173,7 +226,12 @@ function board(scores) {
     html(
       "div",
       { class: "tools" },
-      html("div", { class: "field" }, html("label", { for: "filter" }, "Find a protocol"), text),
+      html(
+        "div",
+        { class: "field" },
+        html("label", { for: "filter" }, "Find a protocol, category or chain"),
+        text,
+      ),
       html("fieldset", { class: "chips" }, html("legend", {}, "Tiers"), chips),
     ),
     count,
@@ -211,10 +269,11 @@ function chipOf(name, scores, changed) {
 }
 
 /** @param {ScoreListEntry} entry */
-function matches({ slug, forgeScale }) {
+function matches({ slug, category, chain, forgeScale }) {
+  const words = choice.text.toLowerCase().split(/\s+/);
+  const all = [slug, category, chain].join(" ").toLowerCase();
   return (
-    slug.includes(choice.text.trim().toLowerCase()) &&
-    (choice.tiers.size === 0 || choice.tiers.has(forgeScale))
+    words.every((word) => all.includes(word)) && (choice.tiers.size === 0 || choice.tiers.has(forgeScale))
   );
 }
 
