@@ -1,5 +1,6 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { meanings } from "../schemas/meanings.ts";
 import { describeApi } from "../schemas/openapi/document.ts";
 import { findChromium, launch } from "./helpers/chromium.ts";
 import { startTestProxy, type TestProxy } from "./helpers/proxy.ts";
@@ -80,6 +81,31 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     );
     const wide = await page.evaluate("document.documentElement.scrollWidth");
     expect(wide).toBeLessThanOrEqual(390);
+    expectPeace();
+  });
+
+  test("follows the reader's scheme, says what the numbers mean, and leads back to the site", async () => {
+    const look = () =>
+      page.evaluate<
+        string[]
+      >(`[document.body, document.querySelector(".swagger-ui"), document.querySelector("header a")]
+        .map((each) => getComputedStyle(each)).flatMap(({ color, backgroundColor }) => [color, backgroundColor])`);
+    const light = await look();
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.waitForSelector("html.dark-mode");
+    const [text = "", paper = ""] = await look();
+    const brightness = (colour: string) => Number(/\d+/.exec(colour)?.[0]);
+    expect(brightness(text)).toBeGreaterThan(200);
+    expect(brightness(paper)).toBeLessThan(50);
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.waitForSelector("html:not(.dark-mode)");
+    expect(await look()).toEqual(light);
+
+    const shown = (await page.textContent(".info")) ?? "";
+    for (const { meaning } of Object.values(meanings)) expect(shown).toContain(meaning);
+    await page.click("header a");
+    await page.waitForSelector("h1:has-text('Risk scores')");
+    expect(page.url()).toBe(`${base()}/`);
     expectPeace();
   });
 

@@ -1,4 +1,9 @@
-// Of the page /docs/; SwaggerUIBundle is what the script before it leaves.
+// Of the page /docs/; SwaggerUIBundle is what the script before it leaves. Its style sheet is dark below a class.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const followScheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", followScheme);
+followScheme();
+
 SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#api",
