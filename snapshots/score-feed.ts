@@ -15,8 +15,8 @@ interface Scored {
 }
 
 const keptCommits = 1024;
-// Steps kept for clients that are at the same place, which they mostly are.
-const keptSteps = 64;
+// Kept for clients that are at the same place, which they mostly are. A change is about a kilobyte.
+const keptChanges = 30_000;
 
 /**
  * The differences of successive commits. They follow from the commit log alone, so every process tells the same
@@ -25,10 +25,19 @@ const keptSteps = 64;
 export class ScoreFeed {
   readonly #catalog: Catalog;
   readonly #commits = new LRUCache<number, Commit>({ max: keptCommits });
-  readonly #steps = new LRUCache<number, Promise<ScoreChange[]>>({ max: keptSteps });
+  readonly #steps: LRUCache<number, ScoreChange[]>;
 
-  constructor(catalog: Catalog) {
+  /** `kept` bounds the changes kept in memory. */
+  constructor(catalog: Catalog, kept = keptChanges) {
     this.#catalog = catalog;
+    this.#steps = new LRUCache<number, ScoreChange[]>({
+      maxSize: kept,
+      // One for the step itself.
+      sizeCalculation: (changes) => 1 + changes.length,
+      fetchMethod: (number) => this.#compare(number),
+      // Several clients share one step; an eviction meanwhile must not take it from them.
+      ignoreFetchAbort: true,
+    });
   }
 
   /** A commit of the log. Throws MissingObjectError, CorruptObjectError or StorageError. */
@@ -42,15 +51,8 @@ export class ScoreFeed {
    * What a commit changed, by slug. Throws MissingObjectError when it or the one before is no longer kept,
    * CorruptObjectError or StorageError.
    */
-  changes(number: number): Promise<ScoreChange[]> {
-    const known = this.#steps.get(number);
-    if (known) return known;
-    const step = this.#compare(number).catch((error) => {
-      this.#steps.delete(number);
-      throw error;
-    });
-    this.#steps.set(number, step);
-    return step;
+  async changes(number: number): Promise<ScoreChange[]> {
+    return (await this.#steps.fetch(number)) ?? this.#compare(number);
   }
 
   /**

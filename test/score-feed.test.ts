@@ -134,6 +134,21 @@ describe("the changes of a commit", () => {
     await fc.assert(fc.asyncProperty(steps, run), { numRuns: 40 });
   });
 
+  test("are kept while there are few enough of them, however many commits they are of", async () => {
+    const storage = memoryStorage(new Map());
+    for (const bri of [1, 2, 3, 4]) await publishBook(storage, bookOf({ aave: bri, lido: bri, maker: bri }));
+    const feed = new ScoreFeed(new Catalog(storage, { cacheBytes: 1024 * 1024 }), 8);
+    // The same array: nothing was compared anew.
+    const [second, third] = [await feed.changes(2), await feed.changes(3)];
+    expect([second.length, third.length]).toEqual([3, 3]);
+    expect(await feed.changes(2)).toBe(second);
+    await feed.changes(4);
+    expect(await feed.changes(2)).toBe(second);
+    const again = await feed.changes(3);
+    expect(again).toEqual(third);
+    expect(again).not.toBe(third);
+  });
+
   test("are none when only markets change, and the way back when a rollback takes something back", async () => {
     const storage = memoryStorage(new Map());
     const [first, second] = [bookOf({ aave: 1, lido: 2 }), bookOf({ aave: 1, maker: 3 })];
