@@ -1,6 +1,7 @@
+import type { IncomingMessage } from "node:http";
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import type { Request, Response } from "express";
-import type { Endpoint, HttpEndpointId } from "../schemas/endpoints.ts";
+import { type Endpoint, endpoints, type HttpEndpointId } from "../schemas/endpoints.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import type { Plan } from "../schemas/plans.ts";
 import { readParameters, readSince } from "../schemas/query.ts";
@@ -13,10 +14,10 @@ import type { Trust } from "./client-address.ts";
 import { headerValues } from "./credentials.ts";
 import type { Handler } from "./handlers.ts";
 import { preflightHeaders } from "./headers.ts";
-import type { LiveFeed } from "./live-feed.ts";
+import type { LiveFeed, Upgrade } from "./live-feed.ts";
 import type { Metrics } from "./metrics.ts";
 import { createRowsSender, prefersRows, requireUnits, type SendRows } from "./ndjson.ts";
-import { problemReply, serviceErrorOf } from "./problem.ts";
+import { type ProblemReply, problemReply, serviceErrorOf } from "./problem.ts";
 import { type Quota, quotaExceeded, type Receipt, rateLimitHeaders, secondsUntil } from "./quota.ts";
 import { prepare, send } from "./reply.ts";
 import { allowedMethods, type Route, routeFor, type Target } from "./target.ts";
@@ -35,8 +36,6 @@ export interface Exchange {
   receipt?: Receipt;
   /** Headers of the answer, whatever it will be. */
   headers: Record<string, string | number>;
-  /** Of a request that asks for another protocol: what came behind its head. */
-  upgradeHead?: Buffer;
   /** Gives the answer its time to be taken anew, when it goes on. */
   prolong?: () => void;
 }
@@ -63,17 +62,34 @@ export interface GateParts {
 const heavyAtOnce = 16;
 
 /** Answers requests: the checks in their documented order, the handler, and the one way out for errors. */
+export interface Gate {
+  respond(request: Request, response: Response, exchange: Exchange): Promise<void>;
+  /** Hands the connection of a handshake over to the live feed, or tells what is to be answered instead. */
+  goLive(handshake: Omit<Upgrade, "headers">, exchange: Exchange): Promise<ProblemReply | undefined>;
+}
+
+/** The gate over its parts. */
 export function createGate(
   gateParts: Omit<GateParts, "lane" | "sendRows"> & { metrics: Pick<Metrics, "brokeOff"> },
-) {
+): Gate {
   const lane = bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY);
   const parts = { ...gateParts, lane, sendRows: createRowsSender(gateParts.quota, gateParts.metrics) };
-  return async (request: Request, response: Response, exchange: Exchange): Promise<void> => {
-    try {
-      await answer(parts, request, response, exchange);
-    } catch (thrown) {
-      await refuse(parts, response, exchange, request.method === "HEAD", thrown);
-    }
+  return {
+    async respond(request, response, exchange) {
+      try {
+        await answer(parts, request, response, exchange);
+      } catch (thrown) {
+        await refuse(parts, response, exchange, request.method === "HEAD", serviceErrorOf(thrown));
+      }
+    },
+    async goLive(handshake, exchange) {
+      try {
+        await goLive(parts, handshake, exchange);
+        return undefined;
+      } catch (thrown) {
+        return refusal(parts, exchange, serviceErrorOf(thrown));
+      }
+    },
   };
 }
 
@@ -90,12 +106,14 @@ async function answer(
   if (request.method === "OPTIONS") return preflight(response, target, exchange);
   const { id, endpoint } = requireMethod(exchange, target, request.method);
 
-  const webSocket = endpoint.method === "WS";
-  const sender = { rawHeaders: request.rawHeaders, peer: request.socket.remoteAddress, webSocket };
+  const sender = senderOf(request, endpoint);
   const caller = await admit(parts, exchange, endpoint, sender);
   const body = endpoint.body && (await readBatch(request, response, parts.requestSeconds));
   if (exchange.api) readParameters(target.search, endpoint.query);
-  if (id === "scoreFeed") return goLive(parts, request, response, exchange, sender);
+  if (id === "scoreFeed") {
+    readSince(target.search);
+    throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
+  }
 
   const { address, slug, search } = target;
   const call = { address, slug, search, caller, body, prefersRows: () => prefersRows(request) };
@@ -133,7 +151,7 @@ async function admit(
 
 // RFC 9112, 3.2: several Host fields could mean different things to different readers. Node's parser also takes
 // versions that are none of HTTP/1.
-function requireOneHost({ httpVersion, rawHeaders }: Request): void {
+function requireOneHost({ httpVersion, rawHeaders }: IncomingMessage): void {
   if (!httpVersion.startsWith("1.")) throw new ServiceError("BAD_REQUEST", "This service speaks HTTP/1.1.");
   const hosts = headerValues(rawHeaders, "host").length;
   if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
@@ -156,40 +174,28 @@ function requireMethod({ headers }: Exchange, target: Target, method: string): R
   throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${methods}.`);
 }
 
-/** Hands the connection of a WebSocket handshake over to the live feed. Throws ServiceError. */
+function senderOf({ rawHeaders, socket }: IncomingMessage, { method }: Endpoint): Sender {
+  return { rawHeaders, peer: socket.remoteAddress, webSocket: method === "WS" };
+}
+
+/** Opens a live connection. Throws ServiceError, and has not touched the connection then. */
 async function goLive(
   parts: GateParts,
-  request: Request,
-  response: Response,
+  handshake: Omit<Upgrade, "headers">,
   exchange: Exchange,
-  sender: Sender,
 ): Promise<void> {
-  const since = readSince(exchange.target?.search ?? "");
-  const { upgradeHead: head } = exchange;
-  if (!head || !isHandshake(request))
-    throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
+  const { request } = handshake;
+  const endpoint = endpoints.scoreFeed;
+  const search = exchange.target?.search ?? "";
+  requireOneHost(request);
+  const sender = senderOf(request, endpoint);
+  await admit(parts, exchange, endpoint, sender);
+  readParameters(search, endpoint.query);
+  const since = readSince(search);
   const start = await withDeadline(parts, () => storeFaultsAs503(() => parts.feed.begin(since)));
   setRateLimitHeaders(parts, exchange);
   const identity = () => identify(sender, parts.keys, parts.trust);
-  parts.feed.open({ request, response, head, headers: exchange.headers }, identity, start);
-  // What follows on this connection is no longer HTTP.
-  response.statusCode = 101;
-  response.emit("close");
-}
-
-function isHandshake({ headers }: Request): boolean {
-  const { "sec-websocket-version": version, "sec-websocket-key": nonce = "" } = headers;
-  return (
-    version === "13" && /^[+/0-9A-Za-z]{22}==$/.test(nonce) && areTokens(headers["sec-websocket-protocol"])
-  );
-}
-
-/** Whether offered subprotocols are distinct tokens, as RFC 6455, 4.1 has them. */
-function areTokens(offered: string | undefined): boolean {
-  const names = offered?.split(",").map((name) => name.trim()) ?? [];
-  return (
-    new Set(names).size === names.length && names.every((name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name))
-  );
+  parts.feed.open({ ...handshake, headers: exchange.headers }, identity, start);
 }
 
 async function takeUnit(
@@ -211,12 +217,19 @@ async function refuse(
   response: Response,
   exchange: Exchange,
   headOnly: boolean,
-  thrown: unknown,
+  error: ServiceError,
 ): Promise<void> {
-  const error = serviceErrorOf(thrown);
   exchange.code = error.code;
   // Half an answer cannot be taken back; cutting it off at least cannot look complete.
   if (response.headersSent) return void response.destroy();
+  const { status, headers, body } = await refusal(parts, exchange, error);
+  response.writeHead(status, headers);
+  response.end(headOnly ? undefined : body);
+}
+
+/** What an error is answered with. Gives the unit back when the caller is not to blame, or has got nothing. */
+async function refusal(parts: GateParts, exchange: Exchange, error: ServiceError): Promise<ProblemReply> {
+  exchange.code = error.code;
   const { receipt } = exchange;
   const { status, headers, body } = problemReply(error, exchange.id);
   if (status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
@@ -225,8 +238,7 @@ async function refuse(
   if (error.code === "QUOTA_EXCEEDED" && receipt) {
     exchange.headers["Retry-After"] = secondsUntil(receipt.resetAt, parts.now());
   }
-  response.writeHead(status, { ...exchange.headers, ...headers });
-  response.end(headOnly ? undefined : body);
+  return { status, headers: { ...exchange.headers, ...headers }, body };
 }
 
 /** `late` tells work whose turn comes when nobody waits for it any more that it need not begin. */

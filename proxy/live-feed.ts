@@ -1,4 +1,5 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 import { ServiceError } from "../schemas/errors.ts";
 import { feedLimits, feedProtocol } from "../schemas/feed.ts";
@@ -12,14 +13,14 @@ export interface FeedStart {
   expired: boolean;
 }
 
-/** A request that is to become a live connection. */
+/** A WebSocket handshake that is to open a live connection. */
 export interface Upgrade {
   request: IncomingMessage;
-  response: ServerResponse;
-  /** Of the answer. */
-  headers: Record<string, string | number>;
+  socket: Socket;
   /** What came behind the request's head. */
   head: Buffer;
+  /** Of the answer. */
+  headers: Record<string, string | number>;
 }
 
 /** The live feed of score changes (SPEC 6) of one process. */
@@ -89,12 +90,10 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
       const known = since === undefined ? current : await sources.feed.commitOf(since);
       return { position: (known ?? current).commit, expired: known === undefined };
     },
-    open({ request, response, head, headers }, identity, start) {
+    open({ request, socket, head, headers }, identity, start) {
       if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
       requireRoom(identity().owner);
       answers.set(request, headers);
-      const { socket } = request;
-      response.detachSocket(socket);
       server.handleUpgrade(request, socket, head, (live) => serve(live, identity, start));
     },
     advance() {

@@ -3,6 +3,9 @@ import type { Socket } from "node:net";
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
+// Each holds far more memory than the bytes it came in.
+const maxWaiting = 16;
+
 const brokenRequests = new WeakSet<IncomingMessage>();
 
 /** Whether the rest of a request's body will never come; it may be known before anyone listens for it. */
@@ -23,7 +26,9 @@ export interface Pipeline {
 /**
  * Answers the requests of one connection one after the other. Node would have them all answered at once and
  * keep all answers in memory until the first is taken.
- * A request with a body is the last of its connection: one peer's body may be the next one's request.
+ * A request with a body is the last of its connection: one peer's body may be the next one's request. So is one that
+ * offers another protocol, since a peer may take what follows for that, and one that expects something of the server.
+ * A connection on which more than 16 requests wait is cut.
  */
 export function pipeline(answer: Listener): Pipeline {
   /** Connections with a request under way, and what waits behind it. */
@@ -34,11 +39,9 @@ export function pipeline(answer: Listener): Pipeline {
   function begin(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
     current.set(socket, request);
-    if (hasBody(request)) {
-      finished.add(socket);
-      // It may have waited behind another one.
-      socket.resume();
-    }
+    if (isLast(request)) finished.add(socket);
+    // It may have waited behind another one.
+    if (hasBody(request)) socket.resume();
     if (finished.has(socket)) response.setHeader("Connection", "close");
     response.once("close", () => {
       const next = finished.has(socket) ? undefined : waiting.get(socket)?.shift();
@@ -53,15 +56,17 @@ export function pipeline(answer: Listener): Pipeline {
   return {
     take(request, response) {
       const { socket } = request;
-      if (finished.has(socket)) return;
       const queue = waiting.get(socket);
-      if (queue) {
-        queue.push(() => begin(request, response));
-        // What has been read already bounds those that wait.
-        socket.pause();
-      } else {
+      if (socket.destroyed || (!queue && finished.has(socket))) return;
+      if (!queue) {
         waiting.set(socket, []);
         begin(request, response);
+      } else if (queue.length === maxWaiting) {
+        socket.destroy();
+      } else {
+        // Also behind the last request, though nobody will answer it: node keeps what it has read.
+        queue.push(() => begin(request, response));
+        socket.pause();
       }
     },
     finish(socket, broken = false) {
@@ -76,7 +81,13 @@ export function pipeline(answer: Listener): Pipeline {
   };
 }
 
-function hasBody({ headers }: IncomingMessage): boolean {
+function isLast(request: IncomingMessage): boolean {
+  const { upgrade, expect } = request.headers;
+  return upgrade !== undefined || expect !== undefined || hasBody(request);
+}
+
+/** Whether a body follows a request's head. */
+export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
 }

@@ -1,17 +1,18 @@
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import express from "express";
 import type { Logger } from "pino";
-import { endpoints } from "../schemas/endpoints.ts";
 import type { StaticFile } from "../schemas/static-files.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Trust } from "./client-address.ts";
+import { followConnections } from "./connections.ts";
 import { drain, takeWaiting } from "./drain.ts";
-import { answerFaults } from "./faults.ts";
+import { answerFaults, bytesOf } from "./faults.ts";
 import { createGate, type Exchange } from "./gate.ts";
 import { createHandlers } from "./handlers.ts";
+import { isHandshake } from "./handshake.ts";
 import { apiHeaders, isApiTarget, securityHeaders } from "./headers.ts";
 import type { Limits } from "./limits.ts";
 import type { LiveFeed } from "./live-feed.ts";
@@ -46,6 +47,9 @@ export interface ProxyDependencies {
 
 const maxHeadBytes = 16 * 1024;
 
+/** Hears how a request was answered; undefined: its answer was not sent. */
+type Recorder = (status: number | undefined) => void;
+
 /** The proxy, and the way to end it. */
 export interface Proxy {
   server: Server;
@@ -59,7 +63,13 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
   const exchanges = new WeakMap<IncomingMessage, Exchange>();
   const underway = new Set<ServerResponse>();
   const warnOfForwarding = dependencies.trustProxy ? () => {} : forwardingWarning(log);
-  const server = boundedServer(limits, metrics);
+  const server = boundedServer(limits);
+  const connections = followConnections(server);
+  server.on("drop", () => {
+    metrics.dropped();
+    // Those that ask nothing make room for those that do.
+    connections.makeRoom();
+  });
 
   async function unready(): Promise<string | undefined> {
     if (!server.listening) return "The process is ending.";
@@ -80,50 +90,67 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
   });
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");
-  app.use((request, response) => gate(request, response, exchanges.get(request)!));
+  app.use((request, response) => gate.respond(request, response, exchanges.get(request)!));
 
   const snapshotHeader = () => {
     const snapshot = catalog.current();
     return snapshot ? { "X-Snapshot-Id": snapshot.manifest.snapshotId } : {};
   };
 
-  function accept(request: IncomingMessage, response: ServerResponse, upgradeHead?: Buffer): void {
+  function begin(request: IncomingMessage): Exchange {
     const raw = request.url ?? "";
     const api = isApiTarget(raw);
     const id = randomUUID();
-    const exchange: Exchange = {
+    warnOfForwarding(request);
+    return {
       id,
       target: matchTarget(raw),
       api,
       headers: { ...(api ? apiHeaders : securityHeaders), "X-Request-Id": id, ...snapshotHeader() },
-      ...(upgradeHead && { upgradeHead }),
     };
+  }
+
+  function accept(request: IncomingMessage, response: ServerResponse): void {
+    const exchange = begin(request);
     exchanges.set(request, exchange);
     // From here on nobody sees the raw target: nothing can normalise, forward or log it.
     request.url = exchange.target?.path ?? "/";
     if (!server.listening) response.setHeader("Connection", "close");
-    warnOfForwarding(request);
-    follow(request, response, exchange);
+    follow(response, exchange, recorder(request, exchange));
     app(request, response);
   }
 
-  function follow({ method = "" }: IncomingMessage, response: ServerResponse, exchange: Exchange): void {
-    const started = performance.now();
+  function follow(response: ServerResponse, exchange: Exchange, record: Recorder): void {
     const timer = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
     exchange.prolong = () => timer.refresh();
     underway.add(response);
     response.once("close", () => {
       clearTimeout(timer);
       underway.delete(response);
+      record(response.writableFinished ? response.statusCode : undefined);
+    });
+  }
+
+  /** Tells log and metrics of a request. */
+  function recorder({ method = "" }: IncomingMessage, exchange: Exchange): Recorder {
+    const started = performance.now();
+    return (status) => {
       const { target, code = "" } = exchange;
       const route = target?.path ?? "none";
-      const sent = response.writableFinished || response.statusCode === 101;
-      const status = sent ? response.statusCode : undefined;
       const milliseconds = performance.now() - started;
       logRequest(log, exchange, { method, status, milliseconds });
       if (status === undefined) metrics.aborted(route);
       else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
-    });
+    };
+  }
+
+  async function goLive(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    const exchange = begin(request);
+    const record = recorder(request, exchange);
+    const refusal = await gate.goLive({ request, socket, head }, exchange);
+    const gone = socket.destroyed;
+    if (refusal) connections.end(socket, bytesOf(refusal));
+    record(gone ? undefined : (refusal?.status ?? 101));
   }
 
   /** Once the proxy is told to end: settles when all connections are taken. */
@@ -138,35 +165,24 @@ export function createProxy(dependencies: ProxyDependencies): Proxy {
   server.on("checkExpectation", take);
 
   server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    socket.on("error", () => socket.destroy());
     // Behind another request there is no going over to another protocol.
-    if (finish(socket)) return;
-    const response = new ServerResponse(request);
-    response.assignSocket(socket);
-    response.shouldKeepAlive = false;
-    response.on("finish", () => socket.end());
-    accept(request, response, head);
+    if (!finish(socket)) void goLive(request, socket, head);
   });
 
   const commonHeaders = () => ({ ...securityHeaders, ...snapshotHeader() });
-  answerFaults(server, { commonHeaders, finish, answered: metrics.answered });
+  answerFaults(server, { commonHeaders, connections, finish, answered: metrics.answered });
   return {
     server,
     async drain(seconds) {
       dependencies.feed.close();
       closing = takeWaiting(server);
       await closing;
-      await drain(server, underway, seconds);
+      await drain(server, { underway, connections }, seconds);
     },
   };
 }
 
-/** Whether a request wants to leave HTTP for the live feed; every other upgrade is answered as a plain request. */
-function wantsFeed({ url = "", headers }: IncomingMessage): boolean {
-  return matchTarget(url)?.path === endpoints.scoreFeed.path && /^websocket$/i.test(headers.upgrade ?? "");
-}
-
-function boundedServer(limits: Limits, metrics: Metrics): Server {
+function boundedServer(limits: Limits): Server {
   const server = createServer({
     maxHeaderSize: maxHeadBytes,
     headersTimeout: limits.headSeconds * 1000,
@@ -174,7 +190,8 @@ function boundedServer(limits: Limits, metrics: Metrics): Server {
     keepAliveTimeout: limits.idleSeconds * 1000,
     // How often the first two are looked at; half a minute if left out.
     connectionsCheckingInterval: 1000,
-    shouldUpgradeCallback: wantsFeed,
+    // Every other upgrade is answered as a plain request.
+    shouldUpgradeCallback: isHandshake,
     // A missing Host is answered by the gate, in the service's own shape.
     requireHostHeader: false,
   });
@@ -182,10 +199,5 @@ function boundedServer(limits: Limits, metrics: Metrics): Server {
   server.maxHeadersCount = 0;
   server.timeout = limits.stalledSeconds * 1000;
   server.maxConnections = limits.connections;
-  server.on("drop", () => {
-    metrics.dropped();
-    // Those that ask nothing make room for those that do.
-    server.closeIdleConnections();
-  });
   return server;
 }
