@@ -1,17 +1,14 @@
-import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { open } from "node:fs/promises";
 import type { Socket } from "node:net";
-import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { layout } from "../snapshots/layout.ts";
 import { connections, listenGreeted, rawListener, startFeedProxy } from "./helpers/live-feed.ts";
-import { findProgram } from "./helpers/programs.ts";
 import type { TestProxy } from "./helpers/proxy.ts";
 import { until } from "./helpers/proxy-client.ts";
 import { startProxyCommand } from "./helpers/proxy-command.ts";
 import { bookOf, publishBook } from "./helpers/score-books.ts";
+import { startSmallS3 } from "./helpers/small-s3.ts";
 
 let proxy: TestProxy;
 let key: string;
@@ -71,22 +68,26 @@ describe("a proxy that stops", () => {
   test("also lets go of a client that gets in while it stops", { timeout: 30_000 }, async () => {
     await publishBook(proxy.storage, bookOf({ aave: 501 }));
     // The log is read back to the first commit, and that one is not to be had at once.
-    const file = join(proxy.directory, "store", layout.commit(1));
-    const bytes = (await proxy.storage.get(layout.commit(1)))!;
-    await proxy.storage.delete(layout.commit(1));
-    execFileSync(findProgram("mkfifo")!, [file]);
-    const another = await proxy.another();
+    const asked = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<undefined>();
+    const s3 = await startSmallS3(proxy.storage);
+    s3.fault = (_, name) => {
+      if (name !== layout.commit(1)) return undefined;
+      asked.resolve();
+      return answered.promise;
+    };
+    const { environment } = s3;
+    const another = await proxy.another({ snapshotStore: "s3://bucket", environment });
     const dumb = kept(rawListener(another.port, key));
     await once(dumb, "data");
     const late = kept(rawListener(another.port, key, `?since=${first}`));
-    // Waits for one who reads.
-    const pipe = await open(file, "w");
+    await asked.promise;
     const ending = another.stop();
     // Cut off when its time to answer the close was over.
     await once(dumb.resume(), "close");
-    await pipe.writeFile(bytes);
-    await pipe.close();
+    answered.resolve(undefined);
     await once(late.resume(), "close");
     await ending;
+    await s3.stop();
   });
 });

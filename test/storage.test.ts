@@ -4,7 +4,7 @@ import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { memoryStorage } from "./helpers/archive-storage.ts";
@@ -133,15 +133,12 @@ describe("S3 storage", () => {
   let storage: Storage;
 
   beforeAll(async () => {
-    vi.stubEnv("AWS_ACCESS_KEY_ID", "test");
-    vi.stubEnv("AWS_SECRET_ACCESS_KEY", "test");
     server = await startSmallS3(memoryStorage(objects));
     storage = openStorage("s3://bucket", directory, server.environment, limits);
     await storage.put("body", Buffer.alloc(300_000, "b"));
   });
   afterAll(async () => {
     await server.stop();
-    vi.unstubAllEnvs();
   });
 
   /** Cuts the first answers to each request that asks for anything; tells how many there were. */

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { defaultLimits, type Limits } from "../proxy/limits.ts";
 import { createPoller } from "../proxy/poll.ts";
 import { commandMilliseconds } from "../proxy/quota-redis.ts";
@@ -24,13 +24,10 @@ afterEach(async () => {
   await proxy?.stop();
   await s3?.stop();
   [proxy, s3] = [undefined, undefined];
-  vi.unstubAllEnvs();
 });
 
 /** A proxy whose store is on S3, and that server; nothing of the archive is in memory. */
 async function startOnS3(limits: Partial<Limits>): Promise<{ proxy: TestProxy; s3: SmallS3 }> {
-  vi.stubEnv("AWS_ACCESS_KEY_ID", "test");
-  vi.stubEnv("AWS_SECRET_ACCESS_KEY", "test");
   s3 = await startSmallS3(memoryStorage(new Map()));
   const { environment } = s3;
   proxy = await startTestProxy({ snapshotStore: "s3://bucket/store", environment, limits });

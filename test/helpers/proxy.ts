@@ -29,7 +29,7 @@ export interface TestProxy {
   /** Issues an Aegis key of the owner acme, or another, and waits until the proxy knows it. */
   issue(request?: Partial<KeyRequest>): Promise<string>;
   /** Another proxy over the same store and quota file. */
-  another(changes?: Partial<Config>): Promise<TestProxy>;
+  another(changes?: TestProxyOptions): Promise<TestProxy>;
   /** Stops the proxy; the first one's also removes the folder. */
   stop(): Promise<void>;
 }

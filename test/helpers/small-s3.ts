@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { vi } from "vitest";
 import type { S3Environment } from "../../snapshots/storage/s3.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 
@@ -11,19 +12,23 @@ export type SmallFault = "hang" | "cut" | undefined;
 /** As much of an S3 server as a store needs, over a storage, with one bucket of the name `bucket`. */
 export interface SmallS3 {
   environment: S3Environment;
-  /** Decides over each request as it arrives, by method and key; the key of a listing is "". */
-  fault: (method: string, key: string) => SmallFault;
+  /** Decides over each request as it arrives, by method and key, and may let it wait; the key of a listing is "". */
+  fault: (method: string, key: string) => SmallFault | Promise<SmallFault>;
   stop(): Promise<void>;
 }
 
-/** Starts one on a free port. Credentials are not looked at, but a client wants to have some. */
+/** Starts one on a free port. */
 export async function startSmallS3(storage: Storage): Promise<SmallS3> {
+  // They are not looked at, but a client wants to have some.
+  for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+    if (!process.env[name]) vi.stubEnv(name, "test");
+
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "", url = "", headers } = request;
     const { pathname, searchParams } = new URL(url, "http://store");
     const key = decodeURIComponent(pathname.replace(/^\/bucket\/?/, ""));
-    const fault = small.fault(method, key);
     const body = await buffer(request);
+    const fault = await small.fault(method, key);
     if (fault === "hang") return;
     const [status, sent] = await carryOut(method, key);
     response.writeHead(status, { "content-length": sent.length });
