@@ -8,7 +8,8 @@ import { listCommits, readCommit } from "../snapshots/commits.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
-import { verify } from "../snapshots/verify/verify.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { type VerifyReport, verify } from "../snapshots/verify/verify.ts";
 import {
   commandName,
   type ExitCode,
@@ -19,6 +20,7 @@ import {
   report,
   requiredOption,
   runCommand,
+  say,
   UsageError,
 } from "./cli.ts";
 import { progressOn } from "./progress.ts";
@@ -27,14 +29,15 @@ import { sourcesLocation, withSources } from "./sources.ts";
 const usage = `Usage:
   npm run snapshot -- publish --sources SOURCES --store STORE [--allow-removed N] [--allow-changed N] [--allow-added N]
                               [--resume] [--dry-run] [--json]
-  npm run snapshot -- verify --store STORE [--json]
+  npm run snapshot -- verify --store STORE [--repair --sources SOURCES [--allow-… N] [--resume]] [--json]
   npm run snapshot -- list --store STORE [--json]
   npm run snapshot -- rollback ID --store STORE [--json]
   npm run snapshot -- gc --store STORE [--keep-hours 48] [--keep-commits 24] [--dry-run] [--json]
 
 publish   builds a snapshot from Parquet sources and commits it; the same content makes no new commit.
           --allow-… N lets a guard pass that printed this number; --resume goes on after a rollback
-verify    checks every byte and index of a store
+verify    checks every byte and index of a store; --repair looks at all but the keys, publishes SOURCES when anything is
+          at fault, makes that anew, and checks again
 list      the commits of a store, newest first
 rollback  makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id
 gc        deletes what no retained commit reaches
@@ -48,6 +51,16 @@ const progress = progressOn(process.stderr);
 const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;
 const common = { store: text, json: flag } as const;
+const publishing = {
+  sources: text,
+  "allow-removed": text,
+  "allow-changed": text,
+  "allow-added": text,
+  resume: flag,
+} as const;
+type PublishingValues = Partial<Record<Exclude<keyof typeof publishing, "resume">, string>> & {
+  resume?: boolean;
+};
 
 await runCommand(usage, async () => {
   // Each command reads its own options, so that one of another command is an error and not ignored.
@@ -61,38 +74,42 @@ await runCommand(usage, async () => {
 });
 
 async function publishCommand(): Promise<ExitCode> {
-  const allowed = { "allow-removed": text, "allow-changed": text, "allow-added": text } as const;
-  const { values } = readCommand("publish", {
-    ...common,
-    ...allowed,
-    sources: text,
-    resume: flag,
-    "dry-run": flag,
-  });
-  const location = sourcesLocation(requiredOption("sources", values.sources));
-  const storage = openStore(values.store);
+  const { values } = readCommand("publish", { ...common, ...publishing, "dry-run": flag });
+  const choices = readPublishing(values);
+  const done = await publishFrom(choices, openStore(values.store), { dryRun: values["dry-run"] ?? false });
+  report(values.json ?? false, done, describePublish(done));
+  return exitCodes.done;
+}
+
+/** Reads what the commands that publish have in common. Throws UsageError. */
+function readPublishing({ sources, resume = false, ...values }: PublishingValues) {
   const allow: Allowance = {};
   for (const kind of ["removed", "changed", "added"] as const) {
     const given = values[`allow-${kind}`];
     if (given !== undefined) allow[kind] = integerOption(`allow-${kind}`, given, { min: 0, otherwise: 0 });
   }
+  return { location: sourcesLocation(requiredOption("sources", sources)), allow, resume };
+}
+
+async function publishFrom(
+  { location, ...choices }: ReturnType<typeof readPublishing>,
+  storage: Storage,
+  more: { dryRun?: boolean; faulty?: ReadonlySet<string> },
+): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   removeWhenStopped(temporaryDirectory);
   try {
-    const done = await withSources(location, temporaryDirectory, progress, (sources) =>
+    return await withSources(location, temporaryDirectory, progress, (sources) =>
       publish({
         sources,
         storage,
         temporaryDirectory,
         now: () => new Date(),
-        dryRun: values["dry-run"] ?? false,
-        resume: values.resume ?? false,
-        allow,
         progress,
+        ...choices,
+        ...more,
       }),
     );
-    report(values.json ?? false, done, describePublish(done));
-    return exitCodes.done;
   } finally {
     await rm(temporaryDirectory, { recursive: true, force: true });
   }
@@ -133,15 +150,40 @@ function shorten(lines: readonly string[]): string[] {
 }
 
 async function verifyCommand(): Promise<ExitCode> {
-  const { values } = readCommand("verify", common);
-  const done = await verify(openStore(values.store), progress);
+  const { values } = readCommand("verify", { ...common, ...publishing, repair: flag });
+  const { json = false, store, repair = false, ...choices } = values;
+  const stray = Object.keys(choices)[0];
+  if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
+  const storage = openStore(store);
+  const done = repair
+    ? await verifyAndRepair(storage, readPublishing(choices))
+    : await verify(storage, progress);
   const { faults, commits, collected, markets, objects, bytes, unreferenced } = done;
-  report(values.json ?? false, done, [
+  report(json, done, [
     ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
     `${faults.length === 0 ? "All good" : `${faults.length} faults`}: ${commits} commits (${collected} collected), ` +
       `${markets} markets, ${objects} objects (${bytes} bytes), ${unreferenced} of them unreferenced`,
   ]);
   return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
+}
+
+/** Publishes the sources when anything is at fault, makes that anew, and checks again. */
+async function verifyAndRepair(
+  storage: Storage,
+  choices: ReturnType<typeof readPublishing>,
+): Promise<VerifyReport & { repaired: string[] }> {
+  // A publisher may not read the keys, which no sources could repair either.
+  const check = () => verify(storage, progress, { keys: false });
+  const before = await check();
+  if (before.faults.length === 0) return { ...before, repaired: [] };
+  // Told now: publishing may be refused.
+  for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) say(line);
+  const faulty = new Set(before.faults.map(({ key }) => key));
+  for (const line of describePublish(await publishFrom(choices, storage, { faulty }))) say(line);
+  const after = await check();
+  const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];
+  say(`${repaired.length} of ${faulty.size} objects repaired`);
+  return { ...after, repaired };
 }
 
 async function listCommand(): Promise<undefined> {

@@ -242,6 +242,7 @@ describe("a store behind the policies", () => {
     await ring.reload();
     expect(ring.ready()).toBe(true);
     expect((await verify(as("proxy"), () => {})).faults).toEqual([]);
+    expect((await verify(as("publisher"), () => {}, { keys: false })).faults).toEqual([]);
   });
 
   test("is rolled back by the publisher and collected by gc", async () => {

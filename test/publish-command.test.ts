@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { quoted } from "../snapshots/duckdb.ts";
 import { layout } from "../snapshots/layout.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
+import { verify } from "../snapshots/verify/verify.ts";
 import { snapshotCommand } from "./helpers/archive-command.ts";
 import { addMarkets } from "./helpers/archive-odd-markets.ts";
 import { type ArchiveProxy, startArchiveProxy } from "./helpers/archive-proxy.ts";
@@ -178,6 +179,26 @@ describe("list and verify", () => {
   });
 });
 
+describe("verify --repair", () => {
+  test("makes anew what rotted where publishing again sees nothing new, and tells it", async () => {
+    const rotten = directoryStorage(join(folder, "rotten"));
+    await publishSources(sources, rotten, folder);
+    const key = Object.keys(await contentOf(rotten)).find((name) => name.startsWith(layout.pages))!;
+    const bytes = (await rotten.get(key))!;
+    bytes[40]! ^= 1;
+    await rotten.put(key, bytes);
+    expect(await publishSources(sources, rotten, folder)).toMatchObject({ outcome: "unchanged", commit: 1 });
+    const repair = await run("verify --repair --sources sources --store rotten --json");
+    expect(repair).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining(`${key}: its content does not match its name\n`),
+    });
+    expect(repair.stderr).toContain("1 of 1 objects repaired");
+    expect(JSON.parse(repair.stdout)).toMatchObject({ commits: 1, faults: [], repaired: [key] });
+    expect((await verify(rotten, () => {})).faults).toEqual([]);
+  });
+});
+
 describe("a wrong command line ends with exit code 2, says why and shows the usage", () => {
   test.for([
     ["", "the command must be one of publish, verify, list, rollback, gc"],
@@ -185,6 +206,8 @@ describe("a wrong command line ends with exit code 2, says why and shows the usa
     ["publish --store store", "--sources is missing"],
     ["publish --sources sources --store store again", 'unexpected argument "again"'],
     ["verify --store store --dry-run", "--dry-run"],
+    ["verify --store store --repair", "--sources is missing"],
+    ["verify --store store --resume", "--resume goes with --repair"],
     ["list --store", "--store"],
   ])("%s", async ([args, reason]) => {
     const { code, stdout, stderr } = await snapshotCommand(args!.split(" ").filter(Boolean), {

@@ -1,6 +1,6 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../snapshots/catalog.ts";
 import { CommitLostError, CommitUnknownError, newestCommit } from "../snapshots/commits.ts";
 import { layout } from "../snapshots/layout.ts";
@@ -202,6 +202,40 @@ describeStores("publishing to %s", ({ folder, newStore }) => {
       );
       await publishRecords(storage, markets, later);
       expect(await faults(storage)).toEqual([]);
+    });
+  });
+
+  describe("objects that rotted without changing their size", () => {
+    const sources = join(folder, "rotting");
+    beforeAll(() => writeSources(sources));
+
+    /** Flips a bit in the objects of a new store that `chosen` takes, and returns their keys. */
+    async function rot(storage: Storage, chosen: (key: string) => boolean): Promise<string[]> {
+      const keys = [...Object.keys(await contentOf(storage))].filter(chosen).sort();
+      for (const key of keys) {
+        const bytes = (await storage.get(key))!;
+        bytes[bytes.length >> 1]! ^= 1;
+        await storage.put(key, bytes);
+      }
+      return keys;
+    }
+
+    test.for([
+      ["pages, their rows and segments", /^private\/(pages|rows|segments)\//],
+      ["scores, public and private, and their names", /^(public\/(objects|api)|private\/objects)\//],
+      ["the manifest, the hint and the record of the last run", /^(manifests|head|checked)/],
+    ] as const)("%s, are all named by verify, and made anew when told so", async ([, chosen]) => {
+      const storage = newStore();
+      const { snapshotId } = await publishSources(sources, storage, folder);
+      const content = await contentOf(storage);
+      const rotten = await rot(storage, (key) => chosen.test(key));
+      const { faults } = await verify(storage, () => {});
+      expect(faults.map(({ key }) => key).sort()).toEqual(rotten);
+      const faulty = new Set(rotten);
+      const report = await publishSources(sources, storage, folder, { faulty });
+      expect(report).toMatchObject({ outcome: "unchanged", commit: 1, snapshotId });
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+      expect(Object.keys(await contentOf(storage))).toEqual(Object.keys(content));
     });
   });
 

@@ -6,7 +6,7 @@ import { decodeRows } from "../index/decode.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { layout } from "../layout.ts";
-import { readManifest, readObject, scoreObjects } from "../objects.ts";
+import { MissingObjectError, readManifest, readObject, scoreObjects } from "../objects.ts";
 import type { Storage } from "../storage/storage.ts";
 
 /** Pages whose lines are kept: the rows of a page that is made anew mostly come from one or two old pages. */
@@ -106,13 +106,19 @@ export class PreviousSnapshot {
   }
 
   /**
-   * What somebody deleted is left out, to be made anew; only the manifest must be there.
+   * What somebody deleted is left out, to be made anew, as is what is `faulty`; only the manifest must be there.
    * Throws MissingObjectError, CorruptObjectError or StorageError.
    */
-  static async read(storage: Storage, commit: Commit): Promise<PreviousSnapshot> {
+  static async read(
+    storage: Storage,
+    commit: Commit,
+    faulty: ReadonlySet<string> = new Set(),
+  ): Promise<PreviousSnapshot> {
+    const key = layout.manifest(commit.manifest.hash);
+    if (faulty.has(key)) throw new MissingObjectError(key);
     const manifest = await readManifest(storage, commit.manifest);
     const named = namedBy(manifest);
-    const present = await presentOf(storage, named, namedPrefixes);
+    const present = (await presentOf(storage, named, namedPrefixes)).difference(faulty);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
     for (const ref of manifest.segments) {
@@ -126,7 +132,7 @@ export class PreviousSnapshot {
     }
     const pages = segments.flatMap((segment) => segment.pages);
     const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
-    const presentPages = await presentOf(storage, wanted, [layout.pages]);
+    const presentPages = (await presentOf(storage, wanted, [layout.pages])).difference(faulty);
     const complete = present.size === named.size && presentPages.size === wanted.size;
     return new PreviousSnapshot(storage, commit, manifest, segments, {
       present: present.union(presentPages),

@@ -33,6 +33,8 @@ export interface PublishOptions {
   now: () => Date;
   /** Does everything but writing. */
   dryRun?: boolean;
+  /** Keys of objects that are known not to hold what they should: they are made anew, whatever the store lists. */
+  faulty?: ReadonlySet<string>;
   /** Ends a hold. */
   resume?: boolean;
   /** What the guards are to let pass. */
@@ -66,7 +68,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     const detail = `commit ${current.commit} is a rollback and holds publishing; go on with --resume`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
-  const previous = current && (await readPrevious(storage, current));
+  const previous = current && (await readPrevious(storage, current, options.faulty));
   const scores = renderScores(await sources.scores());
   const objects = new ObjectWriter(storage, new Set(previous?.present), dryRun);
   const archive = await writeArchive(options, objects, previous, scores);
@@ -91,9 +93,13 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
 }
 
 /** What can be used again of the current snapshot: nothing when even its manifest is gone, and all is made anew. */
-async function readPrevious(storage: Storage, current: Commit): Promise<PreviousSnapshot | undefined> {
+async function readPrevious(
+  storage: Storage,
+  current: Commit,
+  faulty?: ReadonlySet<string>,
+): Promise<PreviousSnapshot | undefined> {
   try {
-    return await PreviousSnapshot.read(storage, current);
+    return await PreviousSnapshot.read(storage, current, faulty);
   } catch (error) {
     if (error instanceof MissingObjectError) return undefined;
     throw error;

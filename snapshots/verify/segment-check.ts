@@ -22,25 +22,35 @@ export interface CheckedSegment {
 
 /**
  * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares. An index that is
- * consistent with its name but not with its pages is found out too. Throws CorruptObjectError, MissingObjectError or
- * StorageError.
+ * consistent with its name but not with its pages is found out too. `attempt` takes what is wrong with a page, so that
+ * the others are looked at as well; undefined then. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
 export async function checkSegment(
   storage: Storage,
   ref: SegmentRef,
   counted: (key: string, bytes: number) => void,
-): Promise<CheckedSegment> {
+  attempt: <T>(work: () => Promise<T>) => Promise<T | undefined>,
+): Promise<CheckedSegment | undefined> {
   const key = layout.segment(ref.hash);
   const stored = await readObject(storage, key, ref);
   counted(key, stored.length);
   const pages = readPages(key, stored);
+  const rowsKey = layout.rowsOf(ref.rows.hash);
+  const digests = await attempt(() => readObject(storage, rowsKey, ref.rows));
+  if (digests) counted(rowsKey, digests.length);
   const rows: Row[] = [];
+  let faulty = false;
   for (const page of pages) {
     const pageKey = layout.page(page.hash);
-    const bytes = await readPage(storage, pageKey, key, page);
-    counted(pageKey, bytes.length);
-    rows.push(...checkPage(pageKey, key, bytes, page));
+    const found = await attempt(async () => {
+      const bytes = await readPage(storage, pageKey, key, page);
+      counted(pageKey, bytes.length);
+      return checkPage(pageKey, key, bytes, page);
+    });
+    if (found) rows.push(...found);
+    else faulty = true;
   }
+  if (faulty || !digests) return undefined;
   checkOrder(key, rows);
   checkCuts(key, pages, rows);
   if (rows.length !== ref.markets || pages.length !== ref.pages) {
@@ -49,9 +59,6 @@ export async function checkSegment(
   if (!encodeSegment(pages, rows).equals(stored)) {
     throw new CorruptObjectError(key, "its index is not the one its pages give");
   }
-  const rowsKey = layout.rowsOf(ref.rows.hash);
-  const digests = await readObject(storage, rowsKey, ref.rows);
-  counted(rowsKey, digests.length);
   if (digests.length !== ref.markets * BigUint64Array.BYTES_PER_ELEMENT) {
     throw new CorruptObjectError(rowsKey, "it does not hold one digest per market");
   }

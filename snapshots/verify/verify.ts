@@ -43,14 +43,16 @@ export interface VerifyReport {
 
 /**
  * Checks every byte of a store: the commit log, every snapshot it reaches, the public names, the key records, and what
- * lies about unreferenced. Faults are collected, not thrown; StorageError is thrown.
+ * lies about unreferenced. Faults are collected, not thrown; StorageError is thrown. Without `keys` the key records are
+ * passed over: publishers may not read them.
  */
 export async function verify(
   storage: Storage,
   progress: (step: string, done: number, of: number) => void,
+  { keys = true } = {},
 ): Promise<VerifyReport> {
   const check = new StoreCheck(storage, progress);
-  return check.run();
+  return check.run(keys);
 }
 
 class StoreCheck {
@@ -70,7 +72,7 @@ class StoreCheck {
     this.#progress = progress;
   }
 
-  async run(): Promise<VerifyReport> {
+  async run(keys: boolean): Promise<VerifyReport> {
     const numbers = await listCommits(this.#storage);
     const newest = await this.#commits(numbers);
     if (newest) await this.#publicNames(newest, numbers.at(-1)!);
@@ -78,7 +80,7 @@ class StoreCheck {
     await this.#site();
     await this.#attempt(() => this.#probe());
     await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked), publishAgain);
-    const unreferenced = await this.#everythingElse();
+    const unreferenced = await this.#everythingElse(keys);
     return {
       commits: numbers.length,
       collected: this.#collected,
@@ -182,7 +184,9 @@ class StoreCheck {
 
   async #segment(ref: SegmentRef): Promise<CheckedSegment | undefined> {
     if (!this.#segments.has(ref.hash)) {
-      const checked = await this.#attempt(() => checkSegment(this.#storage, ref, this.#count));
+      const checked = await this.#attempt(() =>
+        checkSegment(this.#storage, ref, this.#count, (work) => this.#attempt(work)),
+      );
       this.#segments.set(ref.hash, checked);
     }
     return this.#segments.get(ref.hash);
@@ -250,12 +254,12 @@ class StoreCheck {
   }
 
   /** Key records, and objects that no commit reaches. */
-  async #everythingElse(): Promise<number> {
+  async #everythingElse(keys: boolean): Promise<number> {
     let unreferenced = 0;
     for await (const { key } of this.#storage.list("")) {
       if (this.#seen.has(key)) continue;
       if (key.startsWith(layout.keys)) {
-        await this.#sealed(key, (bytes) => checkKey(key, bytes));
+        if (keys) await this.#sealed(key, (bytes) => checkKey(key, bytes));
         continue;
       }
       unreferenced += 1;

@@ -29,6 +29,7 @@ const publishedAt = new Date("2030-01-01T00:00:00.000Z");
 export interface PublishChoices {
   dryRun?: boolean;
   threads?: number;
+  faulty?: ReadonlySet<string>;
 }
 
 /** Publishes Parquet sources as the command does. `folder` takes temporary files. */
@@ -36,12 +37,12 @@ export async function publishSources(
   directory: string,
   storage: Storage,
   folder: string,
-  { dryRun = false, threads }: PublishChoices = {},
+  { dryRun = false, threads, faulty = new Set() }: PublishChoices = {},
 ): Promise<PublishReport> {
   const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
   const sources = await openSources(directory, where);
   try {
-    const how = { dryRun, now: () => publishedAt, progress: () => {} };
+    const how = { dryRun, faulty, now: () => publishedAt, progress: () => {} };
     return await publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
   } finally {
     await sources.close();
