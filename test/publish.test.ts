@@ -13,10 +13,10 @@ import { inArchiveOrder, recordsOf } from "./helpers/archive-records.ts";
 import { changedStorage, countingStorage } from "./helpers/archive-storage.ts";
 import { contentOf, publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
 import { Crash } from "./helpers/faulty-store.ts";
-import { publishRecords } from "./helpers/proxy-archive.ts";
+import { publishRecords, slugs } from "./helpers/proxy-archive.ts";
 import { describeStores } from "./helpers/stores.ts";
 
-describeStores("publishing to %s", ({ folder, newStore }) => {
+describeStores("publishing to %s", ({ folder, environment, newStore }) => {
   describe("a dry run", () => {
     test("tells what would be done, and changes nothing", async () => {
       const sources = await writeSources(join(folder, "dry"), { markets: 100 });
@@ -178,6 +178,12 @@ describeStores("publishing to %s", ({ folder, newStore }) => {
       expect(await faults(storage)).toEqual([]);
       const written = counting.written().filter((key) => key.startsWith(layout.stableScores));
       expect(written).toHaveLength(4);
+      // What S3 lists with its MD5 is not fetched.
+      counting.calls.length = 0;
+      await publishRecords(counting, markets, later);
+      const fetched = counting.calls.filter(({ operation }) => operation === "get").map(({ key }) => key);
+      const names = fetched.filter((key) => key.startsWith(layout.stableScores));
+      expect(names).toHaveLength(environment.AWS_ENDPOINT_URL_S3 ? 0 : slugs.length + 1);
     });
 
     test("of a publisher that was killed after its commit are said to be behind it", async () => {

@@ -9,6 +9,7 @@ import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
 import { RollbackError } from "../snapshots/publish/rollback.ts";
 import { seal } from "../snapshots/seal.ts";
 import { type Storage, StorageError } from "../snapshots/storage/storage.ts";
+import { verify } from "../snapshots/verify/verify.ts";
 import { recordsOf } from "./helpers/archive-records.ts";
 import { changedStorage, countingStorage } from "./helpers/archive-storage.ts";
 import { testFolder } from "./helpers/archive-store.ts";
@@ -172,6 +173,20 @@ describe("a rollback", () => {
     await publishRecords(storage, recordsOf(0, 190), contents.C[1], { resume: true });
     await expectShown(storage, 6);
   });
+});
+
+test("publishing on hold is refused, and shows what a rollback that was stopped did not", async () => {
+  const storage = await storeOf(folder, "A", "B");
+  const stopping = changedStorage(storage, {
+    put: async (key) => {
+      throw new StorageError(`cannot write ${key}`);
+    },
+  });
+  await expect(rollBack(stopping, 1)).rejects.toThrow(StorageError);
+  const before = await verify(storage, () => {});
+  expect(before.faults.map(({ reason }) => reason)).toContain("projection behind commit 3: publish again");
+  await expect(publishContent(storage, "B")).rejects.toThrow(PublishingOnHoldError);
+  await expectShown(storage, 3);
 });
 
 describe("a rollback that stops at any one write", () => {

@@ -9,7 +9,7 @@ import { probeConditionalWrites } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { ExternalSort } from "./external-sort.ts";
-import { finishRun } from "./finish.ts";
+import { finishRun, showNewest } from "./finish.ts";
 import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
 import { mergeMarkets } from "./merge.ts";
 import { ObjectWriter } from "./object-writer.ts";
@@ -65,6 +65,8 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const { storage, sources, now, dryRun = false, resume = false } = options;
   const current = await newestCommit(storage);
   if (current?.hold && !resume) {
+    // The rollback may have been stopped before the public names showed it.
+    if (!dryRun) await showNewest(storage);
     const detail = `commit ${current.commit} is a rollback and holds publishing; go on with --resume`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
