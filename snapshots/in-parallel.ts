@@ -1,10 +1,8 @@
-/** Operations under way at the same time where a store is asked many small things. */
-const concurrency = 16;
-
-/** Does the work for every item, a bounded number at a time; the first failure ends it. */
+/** Does the work for every item, so many at a time as a store is asked small things; the first failure ends it. */
 export async function inParallel<Item>(
   items: Iterable<Item>,
   work: (item: Item) => Promise<void>,
+  concurrency = 16,
 ): Promise<void> {
   const queue = items[Symbol.iterator]();
   let failed = false;

@@ -59,7 +59,7 @@ export async function planPage(catalog: Catalog, search: string): Promise<PagePl
       const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
       const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
       return storeFaultsAs503(async () =>
-        gzip ? gzipAround(head, await spliced(), closing) : [(await read()).identity(head, closing)],
+        gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing),
       );
     },
   };
@@ -155,7 +155,9 @@ async function planPosition(
   const ordinals = matches.slice(skip, pageSize);
   const lines = await Lines.read(snapshot.archive, ordinals, catalog);
   const more = skip + ordinals.length < matches.total;
-  const nextCursor = more ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, lines.lastId())) : null;
+  const nextCursor = more
+    ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, await lines.lastId()))
+    : null;
   const page = Math.floor(skip / pageSize) + 1;
   const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
   const etag = weakTag(snapshot.commit.digest, filter.canonical, skip, pageSize);

@@ -79,8 +79,8 @@ async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position
 
 const lineEnd = Buffer.from("\n");
 
-function textOf(lines: Lines): Buffer {
-  return Buffer.concat(lines.all().flatMap((line) => [line, lineEnd]));
+async function textOf(lines: Lines): Promise<Buffer> {
+  return Buffer.concat((await lines.all()).flatMap((line) => [line, lineEnd]));
 }
 
 /** What was skipped is known only in the snapshot that is gone, so there is no place to go on at in another. */

@@ -30,10 +30,10 @@ export class DerivedCache {
   }
 
   /** The id of a name. */
-  id(name: string, find: () => string): string {
+  async id(name: string, find: () => Promise<string>): Promise<string> {
     const known = this.#ids.get(name);
     if (known !== undefined) return known;
-    const id = find();
+    const id = await find();
     this.#ids.set(name, id);
     return id;
   }

@@ -1,13 +1,17 @@
 import { constants } from "node:zlib";
 import { compressPiece, type DeflatePiece, type Spliced, splice, storedPiece } from "../format/gzip.ts";
 import { idOfLine, readRunStart, runMarkets, runsPiece, separator } from "../format/page.ts";
+import { inParallel } from "../in-parallel.ts";
 import type { StoredPage } from "../index/segment.ts";
 import { layout } from "../layout.ts";
 import type { Archive, Place } from "./archive.ts";
 import type { DerivedCache } from "./derived-cache.ts";
 import type { ObjectCache } from "./object-cache.ts";
+import { step } from "./pace.ts";
 
 const joint = storedPiece(separator);
+// As many as a store on S3 has connections.
+const fetchedAtOnce = 32;
 
 /** Adjacent lines of one page, in the archive's order: `from` (inclusive) to `to` (exclusive). */
 interface Stretch {
@@ -29,7 +33,7 @@ export class Lines {
   readonly #derived: DerivedCache;
   /** How many markets of each run are needed, from its first one on; found out when the first is. */
   #needed: ReadonlyMap<string, number> | undefined;
-  readonly #runs = new Map<string, Buffer[]>();
+  readonly #runs = new Map<string, Promise<Buffer[]>>();
 
   private constructor(
     stretches: readonly Stretch[],
@@ -49,27 +53,29 @@ export class Lines {
   ): Promise<Lines> {
     const stretches = stretchesOf(archive, ordinals);
     const pages = new Map(stretches.map(({ page }) => [page.hash, page]));
-    const stored = await Promise.all(
-      [...pages.values()].map(
-        async (page) => [page.hash, await objects.get(layout.page(page.hash), page)] as const,
-      ),
-    );
-    return new Lines(stretches, new Map(stored), derived);
+    const stored = new Map<string, Buffer>();
+    const fetchPage = async (page: StoredPage) => {
+      await step();
+      stored.set(page.hash, await objects.get(layout.page(page.hash), page));
+    };
+    await inParallel(pages.values(), fetchPage, fetchedAtOnce);
+    return new Lines(stretches, stored, derived);
   }
 
   /** JSON texts of all markets. Throws CorruptObjectError. */
-  all(): Buffer[] {
-    return this.#stretches.flatMap((stretch) => this.#linesOf(stretch));
+  all(): Promise<Buffer[]> {
+    return this.#linesOf(this.#stretches);
   }
 
   /** Id of the last market. Throws CorruptObjectError, or RangeError when there is none. */
-  lastId(): string {
+  async lastId(): Promise<string> {
     const stretch = this.#stretches.at(-1);
     if (!stretch) throw new RangeError("there is no last market");
     const { page, to } = stretch;
-    return this.#derived.id(`${page.hash}/${to - 1}`, () =>
-      idOfLine(this.#linesOf({ ...stretch, from: to - 1 })[0]!),
-    );
+    return this.#derived.id(`${page.hash}/${to - 1}`, async () => {
+      const [line] = await this.#linesOf([{ ...stretch, from: to - 1 }]);
+      return idOfLine(line!);
+    });
   }
 
   /**
@@ -99,42 +105,44 @@ export class Lines {
 
   /** Parts of runs, as one piece. A single one is the edge of a run, which the next to come this way needs too. */
   #compressed(parts: readonly Stretch[]): Promise<DeflatePiece> {
-    const make = () =>
-      compressPiece(
-        Buffer.concat(joinLines(parts.flatMap((part) => this.#linesOf(part)))),
-        constants.Z_BEST_SPEED,
-      );
+    const make = async () => compressPiece(await joined(this.#linesOf(parts)), constants.Z_BEST_SPEED);
     const [{ page, from, to }] = parts as [Stretch];
     return parts.length > 1 ? make() : this.#derived.piece(`${page.hash}/${from}-${to}`, make);
   }
 
   /** `head`, all markets with separators, and `tail`. */
-  identity(head: Buffer, tail: Buffer): Buffer {
-    return Buffer.concat([head, ...joinLines(this.all()), tail]);
+  async identity(head: Buffer, tail: Buffer): Promise<Buffer[]> {
+    return [head, await joined(this.all()), tail];
   }
 
-  #linesOf({ page, from, to }: Stretch): Buffer[] {
+  async #linesOf(stretches: readonly Stretch[]): Promise<Buffer[]> {
     const lines: Buffer[] = [];
-    for (let line = from; line < to; ) {
-      const run = Math.floor(line / runMarkets);
-      const end = Math.min(to, (run + 1) * runMarkets);
-      lines.push(...this.#run(page, run).slice(line - run * runMarkets, end - run * runMarkets));
-      line = end;
+    for (const { page, from, to } of stretches) {
+      for (let line = from; line < to; ) {
+        const run = Math.floor(line / runMarkets);
+        const end = Math.min(to, (run + 1) * runMarkets);
+        const all = await this.#run(page, run);
+        lines.push(...all.slice(line - run * runMarkets, end - run * runMarkets));
+        line = end;
+      }
     }
     return lines;
   }
 
-  #run(page: StoredPage, index: number): Buffer[] {
+  #run(page: StoredPage, index: number): Promise<Buffer[]> {
     const name = runName(page, index);
-    const known = this.#runs.get(name);
-    if (known) return known;
+    const known = this.#runs.get(name) ?? this.#inflated(page, index, name);
+    this.#runs.set(name, known);
+    return known;
+  }
+
+  async #inflated(page: StoredPage, index: number, name: string): Promise<Buffer[]> {
+    await step();
     const markets = Math.min(runMarkets, page.markets - index * runMarkets);
     const run = { runs: page.runs, index, markets };
-    const stored = this.#stored.get(page.hash)!;
     this.#needed ??= neededOfRuns(this.#stretches);
-    const lines = readRunStart(layout.page(page.hash), stored, run, this.#needed.get(name) ?? markets);
-    this.#runs.set(name, lines);
-    return lines;
+    const count = this.#needed.get(name) ?? markets;
+    return readRunStart(layout.page(page.hash), this.#stored.get(page.hash)!, run, count);
   }
 }
 
@@ -194,6 +202,11 @@ function splitWithinRuns({ page, from, to }: Stretch): Part[] {
   ];
 }
 
-function joinLines(lines: readonly Buffer[]): Buffer[] {
-  return lines.flatMap((line, position) => (position === 0 ? [line] : [separator, line]));
+// To put a page of 1.7 MB together, and take its checksum, takes as long as to inflate so many runs.
+const stepsToJoin = 16;
+
+async function joined(reading: Promise<readonly Buffer[]>): Promise<Buffer> {
+  const lines = await reading;
+  if (lines.length > runMarkets) await step(stepsToJoin);
+  return Buffer.concat(lines.flatMap((line, position) => (position === 0 ? [line] : [separator, line])));
 }
