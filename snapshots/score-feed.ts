@@ -15,7 +15,7 @@ interface Scored {
 }
 
 const keptCommits = 1024;
-// Kept for clients that are at the same place, which they mostly are. A change is about a kilobyte.
+// Kept for clients that are at the same place, which they mostly are. Each takes half a kilobyte.
 const keptChanges = 30_000;
 
 /**
