@@ -84,5 +84,8 @@ export const Checked = z.strictObject({
 });
 export type Checked = z.infer<typeof Checked>;
 
+/** `collecting/<id>.json`: the keys that a collection is about to delete. */
+export const Collecting = z.strictObject({ keys: z.array(z.string()), digest: Digest });
+
 /** A snapshot stays readable this long after it was superseded, and while it is among the newest commits. */
 export const retention = { keepHours: 48, keepCommits: 24 } as const;

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { ConfigError } from "../proxy/config.ts";
+import { CollectedMeanwhileError } from "../snapshots/collecting.ts";
 import { CommitLostError, CommitUnknownError } from "../snapshots/commits.ts";
 import { MissingObjectError } from "../snapshots/objects.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
@@ -105,6 +106,7 @@ const meanings = [
   [GuardRefusal, exitCodes.refused],
   [PublishingOnHoldError, exitCodes.refused],
   [CommitLostError, exitCodes.lost],
+  [CollectedMeanwhileError, exitCodes.lost],
   [CommitUnknownError, exitCodes.unreachable],
   [StorageError, exitCodes.unreachable],
   [CorruptObjectError, exitCodes.unexpected],

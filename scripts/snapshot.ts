@@ -40,7 +40,7 @@ verify    checks every byte and index of a store; --repair looks at all but the 
           at fault, makes that anew, and checks again
 list      the commits of a store, newest first
 rollback  makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id
-gc        deletes what no retained commit reaches
+gc        deletes what no retained commit reaches; publishes may go on meanwhile
 
 SOURCES and STORE are a directory or s3://bucket/prefix each.`;
 

@@ -1,4 +1,7 @@
+import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest } from "../schemas/snapshot.ts";
+import { announce, deletingMinutes, recordKeys } from "./collecting.ts";
 import { listCommits, readCommit } from "./commits.ts";
 import { inParallel } from "./in-parallel.ts";
 import { readPages } from "./index/segment.ts";
@@ -6,7 +9,7 @@ import { layout } from "./layout.ts";
 import { MissingObjectError, readManifest, readObject, scoreObjects } from "./objects.ts";
 import { publicNames } from "./publish/projection.ts";
 import { publishedSite } from "./site.ts";
-import type { ObjectInfo, Storage } from "./storage/storage.ts";
+import { type ObjectInfo, type Storage, StorageError } from "./storage/storage.ts";
 
 /** What a collection is to keep and when. */
 export interface CollectOptions {
@@ -40,52 +43,136 @@ const collected = [
 ];
 
 const hour = 3_600_000;
+/** No publish run takes longer: what was put after the newest commit stays for so long whatever is to be kept. */
+const runHours = 6;
+/** Records of collections that were killed go after this time. */
+const leftoverHours = 24;
 
 /**
- * Deletes what no retained commit reaches. An object goes only when it is unreachable and older than the grace period,
- * both after the listing and again just before: a publish run may bring old content back meanwhile. Throws
- * MissingObjectError when a retained snapshot is broken, CorruptObjectError or StorageError; a collection that was
- * interrupted is continued by the next.
+ * Deletes what no retained commit reaches and nobody put lately. Publishers and rollbacks may go on meanwhile: a record
+ * tells them what is about to go, then everything is looked at a second time, and only what is still unreachable, and
+ * unchanged, goes (snapshots/SPEC.md, "Collection"). Throws MissingObjectError when a retained snapshot is broken,
+ * CorruptObjectError or StorageError; a collection that was interrupted is continued by the next.
  */
 export async function collect(storage: Storage, options: CollectOptions): Promise<CollectReport> {
-  const { now, keepHours, dryRun } = options;
-  const report: CollectReport = { keptCommits: 0, deleted: { keys: [], bytes: 0 }, young: 0 };
-  const oldest = now.getTime() - keepHours * hour;
-  const isOld = ({ modified }: ObjectInfo) => modified.getTime() <= oldest;
-  const listed: ObjectInfo[] = [];
-  for (const prefix of collected) {
-    for await (const info of storage.list(prefix)) listed.push(info);
-  }
-  // Marked after the listing: what a commit brought back in between is reachable now.
-  const commits = await readLog(storage);
-  const retained = retainedCommits(commits, options);
-  report.keptCommits = retained.size;
-  const reachable = await markReachable(storage, commits, retained);
-  const unreachable = listed.filter(({ key }) => !reachable.has(key));
+  const survey = new Survey(storage, options);
+  const { unreachable, isOld, keptCommits } = await survey.look(collected);
   const doomed = unreachable.filter(isOld);
-  report.young = unreachable.length - doomed.length;
-  const kept = new Set<ObjectInfo>();
-  const remove = async (info: ObjectInfo) => {
-    const still = await listedNow(storage, info.key);
-    if (still && isOld(still)) await storage.delete(info.key);
-    else kept.add(info);
+  const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
+  if (!options.dryRun) await removeOldRecords(storage, options.now);
+  return {
+    keptCommits,
+    deleted: { keys: gone.map(({ key }) => key), bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) },
+    young: unreachable.length - doomed.length,
   };
-  // Prefix by prefix, in the order above: as they were listed.
-  for (const prefix of dryRun ? [] : collected) {
-    await inParallel(
-      doomed.filter(({ key }) => key.startsWith(prefix)),
-      remove,
-    );
-  }
-  const gone = doomed.filter((info) => !kept.has(info));
-  report.deleted.keys = gone.map(({ key }) => key);
-  report.deleted.bytes = gone.reduce((sum, { bytes }) => sum + bytes, 0);
-  return report;
 }
 
-/** What the store lists of this one object at this moment. */
-async function listedNow(storage: Storage, key: string): Promise<ObjectInfo | undefined> {
-  for await (const info of storage.list(key)) if (info.key === key) return info;
+/** Deletes what a second look allows, and returns it. The record stays behind when a deletion may still be under way. */
+async function remove(
+  storage: Storage,
+  survey: Survey,
+  doomed: readonly ObjectInfo[],
+): Promise<ObjectInfo[]> {
+  const id = randomBytes(8).toString("hex");
+  const gone: ObjectInfo[] = [];
+  for (let from = 0; from < doomed.length; from += recordKeys) {
+    const batch = doomed.slice(from, from + recordKeys);
+    await announce(
+      storage,
+      id,
+      batch.map(({ key }) => key),
+    );
+    const until = Date.now() + deletingMinutes * 60_000;
+    const prefixes = collected.filter((prefix) => batch.some(({ key }) => key.startsWith(prefix)));
+    const { unreachable, isOld } = await survey.look(prefixes);
+    const still = new Map(unreachable.filter(isOld).map((info) => [info.key, info]));
+    const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
+    // Prefix by prefix, in the order above.
+    for (const prefix of prefixes) {
+      const those = unchanged.filter(({ key }) => key.startsWith(prefix));
+      await inParallel(those, async ({ key }) => {
+        // Publishers stop believing a record at some time.
+        if (Date.now() > until) throw new StorageError(`${storage.location}: gc is too slow; run it again`);
+        await storage.delete(key);
+      });
+    }
+    gone.push(...unchanged);
+  }
+  if (doomed.length > 0) await storage.delete(layout.collectingRecord(id));
+  return gone;
+}
+
+/** Removes the records of collections that were killed. */
+async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
+  for await (const { key, modified } of storage.list(layout.collecting)) {
+    if (now.getTime() - modified.getTime() > leftoverHours * hour) await storage.delete(key);
+  }
+}
+
+/** What a look at the store finds. */
+interface Look {
+  unreachable: ObjectInfo[];
+  /** Whether nobody can be about to need an object, if it is unreachable. */
+  isOld: (info: ObjectInfo) => boolean;
+  keptCommits: number;
+}
+
+/** Looks at a store, again and again; what was reachable once stays so. */
+class Survey {
+  readonly #storage: Storage;
+  readonly #options: CollectOptions;
+  // Of the site, what this version does not have goes.
+  readonly #reachable = new Set<string>(publishedSite().keys());
+
+  constructor(storage: Storage, options: CollectOptions) {
+    this.#storage = storage;
+    this.#options = options;
+  }
+
+  async look(prefixes: readonly string[]): Promise<Look> {
+    const listed: ObjectInfo[] = [];
+    for (const prefix of prefixes) {
+      for await (const info of this.#storage.list(prefix)) listed.push(info);
+    }
+    // Marked after the listing: what a commit brought back in between is reachable now.
+    const commits = await readLog(this.#storage);
+    const retained = retainedCommits(commits, this.#options);
+    for (const commit of retained) await this.#mark(commit, commit === commits.at(-1));
+    const newest = commits.at(-1);
+    const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
+    return {
+      unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
+      isOld: (info) => this.#isOld(info, published),
+      keptCommits: retained.length,
+    };
+  }
+
+  /** `published` is the time of the newest commit, by the store's clock. */
+  #isOld({ modified }: ObjectInfo, published: Date | undefined): boolean {
+    const { now, keepHours } = this.#options;
+    const mayBeOfARun = !published || modified >= published;
+    const hours = mayBeOfARun ? Math.max(keepHours, runHours) : keepHours;
+    return modified.getTime() <= now.getTime() - hours * hour;
+  }
+
+  async #mark(commit: Commit, newest: boolean): Promise<void> {
+    const key = layout.manifest(commit.manifest.hash);
+    if (this.#reachable.has(key) && !newest) return;
+    const manifest = await readManifest(this.#storage, commit.manifest).catch((error) => {
+      // A shorter retention may have collected it before; only the current snapshot must be there.
+      if (error instanceof MissingObjectError && !newest) return undefined;
+      throw error;
+    });
+    if (!manifest) return;
+    this.#reachable.add(key);
+    await markManifest(this.#storage, manifest, this.#reachable);
+    // Also of a snapshot that an older commit has made reachable before.
+    if (newest) for (const name of publicNames(manifest).keys()) this.#reachable.add(name);
+  }
+}
+
+async function modifiedOf(storage: Storage, key: string): Promise<Date | undefined> {
+  for await (const info of storage.list(key)) if (info.key === key) return info.modified;
   return undefined;
 }
 
@@ -103,37 +190,13 @@ async function readLog(storage: Storage): Promise<Commit[]> {
 function retainedCommits(
   commits: readonly Commit[],
   { now, keepHours, keepCommits }: CollectOptions,
-): Set<Commit> {
+): Commit[] {
   const since = now.getTime() - keepHours * hour;
-  const kept = commits.filter((_, index) => {
+  return commits.filter((_, index) => {
     const successor = commits[index + 1];
     const recent = !successor || Date.parse(successor.publishedAt) >= since;
     return recent || index >= commits.length - keepCommits;
   });
-  return new Set(kept);
-}
-
-async function markReachable(
-  storage: Storage,
-  commits: readonly Commit[],
-  retained: ReadonlySet<Commit>,
-): Promise<Set<string>> {
-  // Of the site, what this version does not have goes.
-  const reachable = new Set<string>(publishedSite().keys());
-  for (const commit of retained) {
-    const key = layout.manifest(commit.manifest.hash);
-    if (reachable.has(key)) continue;
-    const manifest = await readManifest(storage, commit.manifest).catch((error) => {
-      // A shorter retention may have collected it before; only the current snapshot must be there.
-      if (error instanceof MissingObjectError && commit !== commits.at(-1)) return undefined;
-      throw error;
-    });
-    if (!manifest) continue;
-    reachable.add(key);
-    await markManifest(storage, manifest, reachable);
-    if (commit === commits.at(-1)) for (const name of publicNames(manifest).keys()) reachable.add(name);
-  }
-  return reachable;
 }
 
 async function markManifest(storage: Storage, manifest: Manifest, reachable: Set<string>): Promise<void> {

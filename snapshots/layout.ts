@@ -23,11 +23,18 @@ export const layout = {
   rowsOf: (hash: string) => `private/rows/${hash}`,
   pages: "private/pages/",
   page: (hash: string) => `private/pages/${hash}.json.gz`,
+  collecting: "collecting/",
+  collectingRecord: (id: string) => `collecting/${id}.json`,
   keys: "keys/",
   key: (id: string) => `keys/${id}.json`,
   /** The first revocation of a key, or a later one that ends it earlier, at this time in epoch milliseconds. */
   keyRevocation: (id: string, at?: number) => `keys/${id}.revoked${at === undefined ? "" : `.${at}`}.json`,
 } as const;
+
+/** The hash in the key of an object that is named by its content. */
+export function hashIn(key: string): string {
+  return /[0-9a-f]{64}/.exec(key)?.[0] ?? "";
+}
 
 /** Whether the key of an object under keys/ is a revocation's. */
 export function isKeyRevocation(key: string): boolean {

@@ -10,6 +10,7 @@ import { rollback } from "../snapshots/publish/rollback.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import { verify } from "../snapshots/verify/verify.ts";
 import { testFolder } from "./helpers/archive-store.ts";
+import { listed } from "./helpers/faulty-store.ts";
 import {
   callers,
   distribution,
@@ -30,6 +31,7 @@ const roles = ["publisher", "gc", "proxy", "key-issuer"] as const satisfies Role
 /** What each role may do with each kind of object: get, put, create where there is none, delete. */
 const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   //                 example                             publisher  gc    proxy  key-issuer
+  collectingRecord: [layout.collectingRecord("0123456789abcdef"), "g", "pcd", "g", ""],
   head: [layout.head, "gpc", "", "g", ""],
   checked: [layout.checked, "gpc", "", "g", ""],
   probe: [layout.probe, "gpc", "", "g", ""],
@@ -253,6 +255,7 @@ describe("a store behind the policies", () => {
     const later = new Date(Date.now() + 3_600_000);
     const done = await collect(as("gc"), { keepHours: 0, keepCommits: 1, now: later, dryRun: false });
     expect(done.deleted.keys).toContain(gone);
+    expect(await listed(storage, layout.collecting)).toEqual([]);
     const kinds = new Set(done.deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
     expect([...kinds]).toEqual([
       layout.manifests,

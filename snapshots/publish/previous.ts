@@ -67,8 +67,8 @@ export const idOf = (line: Buffer) => line.toString("latin1", idStart, line.inde
 export class PreviousSnapshot {
   readonly commit: Commit;
   readonly manifest: Manifest;
-  /** Keys of its objects that the store has. */
-  readonly present: ReadonlySet<string>;
+  /** Its objects that the store has: keys, and bytes of each. */
+  readonly present: ReadonlyMap<string, number>;
   /** Whether these are all. */
   readonly complete: boolean;
   readonly #storage: Storage;
@@ -83,7 +83,7 @@ export class PreviousSnapshot {
     commit: Commit,
     manifest: Manifest,
     segments: readonly PreviousSegment[],
-    { present, complete }: { present: ReadonlySet<string>; complete: boolean },
+    { present, complete }: { present: ReadonlyMap<string, number>; complete: boolean },
   ) {
     this.#storage = storage;
     this.commit = commit;
@@ -135,7 +135,7 @@ export class PreviousSnapshot {
     const presentPages = (await presentOf(storage, wanted, [layout.pages])).difference(faulty);
     const complete = present.size === named.size && presentPages.size === wanted.size;
     return new PreviousSnapshot(storage, commit, manifest, segments, {
-      present: present.union(presentPages),
+      present: new Map([...present, ...presentPages]),
       complete,
     });
   }
@@ -270,10 +270,11 @@ async function presentOf(
   storage: Storage,
   wanted: ReadonlyMap<string, number>,
   prefixes: readonly string[],
-): Promise<Set<string>> {
-  const present = new Set<string>();
+): Promise<Map<string, number>> {
+  const present = new Map<string, number>();
   for (const prefix of prefixes) {
-    for await (const { key, bytes } of storage.list(prefix)) if (wanted.get(key) === bytes) present.add(key);
+    for await (const { key, bytes } of storage.list(prefix))
+      if (wanted.get(key) === bytes) present.set(key, bytes);
   }
   return present;
 }

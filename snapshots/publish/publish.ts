@@ -1,5 +1,6 @@
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
+import { refuseCollected } from "../collecting.ts";
 import { appendCommit, newestCommit } from "../commits.ts";
 import { snapshotIdOf } from "../identity.ts";
 import { layout } from "../layout.ts";
@@ -14,6 +15,7 @@ import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
 import { mergeMarkets } from "./merge.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous.ts";
+import { publicNames } from "./projection.ts";
 import { publicObjects, referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: some 50 MB of JSON text. */
@@ -58,8 +60,8 @@ export interface PublishReport {
 /**
  * Builds a snapshot and commits it: leaves, then manifest, then commit, then hint, then the public names.
  * Sources with the content of the current snapshot make no new commit.
- * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, CommitLostError, CommitUnknownError, CorruptObjectError or
- * StorageError; readers then see what they saw before, or, after a CommitUnknownError, either.
+ * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, CommitLostError, CollectedMeanwhileError, CommitUnknownError,
+ * CorruptObjectError or StorageError; readers then see what they saw before, or, after a CommitUnknownError, either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const { storage, sources, now, dryRun = false, resume = false } = options;
@@ -72,7 +74,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   }
   const previous = current && (await readPrevious(storage, current, options.faulty));
   const scores = renderScores(await sources.scores());
-  const objects = new ObjectWriter(storage, new Set(previous?.present), dryRun);
+  const objects = new ObjectWriter(storage, new Set(previous?.present.keys()), dryRun);
   const archive = await writeArchive(options, objects, previous, scores);
   const manifest = await writeManifest(objects, sources.rowDigests, archive, scores);
 
@@ -84,11 +86,15 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   // Objects that somebody deleted are there again now; under other names they need a commit that says so.
   const whole = previous?.complete || current?.manifest.hash === ref.hash;
   const same = current && current.snapshotId === manifest.snapshotId && !current.hold && whole;
-  if (!same || !previous) await objects.write(layout.manifest(ref.hash), manifestBytes);
+  // What the current snapshot reaches is safe. No manifest is put whose objects a collection takes away.
+  if (!same) await refuseCollected(storage, objects.written, publicNames(manifest).keys());
+  const manifestKey = layout.manifest(ref.hash);
+  if (!same || !previous) await objects.write(manifestKey, manifestBytes);
   if (same) {
     await finishRun(storage, publicObjects(scores), "unchanged", now());
     return report("unchanged", current.commit);
   }
+  await refuseCollected(storage, new Set([manifestKey]));
   const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
   await finishRun(storage, publicObjects(scores), "published", now());
   return report("published", commit.commit);

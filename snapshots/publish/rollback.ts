@@ -1,9 +1,13 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit, ObjectRef } from "../../schemas/snapshot.ts";
+import { refuseCollected } from "../collecting.ts";
 import { appendCommit, listCommits, newestCommit, readCommit } from "../commits.ts";
-import { MissingObjectError } from "../objects.ts";
+import { inParallel } from "../in-parallel.ts";
+import { hashIn, layout } from "../layout.ts";
+import { MissingObjectError, readObject } from "../objects.ts";
 import type { Storage } from "../storage/storage.ts";
 import { showNewest } from "./finish.ts";
 import { PreviousSnapshot } from "./previous.ts";
+import { publicNames } from "./projection.ts";
 
 /** The snapshot asked for is none that can be rolled back to. */
 export class RollbackError extends Error {
@@ -14,7 +18,7 @@ export class RollbackError extends Error {
  * Makes an earlier snapshot the current one by a new commit, withdraws the commits in between, and holds publishing.
  * `target` is a commit number, or 8 or more leading digits of a snapshot id. Returns the new commit, or the current one
  * when that is this very rollback already, and brings the public names to it.
- * Throws RollbackError, CommitLostError, CommitUnknownError, CorruptObjectError or StorageError.
+ * Throws RollbackError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError.
  */
 export async function rollback(storage: Storage, target: string, now: () => Date): Promise<Commit> {
   const current = await newestCommit(storage);
@@ -28,7 +32,7 @@ export async function rollback(storage: Storage, target: string, now: () => Date
     }
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
   }
-  await requireWhole(storage, wanted);
+  await requireWhole(storage, current, wanted);
   const { snapshotId, manifest, counts, size } = wanted;
   const { digest: _, ...rest } = current;
   const commit = await appendCommit(storage, {
@@ -71,13 +75,43 @@ async function findCommit(storage: Storage, target: string): Promise<Commit> {
 }
 
 /** Rolling back to a snapshot whose objects were collected would leave readers without any. */
-async function requireWhole(storage: Storage, commit: Commit): Promise<void> {
+async function requireWhole(storage: Storage, current: Commit, commit: Commit): Promise<void> {
   const gone = `the snapshot of commit ${commit.commit} is not whole in the store any more`;
   try {
     const snapshot = await PreviousSnapshot.read(storage, commit);
     if (!snapshot.complete) throw new RollbackError(gone);
+    await putAgain(storage, current, snapshot);
   } catch (error) {
     if (error instanceof MissingObjectError) throw new RollbackError(gone, { cause: error });
+    throw error;
+  }
+}
+
+/**
+ * Puts what the current snapshot does not reach once more, so that a collection which is about to delete it finds it
+ * changed, and refuses when one may have looked before. The manifest comes last, as in a publish.
+ */
+async function putAgain(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
+  const safe = await keysOf(storage, current);
+  const again = async (key: string, ref: ObjectRef) => {
+    await storage.put(key, await readObject(storage, key, ref));
+  };
+  const unsafe = [...wanted.present].filter(([key]) => !safe.has(key));
+  await inParallel(unsafe, ([key, bytes]) => again(key, { hash: hashIn(key), bytes }));
+  const objects = new Set(unsafe.map(([key]) => key));
+  await refuseCollected(storage, objects, publicNames(wanted.manifest).keys());
+  const { manifest } = wanted.commit;
+  const manifestKey = layout.manifest(manifest.hash);
+  await again(manifestKey, manifest);
+  await refuseCollected(storage, new Set([manifestKey]));
+}
+
+/** What the current snapshot reaches, as far as it is there. */
+async function keysOf(storage: Storage, current: Commit): Promise<ReadonlyMap<string, number>> {
+  try {
+    return (await PreviousSnapshot.read(storage, current)).present;
+  } catch (error) {
+    if (error instanceof MissingObjectError) return new Map();
     throw error;
   }
 }

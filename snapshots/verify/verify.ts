@@ -1,6 +1,7 @@
 import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
 import {
   Checked,
+  Collecting,
   type Commit,
   Head,
   type Manifest,
@@ -260,6 +261,14 @@ class StoreCheck {
       if (this.#seen.has(key)) continue;
       if (key.startsWith(layout.keys)) {
         if (keys) await this.#sealed(key, (bytes) => checkKey(key, bytes));
+        continue;
+      }
+      if (key.startsWith(layout.collecting)) {
+        // Gone again, perhaps, since it was listed.
+        await this.#attempt(async () => {
+          const bytes = await this.#storage.get(key);
+          if (bytes) unseal(key, bytes, Collecting);
+        });
         continue;
       }
       unreferenced += 1;

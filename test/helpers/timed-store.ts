@@ -1,0 +1,67 @@
+import { type CollectOptions, collect } from "../../snapshots/collect.ts";
+import { inArchiveOrder, recordsOf } from "./archive-records.ts";
+import { changedStorage, memoryStorage } from "./archive-storage.ts";
+import { publishRecords } from "./proxy-archive.ts";
+
+/** Milliseconds. */
+export const hour = 3_600_000;
+/** When the publishers of these tests say that it is. */
+export const start = Date.parse("2026-03-01T00:00:00.000Z");
+
+/** A store in memory with a clock that a test moves; objects have the time at which they were put. */
+export function timedStore(
+  objects = new Map<string, Buffer>(),
+  modified = new Map<string, number>(),
+  began = start,
+) {
+  let now = began;
+  const memory = memoryStorage(objects);
+  const storage = changedStorage(memory, {
+    async put(key, body) {
+      modified.set(key, now);
+      await memory.put(key, body);
+    },
+    async putIfAbsent(key, body) {
+      const created = await memory.putIfAbsent(key, body);
+      if (created) modified.set(key, now);
+      return created;
+    },
+    async replace(key, body, tag) {
+      const replaced = await memory.replace(key, body, tag);
+      if (replaced) modified.set(key, now);
+      return replaced;
+    },
+    async *list(prefix) {
+      for await (const info of memory.list(prefix)) {
+        yield { ...info, modified: new Date(modified.get(info.key) ?? start) };
+      }
+    },
+  });
+  const run = (options: Partial<CollectOptions> = {}) =>
+    collect(storage, { keepHours: 48, keepCommits: 24, dryRun: false, now: new Date(now), ...options });
+  return {
+    storage,
+    collect: run,
+    copy: () => timedStore(new Map(objects), new Map(modified), now),
+    pass: (hours: number) => {
+      now += hours * hour;
+    },
+  };
+}
+
+/** The markets of a snapshot; those of another round differ in part. */
+export const content = (round: number) =>
+  inArchiveOrder([
+    ...recordsOf(0, 400).filter((_, n) => n % 11 !== round),
+    ...recordsOf(500 + round, 505 + round),
+  ]);
+
+/** A store with `count` snapshots of other content each, all of them superseded long ago but for the newest. */
+export async function storeWith(count: number, contentOf = content) {
+  const store = timedStore();
+  for (let round = 0; round < count; round += 1) {
+    await publishRecords(store.storage, contentOf(round), 700 + round);
+  }
+  store.pass(100);
+  return store;
+}
