@@ -118,7 +118,7 @@ export class PreviousSnapshot {
     if (faulty.has(key)) throw new MissingObjectError(key);
     const manifest = await readManifest(storage, commit.manifest);
     const named = namedBy(manifest);
-    const present = (await presentOf(storage, named, namedPrefixes)).difference(faulty);
+    const present = await presentOf(storage, named, namedPrefixes, faulty);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
     for (const ref of manifest.segments) {
@@ -132,7 +132,7 @@ export class PreviousSnapshot {
     }
     const pages = segments.flatMap((segment) => segment.pages);
     const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
-    const presentPages = (await presentOf(storage, wanted, [layout.pages])).difference(faulty);
+    const presentPages = await presentOf(storage, wanted, [layout.pages], faulty);
     const complete = present.size === named.size && presentPages.size === wanted.size;
     return new PreviousSnapshot(storage, commit, manifest, segments, {
       present: new Map([...present, ...presentPages]),
@@ -265,16 +265,17 @@ function namedBy(manifest: Manifest): Map<string, number> {
   return named;
 }
 
-/** Which of these objects the store lists, with the size they must have. */
+/** Which of these objects the store lists, with the size they must have, and are not `faulty`. */
 async function presentOf(
   storage: Storage,
   wanted: ReadonlyMap<string, number>,
   prefixes: readonly string[],
+  faulty: ReadonlySet<string>,
 ): Promise<Map<string, number>> {
   const present = new Map<string, number>();
   for (const prefix of prefixes) {
     for await (const { key, bytes } of storage.list(prefix))
-      if (wanted.get(key) === bytes) present.set(key, bytes);
+      if (wanted.get(key) === bytes && !faulty.has(key)) present.set(key, bytes);
   }
   return present;
 }
