@@ -74,12 +74,13 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
 
   async function attempt(object: ObjectRef): Promise<Buffer> {
     const deadline = AbortSignal.timeout(deadlineSeconds * 1000);
-    try {
-      return await exchange(object, deadline);
-    } catch (error) {
-      // The origin may close a kept connection at the moment it is used again.
-      if (!isReset(error) || deadline.aborted) throw error;
-      return await exchange(object, deadline);
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await exchange(object, deadline);
+      } catch (error) {
+        // The origin may close a kept connection at the moment it is used again, or break off a body.
+        if (!isReset(error) || tries === originTries || deadline.aborted) throw error;
+      }
     }
   }
 
@@ -102,6 +103,7 @@ export function createOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
   };
 }
 
+const originTries = 3;
 const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
 function isReset(error: unknown): boolean {

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -176,6 +177,21 @@ describe("a faulty origin", () => {
       expect(outcome(await proxy.get(path))).toBe("200");
     },
   );
+
+  test.each([
+    ["cuts the body off", cut],
+    ["cuts the chunks off", chunked("")],
+    ["resets before a byte", (socket: Socket) => socket.resetAndDestroy()],
+  ])("that %s twice is asked a third time", async (_what, behave) => {
+    let asked = 0;
+    origin.behave = (socket, body, target) => {
+      asked += 1;
+      if (asked < 3) behave(socket, body, target);
+      else good(socket, body, target);
+    };
+    expect(outcome(await proxy.get(path))).toBe("200");
+    expect(asked).toBe(3);
+  });
 
   test("that refuses connections; what is known is still served", async () => {
     await proxy.get(path);
