@@ -38,7 +38,7 @@ async function run(config: Config, log: Logger): Promise<void> {
 /** Several processes on one port. */
 async function runWorkers(config: Config, log: Logger): Promise<void> {
   const metrics = new AggregatorRegistry();
-  const workers = supervise(config.webConcurrency, log);
+  const workers = supervise(config, log);
   onSignal(async (signal) => {
     log.info({ signal }, "draining");
     await workers.stop();

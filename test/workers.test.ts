@@ -134,6 +134,14 @@ describe("WEB_CONCURRENCY=2", () => {
     },
   );
 
+  test("a worker that does not end any more is ended, once its time is up", async () => {
+    const proxy = start({ SHUTDOWN_SECONDS: "1" });
+    await proxy.listening(2);
+    process.kill(proxy.pids()[0]!, "SIGSTOP");
+    proxy.child.kill("SIGTERM");
+    expect(await proxy.ended).toBe(0);
+  });
+
   test("workers end when the process above them is killed", async () => {
     const proxy = start();
     const port = await proxy.listening(2);
