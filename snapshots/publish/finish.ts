@@ -4,7 +4,7 @@ import { layout } from "../layout.ts";
 import { seal } from "../seal.ts";
 import type { Storage } from "../storage/storage.ts";
 import { type PublicObjects, projectPublicNames } from "./projection.ts";
-import { projectSite } from "./site.ts";
+import { projectSite, putIfOther } from "./site.ts";
 
 /**
  * Brings the hint and the public names to the newest commit, the site to this version's, and returns the commit's
@@ -12,7 +12,7 @@ import { projectSite } from "./site.ts";
  */
 export async function showNewest(storage: Storage, atHand: PublicObjects = new Map()): Promise<number> {
   const newest = await newestCommit(storage);
-  if (newest) await storage.put(layout.head, seal({ commit: newest.commit }));
+  if (newest) await putIfOther(storage, layout.head, seal({ commit: newest.commit }));
   const shows = await projectPublicNames(storage, atHand);
   await projectSite(storage);
   return shows;
