@@ -89,24 +89,76 @@ export function isRedisAddress(quotaStore: string): boolean {
   return /^rediss?:\/\//.test(quotaStore);
 }
 
+/** Descriptions are what README and `--help` tell; `otherwise` stands for a default that is no fixed value. */
 const Environment = z.object({
-  HOST: z.string().default("127.0.0.1"),
-  PORT: integer(0, 65_535).default(8080),
-  METRICS_PORT: integer(1, 65_535).optional(),
+  HOST: z.string().default("127.0.0.1").describe("address on which it listens"),
+  PORT: integer(0, 65_535).default(8080).describe("port on which it listens; 0 takes a free one"),
+  METRICS_PORT: integer(1, 65_535)
+    .optional()
+    .describe("serves `GET /metrics` for Prometheus, on 127.0.0.1 alone"),
+  WEB_CONCURRENCY: integer(1, 256)
+    .default(1)
+    .describe("processes that share the port; each holds its own index and cache"),
   SNAPSHOT_STORE: z
     .string("is missing; it names the store to serve, a directory or s3://bucket/prefix")
-    .refine(isStoreLocation, "must be a directory or s3://bucket/prefix"),
-  PUBLIC_ORIGIN: publicOrigin.optional(),
-  QUOTA_STORE: quotaStore.default(".local/quota.sqlite"),
-  QUOTA_ON_FAILURE: oneOf(["local", "open", "closed"]).default("local"),
-  TRUST_PROXY: trustProxy.optional(),
-  POLL_SECONDS: integer(1, 3600).default(5),
-  STALE_AFTER_SECONDS: integer(1, 31_536_000).default(93_600),
-  CACHE_BYTES: integer(leastCacheBytes, Number.MAX_SAFE_INTEGER).optional(),
-  LOG_LEVEL: oneOf(logLevels).default("info"),
-  SHUTDOWN_SECONDS: integer(0, 3600).default(10),
-  WEB_CONCURRENCY: integer(1, 256).default(1),
+    .refine(isStoreLocation, "must be a directory or s3://bucket/prefix")
+    .meta({ description: "the store: a directory or `s3://bucket/prefix`", otherwise: "none, required" }),
+  PUBLIC_ORIGIN: publicOrigin.optional().meta({
+    description:
+      "the CDN that serves the store's `public/` tree; score objects are fetched from `PUBLIC_ORIGIN/public/objects/…`",
+    otherwise: "the process itself",
+  }),
+  QUOTA_STORE: quotaStore
+    .default(".local/quota.sqlite")
+    .describe(
+      "where the daily counters are: a file, shared by the processes of one machine, or `redis://…` (`rediss://…` with TLS), shared by all machines",
+    ),
+  QUOTA_ON_FAILURE: oneOf(["local", "open", "closed"])
+    .default("local")
+    .describe(
+      "while the counters cannot be reached: `local` counts in the memory of each process, `open` lets pass, `closed` refuses with 503",
+    ),
+  TRUST_PROXY: trustProxy
+    .optional()
+    .describe(
+      "load balancers before it: a number of hops, or networks (`10.0.0.0/8,fd00::/8`); the client's address is then read from the end of `X-Forwarded-For`",
+    ),
+  POLL_SECONDS: integer(1, 3600)
+    .default(5)
+    .describe("how often a new snapshot and changed keys are looked for"),
+  STALE_AFTER_SECONDS: integer(1, 31_536_000)
+    .default(93_600)
+    .describe("age of the last publish run from which `/api/v1/status` says `stale`"),
+  CACHE_BYTES: integer(leastCacheBytes, Number.MAX_SAFE_INTEGER).optional().meta({
+    description:
+      "memory of each process for stored pages and scores; walks are fastest where the archive fits in (`private/pages/` of the store)",
+    otherwise: "an eighth of the memory, shared by the workers",
+  }),
+  LOG_LEVEL: oneOf(logLevels).default("info").describe("`trace` to `fatal`, or `silent`"),
+  SHUTDOWN_SECONDS: integer(0, 3600)
+    .default(10)
+    .describe("how long requests under way may take after SIGTERM"),
 });
+
+/** Every variable of the configuration: its fixed default, or else the words for what holds without it. */
+export const variables = Object.entries(Environment.shape).map(([name, schema]) => {
+  const { description: meaning = "", otherwise = "none" } = schema.meta() ?? {};
+  const fixed = schema.safeParse(undefined).data;
+  return {
+    name,
+    meaning,
+    fixed: fixed === undefined ? undefined : String(fixed),
+    otherwise: String(otherwise),
+  };
+});
+
+/** The variables for a terminal. */
+export function variablesHelp(): string {
+  const lines = variables.map(
+    ({ name, meaning, fixed, otherwise }) => `  ${name} (default: ${fixed ?? otherwise})\n      ${meaning}`,
+  );
+  return lines.join("\n");
+}
 
 /**
  * Reads the configuration; a variable that is empty counts as left out. `memory` is what the processes may use, in

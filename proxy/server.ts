@@ -1,10 +1,17 @@
 import cluster from "node:cluster";
 import { type Logger, pino } from "pino";
 import { AggregatorRegistry, collectDefaultMetrics } from "prom-client";
-import { type Config, ConfigError, readConfig } from "./config.ts";
+import { type Config, ConfigError, readConfig, variablesHelp } from "./config.ts";
 import { serveMetrics } from "./metrics-server.ts";
 import { startService } from "./service.ts";
 import { supervise } from "./workers.ts";
+
+if (process.argv.some((argument) => argument === "--help" || argument === "-h")) {
+  process.stdout.write(
+    `Usage: npm run proxy\n\nThe edge proxy, configured by environment only:\n${variablesHelp()}\n`,
+  );
+  process.exit(0);
+}
 
 // `npm run proxy`: the environment in, a proxy out; the only place of the gate that sees the process.
 try {

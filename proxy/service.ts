@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
 import type { Logger } from "pino";
@@ -9,6 +8,7 @@ import { docsFiles } from "../schemas/docs/files.ts";
 import { Catalog } from "../snapshots/catalog.ts";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { servedSite } from "../snapshots/site.ts";
+import { noStoreAt, storeExists } from "../snapshots/storage/exists.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import type { S3Environment } from "../snapshots/storage/s3.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
@@ -112,6 +112,8 @@ export async function startService(
   });
 
   await poller.once();
+  // Not waited for: a store may take long to answer.
+  if (!catalog.current()) void warnOfNoStore(storage, log);
   const release = () => {
     closeOrigin();
     quota.close();
@@ -131,6 +133,13 @@ export async function startService(
       release();
     },
   };
+}
+
+/** An address that is mistyped looks like a store that nothing was published to yet. */
+async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
+  // A store that cannot be read has been told of.
+  const exists = await storeExists(storage).catch(() => true);
+  if (!exists) log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); it is looked for again and again`);
 }
 
 /** Throws ConfigError when the file cannot be used; a server that is away is no reason not to start. */
@@ -154,6 +163,14 @@ async function openOrigin(base: URL | undefined, storage: Storage, deadlineSecon
       local?.close();
     },
   };
+}
+
+/** Throws ConfigError as startService does when the address cannot be listened on. */
+export async function checkAddress(config: Config): Promise<void> {
+  const server = createServer();
+  await listen(server, config);
+  server.close();
+  await once(server, "close");
 }
 
 /** Throws ConfigError naming PORT or HOST when the address is taken or not ours. */

@@ -1,17 +1,15 @@
 import { resolve } from "node:path";
-import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { ConfigError } from "../proxy/config.ts";
 import { CollectedMeanwhileError } from "../snapshots/collecting.ts";
 import { CommitLostError, CommitUnknownError } from "../snapshots/commits.ts";
 import { MissingObjectError } from "../snapshots/objects.ts";
+import { printable } from "../snapshots/printable.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
 import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
-
 import { RollbackError } from "../snapshots/publish/rollback.ts";
 import { CorruptObjectError } from "../snapshots/seal.ts";
 import { SourceRefusal } from "../snapshots/sources/sources.ts";
-import { openStorage } from "../snapshots/storage/open.ts";
-import { type Storage, StorageError } from "../snapshots/storage/storage.ts";
+import { StorageError } from "../snapshots/storage/storage.ts";
 
 /** How every command ends; documented in the README. */
 export const exitCodes = { done: 0, unexpected: 1, usage: 2, refused: 3, lost: 4, unreachable: 5 } as const;
@@ -20,43 +18,6 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 /** The command line is wrong; the command ends with exit code 2 and prints its usage. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
-}
-
-/**
- * Reads the arguments strictly. Throws UsageError naming the first one that is unknown or lacks its value.
- */
-export function readArguments<const Options extends ParseArgsOptionsConfig>(
-  options: Options,
-  positionals = false,
-) {
-  try {
-    return parseArgs({ options, allowPositionals: positionals, strict: true });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
-}
-
-/** The word that names a command: the first argument that is no option. */
-export function commandName(): string | undefined {
-  return process.argv.slice(2).find((argument) => !argument.startsWith("-"));
-}
-
-/** Reads the arguments of the command `name`, which takes at most `count` operands. Throws UsageError. */
-export function readCommand<const Options extends ParseArgsOptionsConfig>(
-  name: string,
-  options: Options,
-  count = 0,
-) {
-  const { values, positionals } = readArguments(options, true);
-  const operands = positionals.slice(1);
-  if (positionals[0] !== name) throw new UsageError(`${name} must come before its options' values`);
-  if (operands.length > count) throw new UsageError(`unexpected argument ${JSON.stringify(operands[count])}`);
-  return { values, operand: operands[0] };
-}
-
-/** The store that --store names. Throws UsageError or StorageError. */
-export function openStore(location: string | undefined): Storage {
-  return openStorage(requiredOption("store", location), userDirectory(), process.env);
 }
 
 /** The integer an option was given, or `otherwise`. Throws UsageError outside `min..max`. */
@@ -88,14 +49,29 @@ export function userPath(path: string): string {
   return resolve(userDirectory(), path);
 }
 
-/** A line for the person at the terminal: stderr, so that stdout holds results only. */
-export function say(line: string): void {
-  process.stderr.write(`${line}\n`);
+/** Lines for the person at the terminal: stderr, so that stdout holds results only. */
+export function say(text: string): void {
+  process.stderr.write(linesOf(text));
+}
+
+/** Lines on stdout. */
+export function printOut(text: string): void {
+  process.stdout.write(linesOf(text));
+}
+
+function linesOf(text: string): string {
+  return `${text.split("\n").map(printable).join("\n")}\n`;
 }
 
 /** The result on stdout: with `json` one JSON object, else the lines. */
 export function report(json: boolean, result: object, lines: readonly string[]): void {
-  process.stdout.write(json ? `${JSON.stringify(result)}\n` : lines.map((line) => `${line}\n`).join(""));
+  if (json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  else for (const line of lines) printOut(line);
+}
+
+/** A program that a command ran has failed, and told why itself. */
+export class FailedStepError extends Error {
+  override readonly name = "FailedStepError";
 }
 
 /** Errors that have a meaning of their own, told without a stack. */
@@ -112,6 +88,7 @@ const meanings = [
   [CorruptObjectError, exitCodes.unexpected],
   [MissingObjectError, exitCodes.unexpected],
   [ConfigError, exitCodes.unexpected],
+  [FailedStepError, exitCodes.unexpected],
 ] as const;
 
 const meaningOf = (error: unknown) => meanings.find(([kind]) => error instanceof kind);
@@ -121,14 +98,26 @@ export function exitCodeOf(error: unknown): ExitCode {
   return meaningOf(error)?.[1] ?? exitCodes.unexpected;
 }
 
-/** Runs a command and sets the process's exit code. */
-export async function runCommand(usage: string, command: () => Promise<ExitCode | undefined>): Promise<void> {
-  try {
-    process.exitCode = (await command()) ?? exitCodes.done;
-  } catch (error) {
-    process.exitCode = exitCodeOf(error);
-    if (!(error instanceof Error)) say(String(error));
-    else say(meaningOf(error) ? error.message : String(error.stack));
-    if (error instanceof UsageError) say(`\n${usage}`);
+/** Tells how a command failed, with `json` also as an object on stdout, and returns its exit code. */
+export function reportFailure(error: unknown, { json, usage }: { json: boolean; usage: string }): ExitCode {
+  const exitCode = exitCodeOf(error);
+  const message = messageOf(error);
+  if (json) {
+    const refusals = error instanceof SourceRefusal ? error.counted : [];
+    report(true, { error: { exitCode, message, refusals } }, []);
   }
+  const expected = meaningOf(error) !== undefined || isSystemError(error);
+  say(expected || !(error instanceof Error) ? message : String(error.stack));
+  if (error instanceof UsageError) say(`\n${usage}`);
+  return exitCode;
+}
+
+function messageOf(error: unknown): string {
+  if (isSystemError(error)) return `cannot ${error.syscall} ${error.path}: ${error.message.split(", ")[0]}`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Whether the file system refused, for a reason that the user can see to: rights, space, something in the way. */
+function isSystemError(error: unknown): error is Error & { syscall: string; path: string } {
+  return error instanceof Error && "syscall" in error && "path" in error && typeof error.path === "string";
 }

@@ -1,85 +1,92 @@
 import { KeyId, type KeyRecord, type KeyRevocation } from "../schemas/keys.ts";
 import { KeyPlan, plans } from "../schemas/plans.ts";
 import { issueKey, readKeys, revokeKey } from "../snapshots/keys/records.ts";
-import {
-  commandName,
-  type ExitCode,
-  exitCodes,
-  integerOption,
-  openStore,
-  readCommand,
-  report,
-  requiredOption,
-  runCommand,
-  say,
-  UsageError,
-} from "./cli.ts";
+import { printable } from "../snapshots/printable.ts";
+import { exitCodes, integerOption, report, requiredOption, say, UsageError } from "./cli.ts";
+import { command, runProgram } from "./program.ts";
+import { openStore, openStoreToWrite, storeOption } from "./store.ts";
 
-const usage = `Usage:
-  npm run keys -- issue --plan developer|aegis --owner NAME [--quota N] [--expires DATE] --store STORE [--json]
-  npm run keys -- list --store STORE [--json]
-  npm run keys -- revoke ID [--at TIME] --store STORE [--json]
-
-issue prints the key once; the store keeps only its SHA-256. Keys of one owner and plan share a daily counter.
-To rotate a key, issue a second one, then revoke the first --at a time ahead.
-  --quota N       requests per UTC day, instead of the plan's
-  --expires DATE  the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ
-  --at TIME       when the key ends, a day's begin or a moment; now if left out`;
-
-const text = { type: "string" } as const;
-const common = { store: text, json: { type: "boolean" } } as const;
+const json = { type: "boolean", does: "one JSON object on stdout, nothing else" } as const;
 const dayMilliseconds = 86_400_000;
 
-await runCommand(usage, async () => {
-  // Each command reads its own options, so that one of another command is an error and not ignored.
-  const name = commandName();
-  if (name === "issue") return issue();
-  if (name === "list") return list();
-  if (name === "revoke") return revoke();
-  throw new UsageError("the command must be one of issue, list, revoke");
+const issue = command({
+  name: "issue",
+  does: "prints a new key once; the store keeps only its SHA-256",
+  options: {
+    plan: { type: "string", value: KeyPlan.options.join("|"), required: true, does: "what the key opens" },
+    owner: { type: "string", value: "NAME", required: true, does: "whose requests are counted together" },
+    quota: { type: "string", value: "N", does: "requests per UTC day", otherwise: "the plan's" },
+    expires: {
+      type: "string",
+      value: "DATE",
+      does: "the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ",
+      otherwise: "never",
+    },
+    ...storeOption,
+    create: { type: "boolean", does: "makes the store's directory where there is no store" },
+    json,
+  },
+  async run(values) {
+    const plan = KeyPlan.safeParse(requiredOption("plan", values.plan));
+    if (!plan.success) throw new UsageError(`--plan must be one of ${KeyPlan.options.join(", ")}`);
+    const owner = requiredOption("owner", values.owner);
+    if (owner.length > 200) throw new UsageError("--owner must have at most 200 characters");
+    if (printable(owner) !== owner) throw new UsageError("--owner must not hold control characters");
+    const otherwise = plans[plan.data].dailyQuota;
+    const quota = values.quota ? integerOption("quota", values.quota, { min: 1, otherwise }) : undefined;
+    const now = new Date();
+    const expiresAt = values.expires ? moment("expires", values.expires, dayMilliseconds) : undefined;
+    if (expiresAt && expiresAt <= now) throw new UsageError("--expires lies in the past");
+
+    const storage = await openStoreToWrite(values.store, values.create ?? false);
+    const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
+    say(`${describe(record, undefined)}\nThe key is shown this once:`);
+    report(values.json ?? false, { key, ...shown(record, undefined) }, [key]);
+    return exitCodes.done;
+  },
 });
 
-async function issue(): Promise<ExitCode> {
-  const options = { ...common, plan: text, owner: text, quota: text, expires: text };
-  const { values } = readCommand("issue", options, 0);
-  const plan = KeyPlan.safeParse(requiredOption("plan", values.plan));
-  if (!plan.success) throw new UsageError(`--plan must be one of ${KeyPlan.options.join(", ")}`);
-  const owner = requiredOption("owner", values.owner);
-  if (owner.length > 200) throw new UsageError("--owner must have at most 200 characters");
-  const otherwise = plans[plan.data].dailyQuota;
-  const quota = values.quota ? integerOption("quota", values.quota, { min: 1, otherwise }) : undefined;
-  const now = new Date();
-  const expiresAt = values.expires ? moment("expires", values.expires, dayMilliseconds) : undefined;
-  if (expiresAt && expiresAt <= now) throw new UsageError("--expires lies in the past");
+const list = command({
+  name: "list",
+  does: "the keys of a store, without their secrets",
+  options: { ...storeOption, json },
+  async run(values) {
+    const { records, revocations, damaged } = await readKeys(await openStore(values.store));
+    for (const error of damaged) say(`damaged: ${error.message}`);
+    const keys = records.map((record) => shown(record, revocations.get(record.id)));
+    const lines = records.map((record) => describe(record, revocations.get(record.id)));
+    report(values.json ?? false, { keys, damaged: damaged.map((error) => error.key) }, lines);
+    return damaged.length > 0 ? exitCodes.unexpected : exitCodes.done;
+  },
+});
 
-  const storage = openStore(values.store);
-  const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
-  say(`${describe(record, undefined)}\nThe key is shown this once:`);
-  report(values.json ?? false, { key, ...shown(record, undefined) }, [key]);
-  return exitCodes.done;
-}
+const revoke = command({
+  name: "revoke",
+  operand: "ID",
+  does: "ends a key; ID is its id as `list` shows it",
+  options: {
+    at: { type: "string", value: "TIME", does: "when: a day's begin or a moment", otherwise: "now" },
+    ...storeOption,
+    json,
+  },
+  async run(values, operand) {
+    const id = KeyId.safeParse(operand);
+    if (!id.success) throw new UsageError("revoke takes the id of a key, 16 hex digits as `list` shows them");
+    const at = values.at ? moment("at", values.at, 0) : new Date();
+    const revocation = await revokeKey(await openStore(values.store), id.data, at);
+    if (!revocation) throw new UsageError(`there is no key ${id.data} in this store`);
+    const { revokedAt } = revocation;
+    report(values.json ?? false, { id: id.data, revokedAt }, [`key ${id.data} ends at ${revokedAt}`]);
+    return exitCodes.done;
+  },
+});
 
-async function list(): Promise<ExitCode> {
-  const { values } = readCommand("list", common, 0);
-  const { records, revocations, damaged } = await readKeys(openStore(values.store));
-  for (const error of damaged) say(`damaged: ${error.message}`);
-  const keys = records.map((record) => shown(record, revocations.get(record.id)));
-  const lines = records.map((record) => describe(record, revocations.get(record.id)));
-  report(values.json ?? false, { keys, damaged: damaged.map((error) => error.key) }, lines);
-  return damaged.length > 0 ? exitCodes.unexpected : exitCodes.done;
-}
-
-async function revoke(): Promise<ExitCode> {
-  const { values, operand } = readCommand("revoke", { ...common, at: text }, 1);
-  const id = KeyId.safeParse(operand);
-  if (!id.success) throw new UsageError("revoke takes the id of a key, 16 hex digits as `list` shows them");
-  const at = values.at ? moment("at", values.at, 0) : new Date();
-  const revocation = await revokeKey(openStore(values.store), id.data, at);
-  if (!revocation) throw new UsageError(`there is no key ${id.data} in this store`);
-  const { revokedAt } = revocation;
-  report(values.json ?? false, { id: id.data, revokedAt }, [`key ${id.data} ends at ${revokedAt}`]);
-  return exitCodes.done;
-}
+await runProgram({
+  call: "npm run keys --",
+  commands: [issue, list, revoke],
+  notes: `Keys of one owner and plan share a daily counter. To rotate a key, issue a second one, then revoke the first --at a
+time ahead. STORE is a directory or s3://bucket/prefix.`,
+});
 
 /** A day or a moment; a day alone means its begin plus `dayAddition`. */
 function moment(name: string, value: string, dayAddition: number): Date {
@@ -102,5 +109,5 @@ function shown({ id, owner, plan, quota, issuedAt, expiresAt }: KeyRecord, ended
 function describe(record: KeyRecord, ended: KeyRevocation | undefined): string {
   const { id, owner, plan, quota, issuedAt, expiresAt, revokedAt } = shown(record, ended);
   const ends = revokedAt ? `, revoked at ${revokedAt}` : expiresAt ? `, expires at ${expiresAt}` : "";
-  return `${id}  ${plan}  ${quota}/day  ${owner}  issued at ${issuedAt}${ends}`;
+  return `${id}  ${plan}  ${quota}/day  ${printable(owner)}  issued at ${issuedAt}${ends}`;
 }

@@ -1,40 +1,44 @@
 import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
-import { integerOption, readArguments, report, requiredOption, runCommand, userPath } from "./cli.ts";
+import { integerOption, report, requiredOption, userPath } from "./cli.ts";
+import { command, runProgram } from "./program.ts";
 
-const usage = `Usage: npm run sample -- --out DIR [--markets N] [--protocols N] [--days N]
-         [--outcomes N] [--seed N] [--json]
+const number = (name: keyof typeof sampleDefaults, does: string) =>
+  ({ type: "string", value: "N", default: String(sampleDefaults[name]), does }) as const;
 
-Writes deterministic Parquet sources for \`npm run snapshot -- publish --sources DIR\`.
-  --markets N     resolved markets (${sampleDefaults.markets})
-  --protocols N   scored protocols (${sampleDefaults.protocols})
-  --days N        scoring runs, one a day (${sampleDefaults.days})
-  --outcomes N    different outcome labels (${sampleDefaults.outcomes})
-  --seed N        another seed, other rows (${sampleDefaults.seed})`;
-
-await runCommand(usage, async () => {
-  const option = { type: "string" } as const;
-  const { values } = readArguments({
-    out: option,
-    markets: option,
-    protocols: option,
-    days: option,
-    outcomes: option,
-    seed: option,
-    json: { type: "boolean" },
-  });
-  const count = (name: "markets" | "protocols" | "days" | "outcomes", max: number) =>
-    integerOption(name, values[name], { min: 1, max, otherwise: sampleDefaults[name] });
-  const written = await writeSample({
-    directory: userPath(requiredOption("out", values.out)),
-    markets: count("markets", 100_000_000),
-    protocols: count("protocols", 100_000),
-    days: count("days", 3_650),
-    outcomes: count("outcomes", 10_000_000),
-    seed: integerOption("seed", values.seed, { min: 0, max: 2 ** 31 - 1, otherwise: sampleDefaults.seed }),
-  });
-  report(values.json ?? false, written, [
-    `${written.markets} markets and ${written.scores} scores of ${written.protocols} protocols ` +
-      `written to ${written.directory} (${written.files} files, ${(written.bytes / 1e6).toFixed(1)} MB)`,
-  ]);
-  return undefined;
+const sample = command({
+  name: "",
+  does: "Writes deterministic Parquet sources for `npm run snapshot -- publish --sources DIR`.",
+  options: {
+    out: {
+      type: "string",
+      value: "DIR",
+      required: true,
+      does: "where they go; an earlier sample is replaced",
+    },
+    markets: number("markets", "resolved markets"),
+    protocols: number("protocols", "scored protocols"),
+    days: number("days", "scoring runs, one a day"),
+    outcomes: number("outcomes", "different outcome labels"),
+    seed: number("seed", "another seed, other rows"),
+    json: { type: "boolean", does: "one JSON object on stdout, nothing else" },
+  },
+  async run(values) {
+    const count = (name: keyof typeof sampleDefaults, max: number, min = 1) =>
+      integerOption(name, values[name], { min, max, otherwise: sampleDefaults[name] });
+    const written = await writeSample({
+      directory: userPath(requiredOption("out", values.out)),
+      markets: count("markets", 100_000_000),
+      protocols: count("protocols", 100_000),
+      days: count("days", 3_650),
+      outcomes: count("outcomes", 10_000_000),
+      seed: count("seed", 2 ** 31 - 1, 0),
+    });
+    report(values.json ?? false, written, [
+      `${written.markets} markets and ${written.scores} scores of ${written.protocols} protocols ` +
+        `written to ${written.directory} (${written.files} files, ${(written.bytes / 1e6).toFixed(1)} MB)`,
+    ]);
+    return undefined;
+  },
 });
+
+await runProgram({ call: "npm run sample --", commands: [sample] });

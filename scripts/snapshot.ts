@@ -10,79 +10,61 @@ import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { type VerifyReport, verify } from "../snapshots/verify/verify.ts";
-import {
-  commandName,
-  type ExitCode,
-  exitCodes,
-  integerOption,
-  openStore,
-  readCommand,
-  report,
-  requiredOption,
-  runCommand,
-  say,
-  UsageError,
-} from "./cli.ts";
+import { type ExitCode, exitCodes, integerOption, report, requiredOption, say, UsageError } from "./cli.ts";
+import { command, runProgram, type ValuesOf } from "./program.ts";
 import { progressOn } from "./progress.ts";
 import { sourcesLocation, withSources } from "./sources.ts";
-
-const usage = `Usage:
-  npm run snapshot -- publish --sources SOURCES --store STORE [--allow-removed N] [--allow-changed N] [--allow-added N]
-                              [--resume] [--dry-run] [--json]
-  npm run snapshot -- verify --store STORE [--repair --sources SOURCES [--allow-… N] [--resume]] [--json]
-  npm run snapshot -- list --store STORE [--json]
-  npm run snapshot -- rollback ID --store STORE [--json]
-  npm run snapshot -- gc --store STORE [--keep-hours 48] [--keep-commits 24] [--dry-run] [--json]
-
-publish   builds a snapshot from Parquet sources and commits it; the same content makes no new commit.
-          --allow-… N lets a guard pass that printed this number; --resume goes on after a rollback
-verify    checks every byte and index of a store; --repair looks at all but the keys, publishes SOURCES when anything is
-          at fault, makes that anew, and checks again
-list      the commits of a store, newest first
-rollback  makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id
-gc        deletes what no retained commit reaches; publishes may go on meanwhile
-
-SOURCES and STORE are a directory or s3://bucket/prefix each.`;
+import { openNewStore, openStore, storeOption } from "./store.ts";
 
 /** Faults and keys shown one by one; the rest is counted. */
 const shownLines = 50;
 
 const progress = progressOn(process.stderr);
-const text = { type: "string" } as const;
-const flag = { type: "boolean" } as const;
-const common = { store: text, json: flag } as const;
+const flag = (does: string) => ({ type: "boolean", does }) as const;
+const number = (does: string) => ({ type: "string", value: "N", does }) as const;
+const common = { ...storeOption, json: flag("one JSON object on stdout, nothing else") };
+const allowing = {
+  "allow-removed": number("lets a guard pass that printed this number of removed markets and protocols"),
+  "allow-changed": number("lets a guard pass that printed this number of changed markets"),
+  "allow-added": number("lets a guard pass that printed this number of added markets"),
+  resume: flag("goes on after a rollback"),
+};
+const sourcesOption = { type: "string", value: "SOURCES", does: "where the Parquet files are" } as const;
 const publishing = {
-  sources: text,
-  "allow-removed": text,
-  "allow-changed": text,
-  "allow-added": text,
-  resume: flag,
-} as const;
-type PublishingValues = Partial<Record<Exclude<keyof typeof publishing, "resume">, string>> & {
-  resume?: boolean;
+  sources: { ...sourcesOption, required: true },
+  ...common,
+  ...allowing,
+  "dry-run": flag("writes nothing"),
+};
+const verifying = {
+  ...common,
+  repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
+  sources: sourcesOption,
+  ...allowing,
+};
+const collecting = {
+  ...common,
+  "keep-hours": {
+    ...number("hours that a superseded snapshot is kept"),
+    default: String(retention.keepHours),
+  },
+  "keep-commits": { ...number("newest commits that are kept"), default: String(retention.keepCommits) },
+  "dry-run": flag("deletes nothing"),
 };
 
-await runCommand(usage, async () => {
-  // Each command reads its own options, so that one of another command is an error and not ignored.
-  const name = commandName();
-  if (name === "publish") return publishCommand();
-  if (name === "verify") return verifyCommand();
-  if (name === "list") return listCommand();
-  if (name === "rollback") return rollbackCommand();
-  if (name === "gc") return collectCommand();
-  throw new UsageError("the command must be one of publish, verify, list, rollback, gc");
-});
-
-async function publishCommand(): Promise<ExitCode> {
-  const { values } = readCommand("publish", { ...common, ...publishing, "dry-run": flag });
+async function publishCommand(values: ValuesOf<typeof publishing>): Promise<ExitCode> {
   const choices = readPublishing(values);
-  const done = await publishFrom(choices, openStore(values.store), { dryRun: values["dry-run"] ?? false });
+  const done = await publishFrom(choices, openNewStore(values.store), { dryRun: values["dry-run"] ?? false });
   report(values.json ?? false, done, describePublish(done));
   return exitCodes.done;
 }
 
 /** Reads what the commands that publish have in common. Throws UsageError. */
-function readPublishing({ sources, resume = false, ...values }: PublishingValues) {
+function readPublishing({
+  sources,
+  resume = false,
+  ...values
+}: ValuesOf<typeof allowing & { sources: typeof sourcesOption }>) {
   const allow: Allowance = {};
   for (const kind of ["removed", "changed", "added"] as const) {
     const given = values[`allow-${kind}`];
@@ -149,12 +131,11 @@ function shorten(lines: readonly string[]): string[] {
   return more > 0 ? [...lines.slice(0, shownLines), `and ${more} more`] : [...lines];
 }
 
-async function verifyCommand(): Promise<ExitCode> {
-  const { values } = readCommand("verify", { ...common, ...publishing, repair: flag });
+async function verifyCommand(values: ValuesOf<typeof verifying>): Promise<ExitCode> {
   const { json = false, store, repair = false, ...choices } = values;
   const stray = Object.keys(choices)[0];
   if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
-  const storage = openStore(store);
+  const storage = await openStore(store);
   const done = repair
     ? await verifyAndRepair(storage, readPublishing(choices))
     : await verify(storage, progress);
@@ -186,9 +167,8 @@ async function verifyAndRepair(
   return { ...after, repaired };
 }
 
-async function listCommand(): Promise<undefined> {
-  const { values } = readCommand("list", common);
-  const storage = openStore(values.store);
+async function listCommand(values: ValuesOf<typeof common>): Promise<undefined> {
+  const storage = await openStore(values.store);
   const commits = [];
   for (const number of (await listCommits(storage)).reverse())
     commits.push(await readCommit(storage, number));
@@ -209,19 +189,16 @@ async function listCommand(): Promise<undefined> {
   return undefined;
 }
 
-async function rollbackCommand(): Promise<undefined> {
-  const { values, operand } = readCommand("rollback", common, 1);
+async function rollbackCommand(values: ValuesOf<typeof common>, operand: string): Promise<undefined> {
   if (!operand) throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
-  const commit = await rollback(openStore(values.store), operand, () => new Date());
+  const commit = await rollback(await openStore(values.store), operand, () => new Date());
   report(values.json ?? false, commit, [
     `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
   ]);
   return undefined;
 }
 
-async function collectCommand(): Promise<undefined> {
-  const options = { ...common, "keep-hours": text, "keep-commits": text, "dry-run": flag } as const;
-  const { values } = readCommand("gc", options);
+async function collectCommand(values: ValuesOf<typeof collecting>): Promise<undefined> {
   const dryRun = values["dry-run"] ?? false;
   const keepHours = integerOption("keep-hours", values["keep-hours"], {
     min: 0,
@@ -233,7 +210,12 @@ async function collectCommand(): Promise<undefined> {
     max: 1e6,
     otherwise: retention.keepCommits,
   });
-  const done = await collect(openStore(values.store), { keepHours, keepCommits, now: new Date(), dryRun });
+  const done = await collect(await openStore(values.store), {
+    keepHours,
+    keepCommits,
+    now: new Date(),
+    dryRun,
+  });
   const { keptCommits, deleted, young } = done;
   report(values.json ?? false, done, [
     ...(dryRun ? shorten(deleted.keys) : []),
@@ -242,3 +224,41 @@ async function collectCommand(): Promise<undefined> {
   ]);
   return undefined;
 }
+
+await runProgram({
+  call: "npm run snapshot --",
+  commands: [
+    command({
+      name: "publish",
+      does: "builds a snapshot from Parquet sources and commits it; the same content makes no new commit",
+      options: publishing,
+      run: publishCommand,
+    }),
+    command({
+      name: "verify",
+      does: "checks every byte and index of a store",
+      options: verifying,
+      run: verifyCommand,
+    }),
+    command({
+      name: "list",
+      does: "the commits of a store, newest first",
+      options: common,
+      run: listCommand,
+    }),
+    command({
+      name: "rollback",
+      operand: "ID",
+      does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
+      options: common,
+      run: rollbackCommand,
+    }),
+    command({
+      name: "gc",
+      does: "deletes what no retained commit reaches; publishes may go on meanwhile",
+      options: collecting,
+      run: collectCommand,
+    }),
+  ],
+  notes: "SOURCES and STORE are a directory or s3://bucket/prefix each.",
+});

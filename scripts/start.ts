@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { z } from "zod";
 import { $ } from "zx";
-import { readConfig } from "../proxy/config.ts";
-import { startService } from "../proxy/service.ts";
+import { type Config, readConfig, variablesHelp } from "../proxy/config.ts";
+import { checkAddress, startService } from "../proxy/service.ts";
 import { keyPattern } from "../schemas/keys.ts";
 import { KeyPlan } from "../schemas/plans.ts";
 import { newestCommit } from "../snapshots/commits.ts";
@@ -13,11 +13,8 @@ import { readManifest } from "../snapshots/objects.ts";
 import { CorruptObjectError, sha256 } from "../snapshots/seal.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
-import { exitCodes, runCommand, say, UsageError } from "./cli.ts";
-
-const usage = `Usage: npm start
-
-Samples, publishes and serves on http://127.0.0.1:8080 (PORT and the proxy's other variables apply).`;
+import { exitCodes, FailedStepError, say } from "./cli.ts";
+import { command, runProgram } from "./program.ts";
 
 const root = join(import.meta.dirname, "..");
 const local = join(root, ".local");
@@ -31,13 +28,26 @@ type DemoKeys = z.infer<typeof DemoKeys>;
 /** What the printed lines show. */
 type Examples = DemoKeys & { slug: string };
 
-await runCommand(usage, async () => {
-  if (process.argv.length > 2) throw new UsageError("npm start takes no arguments");
-  await mkdir(local, { recursive: true });
-  const storage = directoryStorage(store);
-  if (!(await protocolOf(storage))) await publishSample();
-  const slug = await protocolOf(storage);
-  return serve({ ...(await demoKeys(storage)), slug: slug ?? "" });
+const start = command({
+  name: "",
+  does: "Makes a sample, publishes it and serves it on http://127.0.0.1:8080; a second start uses what is there.",
+  options: {},
+  async run() {
+    // Before the sample is made: that takes a while, and a port that is taken should not cost it.
+    const config = readConfig({ SNAPSHOT_STORE: store, LOG_LEVEL: "warn", ...process.env });
+    await checkAddress(config);
+    await mkdir(local, { recursive: true });
+    const storage = directoryStorage(store);
+    if (!(await protocolOf(storage))) await publishSample();
+    const slug = await protocolOf(storage);
+    return serve(config, { ...(await demoKeys(storage)), slug: slug ?? "" });
+  },
+});
+
+await runProgram({
+  call: "npm start",
+  commands: [start],
+  notes: `PORT=8081 npm start serves on another port; the proxy's other variables apply too, SNAPSHOT_STORE is the sample's:\n${variablesHelp()}`,
 });
 
 /** A protocol of the sample; undefined when there is none yet, or one that this version cannot read. */
@@ -57,10 +67,12 @@ async function protocolOf(storage: Storage): Promise<string | undefined> {
 
 async function publishSample(): Promise<void> {
   say("Making a sample of 20,000 markets and publishing it; this happens once.");
-  const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root });
+  const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root, nothrow: true });
   const node = [process.execPath, "--import", "tsx/esm"];
-  await run`${node} scripts/sample.ts --out ${sources}`;
-  await run`${node} scripts/snapshot.ts publish --sources ${sources} --store ${store}`;
+  const sampled = await run`${node} scripts/sample.ts --out ${sources}`;
+  const publish = () => run`${node} scripts/snapshot.ts publish --sources ${sources} --store ${store}`;
+  const published = sampled.ok && (await publish()).ok;
+  if (!published) throw new FailedStepError("The sample could not be made; the reason stands above.");
 }
 
 /** The demo keys of an earlier start as long as the store knows them, else new ones. */
@@ -78,8 +90,7 @@ async function demoKeys(storage: Storage): Promise<DemoKeys> {
   return keys;
 }
 
-async function serve(examples: Examples): Promise<undefined> {
-  const config = readConfig({ SNAPSHOT_STORE: store, LOG_LEVEL: "warn", ...process.env });
+async function serve(config: Config, examples: Examples): Promise<undefined> {
   const service = await startService(config, { directory: root, log: pino({ level: config.logLevel }) });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, async () => {

@@ -206,7 +206,7 @@ describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) =>
       expect(code, stderr).toBe(0);
       return JSON.parse(stdout);
     };
-    const { key, ...issued } = await run("issue", "--plan", "aegis", "--owner", "acme");
+    const { key, ...issued } = await run("issue", "--plan", "aegis", "--owner", "acme", "--create");
     expect(isWellFormedKey(key)).toBe(true);
     expect(await run("list")).toEqual({ keys: [issued], damaged: [] });
     const { revokedAt } = await run("revoke", issued.id);
@@ -226,6 +226,7 @@ describe("npm run keys", () => {
       "acme",
       "--store",
       "store",
+      "--create",
     );
     expect(code).toBe(0);
     expect(isWellFormedKey(stdout.trim())).toBe(true);
@@ -246,6 +247,7 @@ describe("npm run keys", () => {
       "2030-01-01",
       "--store",
       "store",
+      "--create",
       "--json",
     ];
     const issued = JSON.parse((await run("issue", "--plan", "developer", ...options)).stdout);
@@ -265,6 +267,11 @@ describe("npm run keys", () => {
   });
 
   test.each([
+    [
+      "no owner that moves the cursor",
+      ["issue", "--plan", "aegis", "--owner", "o\u001b[2J", "--store", "s"],
+      /control/,
+    ],
     ["no command", [], /issue, list, revoke/],
     ["an unknown command", ["drop", "--store", "s"], /issue, list, revoke/],
     ["no store", ["list"], /--store is missing/],
@@ -288,12 +295,21 @@ describe("npm run keys", () => {
     ["an option of another command", ["list", "--owner", "o", "--store", "s"], /owner/],
     ["an id too many", ["revoke", "0123456789abcdef", "x", "--store", "s"], /"x"/],
     ["no id", ["revoke", "--store", "s"], /16 hex/],
-    ["an id of no key", ["revoke", "0123456789abcdef", "--store", "s"], /no key 0123456789abcdef/],
+    ["an id of no key", ["revoke", "0123456789abcdef", "--store", "store"], /no key 0123456789abcdef/],
   ])("ends with 2: %s", async (_what, args, message) => {
+    await issueKey(storage, request, now);
     const { stdout, stderr, code } = await run(...args);
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(message);
     expect(stderr).toContain("Usage:");
+  });
+
+  test("lists owners so that nothing of them acts on the terminal", async () => {
+    const owner = "a\u001b[2J\u009b31m\u202eb\nid  aegis";
+    await issueKey(storage, { plan: "aegis", owner }, now);
+    const { stdout } = await run("list", "--store", "store");
+    expect(stdout).toContain("  a\\u{1b}[2J\\u{9b}31m\\u{202e}b\\u{a}id  aegis  issued");
+    expect(stdout.match(/\n/g)).toHaveLength(1);
   });
 
   test("ends with 5 when the store cannot be used", async () => {

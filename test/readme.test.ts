@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { variables } from "../proxy/config.ts";
 import { type Endpoint, endpoints } from "../schemas/endpoints.ts";
 import { meanings } from "../schemas/meanings.ts";
 import { archiveParameters } from "../schemas/query.ts";
@@ -24,6 +25,14 @@ describe("README.md", () => {
   test("says what the numbers mean, in the words of schemas/", () => {
     const rows = Object.values(meanings).map(({ field, meaning }) => `| ${field} | ${meaning} |`);
     expect(tableRows("meanings")).toEqual(rows);
+  });
+
+  test("lists every variable of the proxy", () => {
+    const rows = variables.map(
+      ({ name, fixed, otherwise, meaning }) =>
+        `| \`${name}\` | ${fixed === undefined ? otherwise : `\`${fixed}\``} | ${meaning} |`,
+    );
+    expect(tableRows("variables")).toEqual(rows);
   });
 
   test("lists every parameter of the archive", () => {

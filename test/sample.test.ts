@@ -203,8 +203,8 @@ describe("npm run sample", () => {
     [["--out", "x", "--markets", "1e3"], "--markets must be an integer from 1"],
     [["--out", "x", "--days", "2.5"], "--days must be an integer from 1"],
     [["--out", "x", "--seed=-1"], "--seed must be an integer from 0"],
-    [["--out", "x", "--market", "5"], "Unknown option '--market'"],
-    [["--out", "x", "y"], "Unexpected argument 'y'"],
+    [["--out", "x", "--market", "5"], "Did you mean --markets?"],
+    [["--out", "x", "y"], 'unexpected argument "y"'],
   ])("%j is wrong usage", async (args, message) => {
     const { code, stdout, stderr } = await command(args);
     expect(code).toBe(2);

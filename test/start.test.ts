@@ -46,6 +46,23 @@ const run = promisify(execFile);
 const keysIn = (text: string) => [...new Set(text.match(/prs_live_\w+/g))];
 
 describe("npm start", () => {
+  test("names a taken PORT, and a folder that cannot be written to, before it makes the sample", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port } = other.address() as { port: number };
+    const taken = await start(String(port));
+    expect(await taken.ended).toBe(1);
+    expect(taken.output.err).toMatch(new RegExp(`^PORT ${port} is taken.*\\n$`));
+    expect(await readdir(project)).not.toContain(".local");
+    other.close();
+
+    await writeFile(join(project, ".local"), "");
+    const blocked = await start("0");
+    expect(await blocked.ended).toBe(1);
+    expect(blocked.output.err).toBe(`cannot mkdir ${join(project, ".local")}: EEXIST: file already exists\n`);
+    await rm(join(project, ".local"));
+  });
+
   test("makes, publishes and serves a sample; a second start prints the same keys", async () => {
     const first = await start("0");
     const keys = keysIn(first.output.out);
@@ -76,16 +93,5 @@ describe("npm start", () => {
     expect(output.out).toContain("Ready on");
     child.kill("SIGINT");
     expect(await ended).toBe(0);
-  });
-
-  test("names PORT when it is taken", async () => {
-    const other = createServer().listen(0, "127.0.0.1");
-    await once(other, "listening");
-    const { port } = other.address() as { port: number };
-    const { output, ended } = await start(String(port));
-    expect(await ended).toBe(1);
-    expect(output.err).toContain(`PORT ${port} is taken`);
-    expect(output.err).not.toMatch(/^\s+at /m);
-    other.close();
   });
 });

@@ -7,7 +7,7 @@ import { readParquet, selectFromAll } from "./parquet.ts";
 import { refuseUnreadable } from "./reading.ts";
 import { placesPerRule, RefusalList } from "./refusals.ts";
 import type { SourceTable } from "./shape.ts";
-import { SourceRefusal } from "./sources.ts";
+import { type Refusal, SourceRefusal } from "./sources.ts";
 
 /** One source and the files it consists of. */
 export interface ListedSource {
@@ -20,9 +20,6 @@ export interface ListedSource {
 export interface OpenSource extends ListedSource, GroupedSource {
   instance: DuckDBInstance;
 }
-
-/** Rows looked at for diagnosis in one file: they show which rules are broken, not every place. */
-const diagnosedRows = 10_000;
 
 /**
  * Runs queries over a source. Files that changed meanwhile, or cannot be read, end it in SourceRefusal;
@@ -79,16 +76,28 @@ async function diagnose(
   file: SourceFile,
   refusals: RefusalList,
 ): Promise<void> {
-  const result = await connection.stream(
-    `SELECT ${rowNumber(columns)}::VARCHAR, ${label}, to_json(${faultsOfRow(fields, rowRules)})::VARCHAR
-     FROM ${readParquet([file])} WHERE NOT ${soundRow(fields, rowRules)} LIMIT ${diagnosedRows}`,
+  const row = rowNumber(columns);
+  const result = await connection.runAndReadAll(
+    `WITH broken AS (SELECT ${row}::BIGINT AS row, ${label} AS label, ${faultsOfRow(fields, rowRules)} AS faults
+       FROM ${readParquet([file])} WHERE NOT ${soundRow(fields, rowRules)}),
+     single AS (SELECT row, label, unnest(faults) AS fault, generate_subscripts(faults, 1) AS place FROM broken),
+     named AS (SELECT fault.rule AS rule, count(*) AS total, min(place) AS place,
+         arg_min({'row': row, 'label': left(label, 100), 'column': fault.column, 'value': fault.value},
+           coalesce(row, 0), ${placesPerRule}) AS places
+       FROM single GROUP BY ALL)
+     SELECT rule, total::DOUBLE, to_json(places)::VARCHAR FROM named ORDER BY places[1].row, place, rule`,
   );
-  for await (const rows of result.yieldRows()) {
-    for (const [row, id, faults] of rows) {
-      for (const fault of JSON.parse(String(faults))) {
-        refusals.add({ file: file.name, row: describeRow(row, id), ...fault });
-      }
-    }
+  for (const [rule, total, json] of result.getRows()) {
+    const places: { row: number | null; label: string | null; column: string; value: string }[] = JSON.parse(
+      String(json),
+    );
+    const named = places.map(({ row, label, ...place }) => ({
+      file: file.name,
+      row: describeRow(row, label),
+      ...place,
+      rule: String(rule),
+    }));
+    refusals.addAll(String(rule), named, Number(total));
   }
 }
 
@@ -123,11 +132,13 @@ export async function refuseDuplicates(source: OpenSource, unique: UniqueKey): P
   const { key } = unique;
   await readSource(source, async (connection) => {
     const result = await connection.runAndReadAll(
-      `SELECT key::VARCHAR FROM (${selectFromAll(source.groups, `${key} AS key`)}) WHERE key IS NOT NULL
+      `SELECT key::VARCHAR, (sum(count(*)) OVER ())::DOUBLE
+       FROM (${selectFromAll(source.groups, `${key} AS key`)}) WHERE key IS NOT NULL
        GROUP BY key HAVING count(*) > 1 LIMIT ${placesPerRule}`,
     );
-    const keys = result.getRows().map(([value]) => String(value));
-    if (keys.length > 0) await refuseKeys(connection, source, unique, keys);
+    const rows = result.getRows();
+    const keys = rows.map(([value]) => String(value));
+    if (keys.length > 0) await refuseKeys(connection, source, unique, { keys, total: Number(rows[0]![1]) });
   });
 }
 
@@ -135,9 +146,9 @@ async function refuseKeys(
   connection: DuckDBConnection,
   { table, groups }: OpenSource,
   { key, column, rule }: UniqueKey,
-  keys: readonly string[],
+  { keys, total }: { keys: readonly string[]; total: number },
 ): Promise<void> {
-  const refusals = new RefusalList();
+  const named: Refusal[] = [];
   for (const { files, columns } of groups) {
     for (const file of files) {
       const places = await connection.runAndReadAll(
@@ -147,9 +158,11 @@ async function refuseKeys(
         { keys: JSON.stringify(keys) },
       );
       for (const [row, label, value] of places.getRows()) {
-        refusals.add({ file: file.name, row: describeRow(row, label), column, value: String(value), rule });
+        named.push({ file: file.name, row: describeRow(row, label), column, value: String(value), rule });
       }
     }
   }
-  refusals.throwIfAny();
+  // A file that changes between the two looks may leave none.
+  if (named.length === 0) return;
+  throw new SourceRefusal(named.slice(0, placesPerRule), new Map([[rule, total]]));
 }

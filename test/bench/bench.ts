@@ -1,46 +1,54 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { runCommand, say } from "../../scripts/cli.ts";
+import { say } from "../../scripts/cli.ts";
+import { command, runProgram } from "../../scripts/program.ts";
 import { Data } from "./data.ts";
 import { describeMachine } from "./machine.ts";
 import type { Measurement } from "./measurement.ts";
-import { readOptions, usage } from "./options.ts";
+import { benchOptions, readOptions } from "./options.ts";
 import { findPrograms } from "./programs.ts";
 import { jsonOf, machineLines, tableOf } from "./report.ts";
 import { parts } from "./rows.ts";
 import { Endings } from "./run.ts";
 
 // `npm run bench`: the service side by side with other programs, in one run on one machine.
-await runCommand(usage, async () => {
-  const options = readOptions();
-  const programs = findPrograms();
-  const machine = describeMachine(programs);
-  for (const line of machineLines(machine)) say(line);
-  const all = new Endings();
-  let current = all;
-  stopOn(() => current.run().finally(() => all.run()));
-  const measurements: Measurement[] = [];
-  try {
-    const data = await Data.open(options, all, say);
-    for (const { rows, measure } of parts) {
-      if (!rows.some((row) => options.rows.includes(row))) continue;
-      current = new Endings();
-      try {
-        say(`measuring row ${rows.filter((row) => options.rows.includes(row)).join(", ")}`);
-        measurements.push(...(await measure({ options, programs, data, ends: current, say })));
-      } finally {
-        await current.run();
+const bench = command({
+  name: "",
+  does: "Measures the service side by side with other programs on this machine, and prints medians and their ratios.",
+  options: benchOptions,
+  async run(values) {
+    const options = readOptions(values);
+    const programs = findPrograms();
+    const machine = describeMachine(programs);
+    for (const line of machineLines(machine)) say(line);
+    const all = new Endings();
+    let current = all;
+    stopOn(() => current.run().finally(() => all.run()));
+    const measurements: Measurement[] = [];
+    try {
+      const data = await Data.open(options, all, say);
+      for (const { rows, measure } of parts) {
+        if (!rows.some((row) => options.rows.includes(row))) continue;
+        current = new Endings();
+        try {
+          say(`measuring row ${rows.filter((row) => options.rows.includes(row)).join(", ")}`);
+          measurements.push(...(await measure({ options, programs, data, ends: current, say })));
+        } finally {
+          await current.run();
+        }
       }
+    } finally {
+      await all.run();
     }
-  } finally {
-    await all.run();
-  }
-  await mkdir(dirname(options.json), { recursive: true });
-  await writeFile(options.json, jsonOf(machine, options, measurements));
-  const lines = [...machineLines(machine), `markets: ${options.markets}`, "", ...tableOf(measurements)];
-  process.stdout.write(`${lines.join("\n")}\n`);
-  return undefined;
+    await mkdir(dirname(options.json), { recursive: true });
+    await writeFile(options.json, jsonOf(machine, options, measurements));
+    const lines = [...machineLines(machine), `markets: ${options.markets}`, "", ...tableOf(measurements)];
+    process.stdout.write(`${lines.join("\n")}\n`);
+    return undefined;
+  },
 });
+
+await runProgram({ call: "npm run bench --", commands: [bench] });
 
 /** Ctrl-C, and errors that nobody waits for, end what was started, and then the run. */
 function stopOn(end: () => Promise<void>): void {

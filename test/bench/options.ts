@@ -1,15 +1,38 @@
-import { integerOption, readArguments, UsageError, userPath } from "../../scripts/cli.ts";
+import { integerOption, UsageError, userPath } from "../../scripts/cli.ts";
+import type { Option } from "../../scripts/program.ts";
 import { rowNumbers } from "./rows.ts";
 
-export const usage = `Usage: npm run bench [-- --markets N] [--quick] [--rows A,B] [--keep DIR] [--json FILE] [--profile DIR]
+/** The options of `npm run bench`. */
+export const benchOptions = {
+  markets: {
+    type: "string",
+    value: "N",
+    does: "size of the archive",
+    otherwise: "1000000, with --quick 20000",
+  },
+  quick: { type: "boolean", does: "short rounds over a small archive: minutes, and figures that say little" },
+  rows: {
+    type: "string",
+    value: "A,B",
+    does: `only these rows of the table, of ${rowNumbers.join(", ")}`,
+    otherwise: "all",
+  },
+  keep: {
+    type: "string",
+    value: "DIR",
+    does: "where sample, stores and databases are kept for the next run",
+    otherwise: "deleted at the end",
+  },
+  json: { type: "string", value: "FILE", default: ".local/bench.json", does: "all rounds as JSON" },
+  profile: { type: "string", value: "DIR", does: "CPU profiles of the proxy; its figures are then too low" },
+} as const satisfies Record<string, Option>;
 
-Measures the service side by side with other programs on this machine, and prints medians and their ratios.
-  --markets N    size of the archive (1000000; 20000 with --quick)
-  --quick        short rounds over a small archive: minutes, and figures that say little
-  --rows A,B     only these rows of the table, of ${rowNumbers.join(", ")}
-  --keep DIR     where sample, stores and databases are kept for the next run; else they are deleted
-  --json FILE    all rounds as JSON (.local/bench.json)
-  --profile DIR  CPU profiles of the proxy; its figures are then too low`;
+/** The options' values as they were given. */
+type Given = {
+  [Name in keyof typeof benchOptions]?: (typeof benchOptions)[Name]["type"] extends "boolean"
+    ? boolean
+    : string;
+};
 
 /** What to measure, and how long. */
 export interface Options {
@@ -38,23 +61,14 @@ export interface Effort {
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
 const quick: Effort = { rounds: 3, seconds: 1, runs: 2, filters: 100, requests: 100 };
 
-/** Reads the command line. Throws UsageError. */
-export function readOptions(): Options {
-  const text = { type: "string" } as const;
-  const { values } = readArguments({
-    markets: text,
-    quick: { type: "boolean" },
-    rows: text,
-    keep: text,
-    json: text,
-    profile: text,
-  });
+/** Makes sense of the options' values. Throws UsageError. */
+export function readOptions(values: Given): Options {
   const otherwise = values.quick ? 20_000 : 1_000_000;
   return {
     markets: integerOption("markets", values.markets, { min: 2_000, max: 100_000_000, otherwise }),
     rows: values.rows === undefined ? rowNumbers : readRows(values.rows),
     keep: values.keep === undefined ? undefined : userPath(values.keep),
-    json: userPath(values.json ?? ".local/bench.json"),
+    json: userPath(values.json ?? benchOptions.json.default),
     profile: values.profile === undefined ? undefined : userPath(values.profile),
     effort: values.quick ? quick : thorough,
   };

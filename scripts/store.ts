@@ -1,0 +1,33 @@
+import { requireStore } from "../snapshots/storage/exists.ts";
+import { openStorage } from "../snapshots/storage/open.ts";
+import { parseS3Location } from "../snapshots/storage/s3.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { requiredOption, userDirectory } from "./cli.ts";
+
+/** The option that names a store. */
+export const storeOption = {
+  store: { type: "string", value: "STORE", required: true, does: "the store" },
+} as const;
+
+/** The store that --store names, which must be there. Throws UsageError, or StorageError when it is not. */
+export async function openStore(location: string | undefined): Promise<Storage> {
+  const storage = openNewStore(location);
+  await requireStore(storage);
+  return storage;
+}
+
+/**
+ * The store that --store names, for a first object: with `create` a directory need not be there. An S3 prefix needs no making,
+ * and an issuer of keys may not look for anything else below it.
+ */
+export async function openStoreToWrite(location: string | undefined, create: boolean): Promise<Storage> {
+  if (create || parseS3Location(requiredOption("store", location))) return openNewStore(location);
+  const storage = openNewStore(location);
+  await requireStore(storage, "; --create makes one");
+  return storage;
+}
+
+/** The store that --store names, there or not. Throws UsageError or StorageError. */
+export function openNewStore(location: string | undefined): Storage {
+  return openStorage(requiredOption("store", location), userDirectory(), process.env);
+}
