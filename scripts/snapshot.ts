@@ -8,6 +8,7 @@ import { listCommits, readCommit } from "../snapshots/commits.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
+import { type ApiPlace, apiPlaceAt } from "../snapshots/site.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { type VerifyReport, verify } from "../snapshots/verify/verify.ts";
 import { type ExitCode, exitCodes, integerOption, report, requiredOption, say, UsageError } from "./cli.ts";
@@ -30,10 +31,16 @@ const allowing = {
   resume: flag("goes on after a rollback"),
 };
 const sourcesOption = { type: "string", value: "SOURCES", does: "where the Parquet files are" } as const;
+const apiUrlOption = {
+  type: "string",
+  value: "URL",
+  does: "the service that the site in the public tree opens history and archive from (or API_URL)",
+} as const;
 const publishing = {
   sources: { ...sourcesOption, required: true },
   ...common,
   ...allowing,
+  "api-url": apiUrlOption,
   "dry-run": flag("writes nothing"),
 };
 const verifying = {
@@ -54,7 +61,9 @@ const collecting = {
 
 async function publishCommand(values: ValuesOf<typeof publishing>): Promise<ExitCode> {
   const choices = readPublishing(values);
-  const done = await publishFrom(choices, openNewStore(values.store), { dryRun: values["dry-run"] ?? false });
+  const api = apiOption(values["api-url"] ?? process.env.API_URL);
+  const more = { api, dryRun: values["dry-run"] ?? false };
+  const done = await publishFrom(choices, openNewStore(values.store), more);
   report(values.json ?? false, done, describePublish(done));
   return exitCodes.done;
 }
@@ -76,7 +85,7 @@ function readPublishing({
 async function publishFrom(
   { location, ...choices }: ReturnType<typeof readPublishing>,
   storage: Storage,
-  more: { dryRun?: boolean; faulty?: ReadonlySet<string> },
+  more: { api?: ApiPlace; dryRun?: boolean; faulty?: ReadonlySet<string> },
 ): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   removeWhenStopped(temporaryDirectory);
@@ -94,6 +103,18 @@ async function publishFrom(
     );
   } finally {
     await rm(temporaryDirectory, { recursive: true, force: true });
+  }
+}
+
+function apiOption(address: string | undefined): ApiPlace {
+  if (!address) return null;
+  try {
+    return apiPlaceAt(address);
+  } catch {
+    const given = JSON.stringify(address);
+    throw new UsageError(
+      `--api-url (or API_URL) must be the service's address, https://HOST, and is ${given}`,
+    );
   }
 }
 

@@ -7,13 +7,15 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { endpoints } from "../schemas/endpoints.ts";
 import { collect } from "../snapshots/collect.ts";
 import { headersOf, layout } from "../snapshots/layout.ts";
-import { publishedSite, servedSite } from "../snapshots/site.ts";
+import { rollback } from "../snapshots/publish/rollback.ts";
+import { apiPlaceAt, publishedSite, servedSite } from "../snapshots/site.ts";
 import type { Storage } from "../snapshots/storage/storage.ts";
 import { verify } from "../snapshots/verify/verify.ts";
 import { countingStorage, memoryStorage } from "./helpers/archive-storage.ts";
 import { findChromium, launch } from "./helpers/chromium.ts";
-import { publishArchive, score, slugs } from "./helpers/proxy-archive.ts";
-import { openWatched, overhang, seriousFaults } from "./helpers/site-page.ts";
+import { startTestProxy } from "./helpers/proxy.ts";
+import { market, publishArchive, publishRecords, score, slugs } from "./helpers/proxy-archive.ts";
+import { enterKey, openWatched, overhang, seriousFaults } from "./helpers/site-page.ts";
 
 describe("the files of the site", () => {
   test("are small, and the same from the proxy but for the one that says where the API is", () => {
@@ -75,6 +77,38 @@ describe("a publish run", () => {
     expect(siteOf(storage.written().slice(before))).toEqual([lost, changed].sort());
     expect((await verify(storage, () => {})).faults).toEqual([]);
   });
+
+  test("names the API it is told of, which the page's policy then allows, and a rollback goes on naming it", async () => {
+    const storage = memoryStorage(new Map());
+    const api = apiPlaceAt("https://api.example.org:8443/");
+    expect(api).toBe("https://api.example.org:8443/api/v1");
+    expect(apiPlaceAt(api)).toBe(api);
+    await publishRecords(storage, [market(0)], 700, { api });
+    await publishRecords(storage, [market(0)], 600);
+    const expectNamed = async () => {
+      expect(String(await storage.get(layout.siteFile("api.json")))).toBe(JSON.stringify({ api }));
+      expect(String(await storage.get(layout.siteIndex))).toContain(
+        "; connect-src 'self' https://api.example.org:8443; ",
+      );
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    };
+    await expectNamed();
+    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"));
+    await expectNamed();
+    await storage.put(layout.siteIndex, publishedSite().get(layout.siteIndex)!);
+    expect((await verify(storage, () => {})).faults).toMatchObject([{ key: layout.siteIndex }]);
+    await publishRecords(storage, [market(0)], 700, { resume: true, api: null });
+    expect(String(await storage.get(layout.siteFile("api.json")))).toBe('{"api":null}');
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test.each([
+    "api.example.org",
+    "ftp://a.example",
+    "https://u:p@a.example",
+    "https://a.example/?x=1",
+    "https://a.example/#x",
+  ])("takes no %s for the API's address", (address) => expect(() => apiPlaceAt(address)).toThrow());
 
   test("leaves files of another version to the collection", async () => {
     const storage = memoryStorage(new Map());
@@ -140,6 +174,42 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect([faults, refused]).toEqual([[], []]);
     expect(asked.filter((address) => !address.includes("/some/folder/"))).toEqual([]);
     await context.close();
+  });
+
+  test("opens history and archive from the API that it names, which alone is given the key", async () => {
+    const proxy = await startTestProxy();
+    const service = `http://127.0.0.1:${proxy.port}`;
+    const key = await proxy.issue();
+    await publishArchive(storage, { api: apiPlaceAt(service) });
+    const { page, context, faults, asked } = await openWatched(browser, home);
+    const keyed = new Map<string, string>();
+    page.on("request", async (request) => {
+      const { authorization } = await request.allHeaders();
+      if (authorization) keyed.set(request.url(), authorization);
+    });
+    await page.waitForSelector("tbody tr");
+    await enterKey(page, key);
+    await page.waitForSelector("text=of 100,000 requests left today");
+    await page.click("text=curve.fi");
+    await page.waitForSelector(".chart");
+    await page.click("nav >> text=Archive");
+    await page.waitForSelector(".market");
+    expect(await page.textContent(".count")).toBe("40 markets match");
+    const links = await page
+      .locator("footer a")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+    expect(links).toEqual(["api/v1/scores.json", `${service}/docs/`]);
+
+    const elsewhere = asked.filter((address) => !address.includes("/some/folder/"));
+    expect(elsewhere.every((address) => address.startsWith(`${service}/api/v1/`))).toBe(true);
+    expect(elsewhere.map((address) => new URL(address).pathname)).not.toContain("/api/v1/scores");
+    expect(faults.filter((fault) => !fault.startsWith(`asked ${service}/api/v1/`))).toEqual([]);
+    expect([...keyed.keys()].every((address) => address.startsWith(`${service}/api/v1/`))).toBe(true);
+    expect(keyed.size).toBeGreaterThan(3);
+    expect(refused).toEqual([]);
+    await context.close();
+    await publishArchive(storage, { api: null });
+    await proxy.stop();
   });
 
   test("says what is needed where scripts are off", async () => {

@@ -5,6 +5,7 @@ import { appendCommit, newestCommit } from "../commits.ts";
 import { snapshotIdOf } from "../identity.ts";
 import { layout } from "../layout.ts";
 import { MissingObjectError } from "../objects.ts";
+import type { ApiPlace } from "../site.ts";
 import type { Sources } from "../sources/sources.ts";
 import { probeConditionalWrites } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -41,6 +42,8 @@ export interface PublishOptions {
   resume?: boolean;
   /** What the guards are to let pass. */
   allow?: Allowance;
+  /** The API that the site in the public tree is to ask; when left out, the one that the store names. */
+  api?: ApiPlace;
   /** Told as work goes on; `of` is the count the step will reach. */
   progress?: (step: string, done: number, of: number) => void;
 }
@@ -64,7 +67,7 @@ export interface PublishReport {
  * CorruptObjectError or StorageError; readers then see what they saw before, or, after a CommitUnknownError, either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const { storage, sources, now, dryRun = false, resume = false } = options;
+  const { storage, sources, now, dryRun = false, resume = false, api } = options;
   const current = await newestCommit(storage);
   if (current?.hold && !resume) {
     // The rollback may have been stopped before the public names showed it.
@@ -91,12 +94,12 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const manifestKey = layout.manifest(ref.hash);
   if (!same || !previous) await objects.write(manifestKey, manifestBytes);
   if (same) {
-    await finishRun(storage, publicObjects(scores), "unchanged", now());
+    await finishRun(storage, publicObjects(scores), "unchanged", now(), api);
     return report("unchanged", current.commit);
   }
   await refuseCollected(storage, new Set([manifestKey]));
   const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
-  await finishRun(storage, publicObjects(scores), "published", now());
+  await finishRun(storage, publicObjects(scores), "published", now(), api);
   return report("published", commit.commit);
 }
 

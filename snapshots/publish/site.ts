@@ -1,11 +1,15 @@
 import { inParallel } from "../in-parallel.ts";
 import { CorruptObjectError } from "../seal.ts";
-import { publishedSite } from "../site.ts";
+import { type ApiPlace, publishedApi, publishedSite } from "../site.ts";
 import type { Storage } from "../storage/storage.ts";
 
-/** Puts the files of the site that the store lacks, or has otherwise. Throws StorageError. */
-export async function projectSite(storage: Storage): Promise<void> {
-  await inParallel([...publishedSite()], ([key, bytes]) => putIfOther(storage, key, bytes));
+/**
+ * Puts the files of the site that the store lacks, or has otherwise. The API is the one that the store names already,
+ * unless another is given. Throws StorageError.
+ */
+export async function projectSite(storage: Storage, given?: ApiPlace): Promise<void> {
+  const api = given === undefined ? await publishedApi(storage) : given;
+  await inParallel([...publishedSite(api)], ([key, bytes]) => putIfOther(storage, key, bytes));
 }
 
 /** Puts an object that the store lacks, or has otherwise. Throws StorageError. */

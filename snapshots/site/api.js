@@ -23,13 +23,14 @@ export class ApiError extends Error {
 /** @typedef {{ limit: number, remaining: number, reset: number }} Quota */
 
 /**
- * The data behind the page: the service's API where there is one, else the files that a CDN serves. The key is kept in
- * this object alone, and sent to this page's own origin alone.
+ * The data behind the page: all of it the service's where that serves the page, too. A CDN has files of the scores, and
+ * the rest comes from the service if `site/api.json` names one. The key is kept in this object alone, and sent to the
+ * service alone.
  */
 export class Api {
   /** @type {string | undefined} */
   #key;
-  /** The folder that API paths begin with, without its slash; undefined where a CDN serves the page.
+  /** What API paths begin with, without a slash at its end; undefined where there is no service.
    * @type {string | undefined} */
   #base;
   /** @type {Usage["plan"]} */
@@ -63,9 +64,15 @@ export class Api {
   /** Where this data lies, for links. */
   get addresses() {
     const base = this.#base;
+    // The pages of the service lie beside its API.
+    const docs = base && new URL("../../docs/", new URL(`${base}/`, document.baseURI)).href;
     const score = (/** @type {string} */ slug) => `api/v1/scores/${slug}.json`;
-    if (base === undefined) return { scores: "api/v1/scores.json", score };
-    return { scores: `${base}/scores`, score: (/** @type {string} */ slug) => `${base}/scores/${slug}` };
+    if (base === undefined || isElsewhere(base)) return { scores: "api/v1/scores.json", score, docs };
+    return {
+      scores: `${base}/scores`,
+      score: (/** @type {string} */ slug) => `${base}/scores/${slug}`,
+      docs,
+    };
   }
 
   /** @returns {Promise<ScoreList>} */
@@ -143,12 +150,13 @@ export class Api {
    * @param {AbortSignal} signal
    */
   async #read(path, signal) {
-    const key = this.#key;
+    const asked = this.#base !== undefined && path.startsWith(`${this.#base}/`);
+    const key = asked ? this.#key : undefined;
     const counted = (/** @type {Headers} */ headers) => {
       // An answer to a key that was forgotten meanwhile says nothing of the one in use.
       if (key === this.#key) this.#count(headers);
     };
-    return (await request(path, { key, signal, counted, fresh: this.live })).json();
+    return (await request(path, { key, signal, counted, fresh: asked })).json();
   }
 
   /** @param {Headers} headers */
@@ -163,8 +171,11 @@ export class Api {
   }
 }
 
+/** @param {string} path */
+const isElsewhere = (path) => new URL(path, document.baseURI).origin !== location.origin;
+
 /**
- * @param {string} path relative to the page, so that all of it works below any folder
+ * @param {string} path relative to the page, so that all of it works below any folder, or an address elsewhere
  * @param {{ key?: string | undefined, signal?: AbortSignal, counted?: (headers: Headers) => void, fresh?: boolean }} how
  *   `fresh`: asks whether what the browser has is still right, which costs no unit of the quota
  */
@@ -176,7 +187,7 @@ async function request(path, { key, signal, counted, fresh }) {
   try {
     response = await fetch(new URL(path, document.baseURI), {
       headers,
-      mode: "same-origin",
+      mode: isElsewhere(path) ? "cors" : "same-origin",
       credentials: "omit",
       redirect: "error",
       referrerPolicy: "no-referrer",

@@ -92,7 +92,7 @@ function colophon(api) {
       { class: "quiet" },
       "Data: ",
       html("a", { href: api.addresses.scores }, "scores as JSON"),
-      api.live && [" · ", html("a", { href: "docs/" }, "API reference")],
+      api.addresses.docs !== undefined && [" · ", html("a", { href: api.addresses.docs }, "API reference")],
     ),
   ];
 }

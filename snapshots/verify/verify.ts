@@ -13,7 +13,7 @@ import { isKeyRevocation, layout } from "../layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../objects.ts";
 import { publicNames } from "../publish/projection.ts";
 import { CorruptObjectError, sha256, unseal } from "../seal.ts";
-import { publishedSite } from "../site.ts";
+import { publishedApi, publishedSite } from "../site.ts";
 import { probeBody } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
 import { checkManifest } from "./manifest-check.ts";
@@ -221,7 +221,7 @@ class StoreCheck {
 
   /** The site is this version's: what another published, or somebody else, the next publish run replaces. */
   async #site(): Promise<void> {
-    for (const [key, bytes] of publishedSite()) {
+    for (const [key, bytes] of publishedSite(await publishedApi(this.#storage))) {
       await this.#attempt(async () => {
         const stored = await this.#storage.get(key);
         if (!stored) throw new MissingObjectError(key);

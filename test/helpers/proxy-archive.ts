@@ -12,7 +12,7 @@ import {
   protocolDimensionKeys,
 } from "../../schemas/records.ts";
 import { forgeScaleNumber, forgeTiers } from "../../schemas/tiers.ts";
-import type { PublishReport } from "../../snapshots/publish/publish.ts";
+import type { PublishOptions, PublishReport } from "../../snapshots/publish/publish.ts";
 import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
 import type { Storage } from "../../snapshots/storage/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
@@ -21,11 +21,15 @@ import { publishFreely } from "./publish-freely.ts";
 export const slugs = ["aave", "curve.fi", "lido-dao", "constructor"] as const;
 
 /** Publishes a small archive of `markets` markets and the slugs above; another `bri` is another snapshot. */
-export async function publishArchive(storage: Storage, { markets = 40, bri = 700 } = {}): Promise<void> {
+export async function publishArchive(
+  storage: Storage,
+  { markets = 40, bri = 700, api }: { markets?: number; bri?: number; api?: string | null } = {},
+): Promise<void> {
   await publishRecords(
     storage,
     Array.from({ length: markets }, (_, index) => market(index)),
     bri,
+    { ...(api !== undefined && { api }) },
   );
 }
 
@@ -34,7 +38,7 @@ export async function publishRecords(
   storage: Storage,
   markets: readonly HistoricalMarket[],
   bri = 700,
-  choices: { resume?: boolean; now?: () => Date } = {},
+  choices: Partial<Pick<PublishOptions, "resume" | "now" | "api">> = {},
 ): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   const now = () => new Date("2026-03-01T00:00:00.000Z");
