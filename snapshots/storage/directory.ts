@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
-import { constants, link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { layout } from "../layout.ts";
 import { CorruptObjectError } from "../seal.ts";
+import { Folders } from "./folders.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
 
 // Temporary files live beside their targets, so that rename and link stay within one file system.
@@ -31,13 +33,16 @@ export function directoryStorage(root: string): Storage {
       },
     );
 
-  /** Writes the bytes under a temporary name and hands that name on; nothing of it stays behind. */
-  async function staged<T>(
-    target: string,
-    body: Uint8Array,
-    finish: (name: string) => Promise<T>,
-  ): Promise<T> {
-    await mkdir(dirname(target), { recursive: true });
+  const folders = new Folders(root);
+  let deletedFrom: string | undefined;
+
+  /**
+   * Writes the bytes under a temporary name and hands that name on; nothing of it stays behind. Other objects outlast a
+   * power cut from the next record on, which has nothing to tell before.
+   */
+  async function staged<T>(key: string, body: Uint8Array, finish: (name: string) => Promise<T>): Promise<T> {
+    const target = pathOf(key);
+    await folders.make(dirname(target));
     const name = join(dirname(target), `.tmp-${randomBytes(8).toString("hex")}`);
     try {
       const file = await open(name, "wx");
@@ -48,7 +53,14 @@ export function directoryStorage(root: string): Storage {
       } finally {
         await file.close();
       }
-      return await finish(name);
+      const record = isRecord(key);
+      // The hint tells of a commit that another run may have made, and been killed.
+      if (key === layout.head) folders.changed(join(root, layout.commits));
+      if (record) await folders.sync();
+      const result = await finish(name);
+      folders.changed(dirname(target));
+      if (record) await folders.sync();
+      return result;
     } finally {
       await rm(name, { force: true });
     }
@@ -82,7 +94,7 @@ export function directoryStorage(root: string): Storage {
     async put(key, body) {
       const path = pathOf(key);
       try {
-        await staged(path, body, (name) => rename(name, path));
+        await staged(key, body, (name) => rename(name, path));
       } catch (error) {
         throw failed("write", key, error);
       }
@@ -92,7 +104,7 @@ export function directoryStorage(root: string): Storage {
       const path = pathOf(key);
       try {
         // link(2) fails when the name exists, whoever else is at it: the file system's compare-and-swap.
-        await staged(path, body, (name) => link(name, path));
+        await staged(key, body, (name) => link(name, path));
         return true;
       } catch (error) {
         if (hasCode(error, "EEXIST")) return false;
@@ -103,7 +115,7 @@ export function directoryStorage(root: string): Storage {
     async replace(key, body, tag) {
       const path = pathOf(key);
       try {
-        return await staged(path, body, async (name) => {
+        return await staged(key, body, async (name) => {
           // A file system compares nothing in a rename: a moment remains in which another one may come first.
           const info = await statUnlessGone(path);
           if (!info || tagOf(info) !== tag) return false;
@@ -127,7 +139,11 @@ export function directoryStorage(root: string): Storage {
     async delete(key) {
       const path = pathOf(key);
       try {
+        // Manifests go first, and no power cut may bring them back alone.
+        if (deletedFrom && deletedFrom !== dirname(path)) await folders.sync();
         await rm(path, { force: true });
+        deletedFrom = dirname(path);
+        folders.changed(deletedFrom);
       } catch (error) {
         throw failed("delete", key, error);
       }
@@ -151,6 +167,11 @@ async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
       if (info) yield { key, bytes: info.size, modified: info.mtime, tag: tagOf(info) };
     }
   }
+}
+
+/** Whether an object tells of others, or is all there is to tell: commits, keys, and what lies at the top. */
+function isRecord(key: string): boolean {
+  return !key.includes("/") || key.startsWith(layout.commits) || key.startsWith(layout.keys);
 }
 
 /** Every put makes another file, so another number, or another time. */
