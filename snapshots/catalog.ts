@@ -1,8 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { Checked, type Commit, type Manifest, type SegmentRef } from "../schemas/snapshot.ts";
 import { newestCommit, readCommit } from "./commits.ts";
-import { LabelTable } from "./index/label-table.ts";
-import { type LabelTables, loadSegment, type Segment } from "./index/segment.ts";
+import { createLabelTables, type LabelTables, loadSegment, type Segment } from "./index/segment.ts";
 import { layout } from "./layout.ts";
 import { MissingObjectError, readManifest, readObject } from "./objects.ts";
 import { Archive } from "./read/archive.ts";
@@ -35,7 +34,7 @@ export class Catalog {
   /** Pages of answers. */
   readonly pages: PageCache;
   readonly #storage: Storage;
-  readonly #tables: LabelTables = { category: new LabelTable(), outcome: new LabelTable() };
+  readonly #tables: LabelTables = createLabelTables();
   /** Segments by hash, shared by the snapshots that have them and gone with the last of those. */
   readonly #segments = new Map<string, WeakRef<Segment>>();
   readonly #snapshots: LRUCache<number, Snapshot>;

@@ -110,6 +110,35 @@ describe("LabelTable", () => {
     );
   });
 
+  test("finds labels in any letter case when it is told to, also after it has forgotten some", () => {
+    const table = new LabelTable(true);
+    const labels = [
+      "Crypto",
+      "CRYPTO",
+      "crypto ",
+      "Straße",
+      "STRASSE",
+      ...Array.from({ length: 200 }, (_, n) => `x${n}`),
+    ];
+    const ids = Uint32Array.from(labels, (label) => table.intern(label));
+    const found = (value: string) => table.matching(value).map((id) => table.label(id));
+    const check = () => {
+      expect(found("cRYPTO")).toEqual(["Crypto", "CRYPTO"]);
+      expect(found("STRAßE")).toEqual(["Straße"]);
+      expect(found("nothing")).toEqual([]);
+    };
+    check();
+    expect(found("X199")).toEqual(["x199"]);
+    table.retain([ids.slice(0, 5)]);
+    check();
+    expect(found("X199")).toEqual([]);
+    expect(table.residentBytes).toBeGreaterThan(new LabelTable().residentBytes);
+
+    const exact = new LabelTable();
+    exact.intern("Crypto");
+    expect([exact.matching("Crypto"), exact.matching("crypto")]).toEqual([[0], []]);
+  });
+
   test("forgets labels that no row has now, and renumbers the others in place", () => {
     const table = new LabelTable();
     const label = (n: number) => `label ${n}`;

@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { foldCase } from "./fold.ts";
 
 const nothing = 0xffffffff;
 
@@ -13,6 +14,14 @@ export class LabelTable {
   #size = 0;
   /** Open addressing: id of a label, or `nothing`; a power of two long, at most half full. */
   #slots = new Uint32Array(128).fill(nothing);
+  /** Of a table that compares in any letter case: its labels folded, and which of those label n is. */
+  #folds: LabelTable | undefined;
+  #foldOf = new Uint32Array(0);
+
+  /** `fold`: labels are looked up in any letter case. */
+  constructor(fold = false) {
+    if (fold) this.#folds = new LabelTable();
+  }
 
   get size(): number {
     return this.#size;
@@ -20,13 +29,24 @@ export class LabelTable {
 
   /** Bytes this table keeps in memory. */
   get residentBytes(): number {
-    return this.#text.length + this.#ends.byteLength + this.#slots.byteLength;
+    const own = this.#text.length + this.#ends.byteLength + this.#slots.byteLength + this.#foldOf.byteLength;
+    return own + (this.#folds?.residentBytes ?? 0);
   }
 
   /** The label's id; undefined when no loaded segment has the label. */
   find(label: string): number | undefined {
     const id = this.#slots[this.#slotOf(Buffer.from(label))]!;
     return id === nothing ? undefined : id;
+  }
+
+  /** Ids of the labels that a value stands for. */
+  matching(value: string): number[] {
+    const find = (table: LabelTable, label: string) => table.find(label) ?? nothing;
+    if (!this.#folds) return [find(this, value)].filter((id) => id !== nothing);
+    const fold = find(this.#folds, foldCase(value));
+    const ids: number[] = [];
+    for (let id = 0; id < this.#size; id += 1) if (this.#foldOf[id] === fold) ids.push(id);
+    return ids;
   }
 
   /** The label's id, a new one if need be. */
@@ -37,6 +57,7 @@ export class LabelTable {
     if (known !== nothing) return known;
     const id = this.#size;
     this.#append(bytes);
+    if (this.#folds) this.#foldOf[id] = this.#folds.intern(foldCase(label));
     this.#slots[slot] = id;
     if (this.#size * 2 > this.#slots.length) this.#rehash(this.#slots.length * 2);
     return id;
@@ -55,7 +76,7 @@ export class LabelTable {
     for (const ids of live) for (const id of ids) renumbered[id] = 0;
     const kept = renumbered.reduce((count, mark) => count + Number(mark === 0), 0);
     if (kept * 2 >= this.#size) return;
-    const fresh = new LabelTable();
+    const fresh = new LabelTable(this.#folds !== undefined);
     for (let id = 0; id < this.#size; id += 1)
       if (renumbered[id] === 0) renumbered[id] = fresh.intern(this.label(id));
     for (const ids of live) for (let n = 0; n < ids.length; n += 1) ids[n] = renumbered[ids[n]!]!;
@@ -63,6 +84,8 @@ export class LabelTable {
     this.#ends = fresh.#ends;
     this.#slots = fresh.#slots;
     this.#size = fresh.#size;
+    this.#folds = fresh.#folds;
+    this.#foldOf = fresh.#foldOf;
   }
 
   #bytes(id: number): Buffer {
@@ -82,10 +105,9 @@ export class LabelTable {
     const end = start + bytes.length;
     if (end > this.#text.length) this.#text = Buffer.concat([this.#text], Math.ceil(end * 1.25));
     if (this.#size === this.#ends.length) {
-      const larger = new Uint32Array(Math.ceil(this.#size * 1.25));
-      larger.set(this.#ends);
-      this.#ends = larger;
+      this.#ends = enlarged(this.#ends, this.#size);
     }
+    if (this.#folds && this.#size >= this.#foldOf.length) this.#foldOf = enlarged(this.#foldOf, this.#size);
     bytes.copy(this.#text, start);
     this.#ends[this.#size] = end;
     this.#size += 1;
@@ -95,4 +117,10 @@ export class LabelTable {
     this.#slots = new Uint32Array(length).fill(nothing);
     for (let id = 0; id < this.#size; id += 1) this.#slots[this.#slotOf(this.#bytes(id))] = id;
   }
+}
+
+function enlarged(numbers: Uint32Array, size: number): Uint32Array<ArrayBuffer> {
+  const larger = new Uint32Array(Math.max(64, Math.ceil(size * 1.25)));
+  larger.set(numbers);
+  return larger;
 }

@@ -6,7 +6,7 @@ import { CorruptObjectError } from "../seal.ts";
 import { wordsFor } from "./bits.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn } from "./label-column.ts";
-import type { LabelTable } from "./label-table.ts";
+import { LabelTable } from "./label-table.ts";
 import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
 /** What the index keeps of one market. */
@@ -18,6 +18,12 @@ export interface IndexRow {
 
 /** One label table per text field, shared by all segments of a process. */
 export type LabelTables = Record<"category" | "outcome", LabelTable>;
+
+/** Empty tables; fields that are compared in any letter case have tables that are. */
+export function createLabelTables(): LabelTables {
+  const rows = fields.filter((row) => row.kind === "label");
+  return Object.fromEntries(rows.map(({ field, fold }) => [field, new LabelTable(fold)])) as LabelTables;
+}
 
 /** A segment in memory. Ordinals are local: 0 is its oldest market. */
 export interface Segment {

@@ -1,8 +1,7 @@
-import { type Condition, filterFields } from "../../schemas/filters.ts";
+import type { Condition } from "../../schemas/filters.ts";
 import { rangeBitmap } from "../index/bits.ts";
 import { keepRange } from "../index/integer-column.ts";
 import { keepLabels } from "../index/label-column.ts";
-import type { LabelTable } from "../index/label-table.ts";
 import type { LabelTables, Segment, StoredPage } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
@@ -39,7 +38,9 @@ export class Archive {
   match(conditions: readonly Condition[]): Matches {
     const resolved = conditions
       .map((condition) =>
-        condition.kind === "label" ? { ...condition, ids: this.#labelIds(condition) } : condition,
+        condition.kind === "label"
+          ? { ...condition, ids: this.#tables[condition.field].matching(condition.value) }
+          : condition,
       )
       .toSorted((a, b) => evaluationOrder[a.kind] - evaluationOrder[b.kind]);
     return new Matches(
@@ -77,23 +78,6 @@ export class Archive {
     if (!(ordinal >= 0 && ordinal < this.markets)) throw new RangeError(`no market has ordinal ${ordinal}`);
     return lastAtOrBelow(this.#starts, ordinal);
   }
-
-  #labelIds({ field, value }: { field: keyof LabelTables; value: string }): number[] {
-    const table = this.#tables[field];
-    if (filterFields.some((row) => row.field === field && row.kind === "label" && row.fold)) {
-      return foldedMatches(table, value);
-    }
-    const id = table.find(value);
-    return id === undefined ? [] : [id];
-  }
-}
-
-/** Labels equal to `value` under Unicode simple case folding, which is what the RegExp flags `iu` compare by. */
-function foldedMatches(table: LabelTable, value: string): number[] {
-  const pattern = new RegExp(`^${value.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}$`, "iu");
-  const ids: number[] = [];
-  for (let id = 0; id < table.size; id += 1) if (pattern.test(table.label(id))) ids.push(id);
-  return ids;
 }
 
 /** Index of the last element at or below `value` in ascending starts, of which the last is an end mark. */
