@@ -10,7 +10,6 @@ import { planPage, storeFaultsAs503 } from "../snapshots/paging.ts";
 import { planRows } from "../snapshots/rows.ts";
 import type { Identity } from "./access.ts";
 import { negotiated, rowsReply } from "./ndjson.ts";
-import type { Poller } from "./poll.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 import { encode, momentary, type Reply, tagsOf } from "./reply.ts";
@@ -41,7 +40,8 @@ export interface HandlerSources {
   /** The reply of a static file, by its address. */
   file: (address: string) => Reply;
   staleAfterSeconds: number;
-  poller: Pick<Poller, "ages">;
+  /** Seconds since the store was read. */
+  pollAge: () => number;
   /** Why the process should be sent no requests, its snapshot aside; undefined when it should. */
   unready: () => Promise<string | undefined>;
   /** Hears of every answer from an older snapshot. */
@@ -52,7 +52,7 @@ export interface HandlerSources {
 
 /** One handler per endpoint; a missing one does not compile. They throw ServiceError. */
 export function createHandlers(sources: HandlerSources) {
-  const { catalog, objects, quota, file, staleAfterSeconds, poller, unready, servedStale, now } = sources;
+  const { catalog, objects, quota, file, staleAfterSeconds, pollAge, unready, servedStale, now } = sources;
 
   function current(): Snapshot {
     const snapshot = catalog.current();
@@ -186,17 +186,15 @@ export function createHandlers(sources: HandlerSources) {
       const { commit } = current();
       const reason = await unready();
       if (reason !== undefined) throw new ServiceError("SNAPSHOT_UNAVAILABLE", reason);
-      const { snapshotId } = commit;
-      const { ageSeconds, stale } = freshness(commit);
+      const { snapshotId, commit: number } = commit;
+      const { checkedAt: _, ...age } = freshness(commit);
+      const pollAgeSeconds = Math.floor(pollAge());
       const quotaStore = quota.failing() ? "failing" : "ok";
-      const { commit: number } = commit;
-      const pollAgeSeconds = Math.floor(Math.max(0, ...poller.ages().values()));
       const ready: Ready = {
         status: "ready",
         snapshotId,
         commit: number,
-        ageSeconds,
-        stale,
+        ...age,
         pollAgeSeconds,
         quotaStore,
       };

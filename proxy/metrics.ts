@@ -2,7 +2,6 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { Catalog } from "../snapshots/catalog.ts";
 import type { LiveFeed } from "./live-feed.ts";
-import type { Poller } from "./poll.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 
@@ -38,7 +37,8 @@ export interface MetricSources {
   objects: PublicObjects;
   quota: Quota;
   feed: LiveFeed;
-  poller: Pick<Poller, "ages">;
+  /** Seconds since the store was read. */
+  pollAge: () => number;
   connections: () => Promise<number>;
   /** Epoch milliseconds. */
   now: () => number;
@@ -97,7 +97,7 @@ export function createMetrics(sources: MetricSources): Metrics {
 /** Of several processes the one that is worst off speaks for all, and memory adds up. */
 function registerGauges(
   registry: Registry,
-  { catalog, quota, feed, poller, connections, now }: MetricSources,
+  { catalog, quota, feed, pollAge, connections, now }: MetricSources,
 ): void {
   type Aggregator = "min" | "max" | "sum";
   type Reading = () => number | undefined | Promise<number>;
@@ -122,20 +122,11 @@ function registerGauges(
   gauge("prs_publish_age_seconds", "Since the newest successful publish run", "max", () =>
     age(catalog.checkedAt()),
   );
+  gauge("prs_poll_age_seconds", "Since snapshot and keys were looked for with success", "max", pollAge);
   gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
   gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", () => (quota.failing() ? 0 : 1));
   gauge("prs_feed_connections", "Clients of the live feed", "sum", () => feed.connections());
   gauge("http_connections", "Open connections", "sum", connections);
-  new Gauge({
-    name: "prs_poll_age_seconds",
-    help: "Since the newest look into the store that succeeded",
-    labelNames: ["chore"],
-    aggregator: "max",
-    registers: [registry],
-    collect() {
-      for (const [chore, seconds] of poller.ages()) this.set({ chore }, seconds);
-    },
-  });
 }
 
 function registerCaches(registry: Registry, { catalog, objects }: MetricSources): void {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { within } from "../snapshots/deadline.ts";
 
 /** Something that is done again and again; `name` is for the log. */
@@ -13,8 +14,8 @@ export interface Poller {
   /** Does each again and again, from `seconds` after this moment on. */
   start(seconds: number): void;
   stop(): void;
-  /** By chore: seconds since it succeeded last, or since the poller was made. */
-  ages(): Map<string, number>;
+  /** Seconds since the chore succeeded that has not for longest; one that never has counts from the poller's making. */
+  age(): number;
 }
 
 /**
@@ -24,27 +25,20 @@ export interface Poller {
  */
 export function createPoller(
   chores: readonly Chore[],
-  options: {
-    roundSeconds: number;
-    /** Epoch milliseconds. */
-    now: () => number;
-    done: (chore: string, error?: unknown) => void;
-  },
+  roundSeconds: number,
+  now: () => number,
+  done: (chore: string, error?: unknown) => void,
 ): Poller {
-  const { roundSeconds, now, done } = options;
   const states = chores.map((chore) => ({ ...chore, succeeded: now(), underway: false }));
   type State = (typeof states)[number];
-  const timers = new Map<State, NodeJS.Timeout>();
   let stopped = false;
 
   async function run(state: State): Promise<void> {
     state.underway = true;
-    try {
-      await state.run();
-      state.succeeded = now();
-    } finally {
+    await state.run().finally(() => {
       state.underway = false;
-    }
+    });
+    state.succeeded = now();
   }
 
   async function round(state: State): Promise<void> {
@@ -57,9 +51,11 @@ export function createPoller(
     }
   }
 
-  function schedule(state: State, seconds: number): void {
-    const next = () => round(state).finally(() => stopped || schedule(state, seconds));
-    timers.set(state, setTimeout(next, seconds * 1000).unref());
+  async function repeat(state: State, seconds: number): Promise<void> {
+    while (!stopped) {
+      await delay(seconds * 1000, undefined, { ref: false });
+      if (!stopped) await round(state);
+    }
   }
 
   return {
@@ -67,12 +63,11 @@ export function createPoller(
       await Promise.all(states.map(round));
     },
     start(seconds) {
-      for (const state of states) schedule(state, seconds);
+      for (const state of states) void repeat(state, seconds);
     },
     stop() {
       stopped = true;
-      for (const timer of timers.values()) clearTimeout(timer);
     },
-    ages: () => new Map(states.map(({ name, succeeded }) => [name, Math.max(0, (now() - succeeded) / 1000)])),
+    age: () => Math.max(0, now() - Math.min(...states.map(({ succeeded }) => succeeded))) / 1000,
   };
 }

@@ -19,7 +19,6 @@ import type { LiveFeed } from "./live-feed.ts";
 import { forwardingWarning, logRequest } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { pipeline } from "./pipelining.ts";
-import type { Poller } from "./poll.ts";
 import type { PublicObjects } from "./public-objects.ts";
 import type { Quota } from "./quota.ts";
 import { staticReplies } from "./static-files.ts";
@@ -32,7 +31,8 @@ export interface ProxyDependencies {
   quota: Quota;
   objects: PublicObjects;
   feed: LiveFeed;
-  poller: Pick<Poller, "ages">;
+  /** Seconds since the store was read. */
+  pollAge: () => number;
   metrics: Metrics;
   /** What is served as it is. */
   files: readonly StaticFile[];

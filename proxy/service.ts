@@ -86,16 +86,12 @@ export async function startService(
     { name: "snapshot", run: () => catalog.refresh().finally(feed.advance) },
     { name: "keys", run: () => keys.reload().finally(feed.recheck) },
   ];
-  const poller = createPoller(chores, {
-    roundSeconds: limits.roundSeconds,
-    now,
-    done(chore, error) {
-      metrics.polled(chore, error === undefined);
-      if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
-    },
+  const poller = createPoller(chores, limits.roundSeconds, now, (chore, error) => {
+    metrics.polled(chore, error === undefined);
+    if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
   });
   const connections = () => promisify(server.getConnections.bind(server))();
-  const metrics = createMetrics({ catalog, objects, quota, feed, poller, connections, now });
+  const metrics = createMetrics({ catalog, objects, quota, feed, pollAge: poller.age, connections, now });
   const { server, drain } = createProxy({
     ...config,
     catalog,
@@ -103,7 +99,7 @@ export async function startService(
     quota,
     objects,
     feed,
-    poller,
+    pollAge: poller.age,
     metrics,
     files: [...servedSite, ...docsFiles],
     limits,

@@ -36,8 +36,7 @@ async function withObjects(
   const log = pino({ level: "silent" });
   const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
   const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: () => {} });
-  const poller = { ages: () => new Map() };
-  const parts = { catalog, objects, quota, feed, poller, now };
+  const parts = { catalog, objects, quota, feed, pollAge: () => 0, now };
   const metrics = createMetrics({ ...parts, connections: async () => 0 });
   const limits = { ...defaultLimits, answerSeconds };
   const rest = { trustProxy: undefined, staleAfterSeconds: 1, files: [] };

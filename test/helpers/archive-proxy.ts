@@ -63,8 +63,7 @@ export async function startArchiveProxy(
   const origin = createOrigin(new URL("http://127.0.0.1:9"));
   const objects = publicObjects(origin, 1024);
   const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: fail });
-  const poller = { ages: () => new Map() };
-  const parts = { catalog, objects, quota, feed, poller, now: () => now };
+  const parts = { catalog, objects, quota, feed, pollAge: () => 0, now: () => now };
   const { server } = createProxy({
     ...parts,
     keys,
