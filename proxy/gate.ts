@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import type { Request, Response } from "express";
+import { LRUCache } from "lru-cache";
 import { type Endpoint, endpoints, type HttpEndpointId } from "../schemas/endpoints.ts";
 import { ServiceError } from "../schemas/errors.ts";
 import type { Plan } from "../schemas/plans.ts";
@@ -48,8 +49,8 @@ export interface GateParts {
   quota: Quota;
   trust: Trust;
   now: () => number;
-  /** What heavy endpoints go through. */
-  lane: BulkheadPolicy;
+  /** What heavy endpoints go through, by the owner who asks. */
+  lane: <T>(owner: string, work: () => Promise<T>) => Promise<T>;
   sendRows: SendRows;
   /** The longest a body may take to arrive. */
   requestSeconds: number;
@@ -60,6 +61,9 @@ export interface GateParts {
 // A page of a rare match may hold hundreds of stored pages until it is put together. Those that wait are bounded
 // by the connections, of which each waits for one answer.
 const heavyAtOnce = 16;
+// Else those of one owner could keep all others waiting.
+const heavyOfOwner = 4;
+const busyOwners = 1000;
 
 /** Answers requests: the checks in their documented order, the handler, and the one way out for errors. */
 export interface Gate {
@@ -72,8 +76,11 @@ export interface Gate {
 export function createGate(
   gateParts: Omit<GateParts, "lane" | "sendRows"> & { metrics: Pick<Metrics, "brokeOff"> },
 ): Gate {
-  const lane = bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY);
-  const parts = { ...gateParts, lane, sendRows: createRowsSender(gateParts.quota, gateParts.metrics) };
+  const parts = {
+    ...gateParts,
+    lane: createLane(),
+    sendRows: createRowsSender(gateParts.quota, gateParts.metrics),
+  };
   return {
     async respond(request, response, exchange) {
       try {
@@ -91,6 +98,15 @@ export function createGate(
       }
     },
   };
+}
+
+function createLane(): GateParts["lane"] {
+  const all = bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY);
+  const owners = new LRUCache<string, BulkheadPolicy>({
+    max: busyOwners,
+    memoMethod: () => bulkhead(heavyOfOwner, Number.POSITIVE_INFINITY),
+  });
+  return (owner, work) => owners.memo(owner).execute(() => all.execute(work));
 }
 
 async function answer(
@@ -119,7 +135,7 @@ async function answer(
   const call = { address, slug, search, caller, body, prefersRows: () => prefersRows(request) };
   const work = async () => prepare(request, await parts.handlers[id](call));
   const prepared = await withDeadline(parts, (late) =>
-    endpoint.heavy ? parts.lane.execute(() => begin(work, late)) : work(),
+    endpoint.heavy ? parts.lane(caller.owner, () => begin(work, late)) : work(),
   );
   if (prepared.known) await exchange.receipt?.giveBack();
   const { rows } = prepared;

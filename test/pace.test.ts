@@ -5,10 +5,14 @@ import { setImmediate as nextRound } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../snapshots/catalog.ts";
 import { runMarkets } from "../snapshots/format/page.ts";
+import { issueKey } from "../snapshots/keys/records.ts";
 import { planPage } from "../snapshots/paging.ts";
 import { planRows } from "../snapshots/rows.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
+import type { Storage } from "../snapshots/storage/storage.ts";
+import { startArchiveProxy } from "./helpers/archive-proxy.ts";
 import { market, publishRecords } from "./helpers/proxy-archive.ts";
+import { bearer, call, until } from "./helpers/proxy-client.ts";
 
 const scattered = 200;
 /** The most that may be inflated in one round of the event loop. */
@@ -32,6 +36,45 @@ beforeAll(async () => {
 });
 
 afterAll(() => rm(folder, { recursive: true }));
+
+describe("the lane of heavy requests", () => {
+  test("is open to others while one owner's requests wait for the store", async () => {
+    const storage = directoryStorage(folder);
+    const { key } = await issueKey(
+      storage,
+      { plan: "aegis", owner: "other" },
+      new Date("2030-01-01T00:00:00.000Z"),
+    );
+    const held = Promise.withResolvers<void>();
+    let holding = false;
+    const slow: Storage = {
+      ...storage,
+      get: async (name, options) => {
+        if (holding) await held.promise;
+        return storage.get(name, options);
+      },
+    };
+    const proxy = await startArchiveProxy(slow);
+    const asked = new URL(proxy.address);
+    const ask = (query: string, headers: Record<string, string>) =>
+      call(Number(asked.port), `${asked.pathname}?${query}`, { headers });
+    expect((await ask("pageSize=1", bearer(key))).status).toBe(200);
+    const usage = async () =>
+      (await call(Number(asked.port), "/api/v1/usage", { headers: proxy.headers })).json();
+
+    holding = true;
+    const { remaining } = await usage();
+    const waiting = Array.from({ length: 40 }, (_, size) =>
+      ask(`to=2025-01-02&pageSize=${size + 1}`, proxy.headers),
+    );
+    await until(async () => (await usage()).remaining === remaining - waiting.length);
+    expect((await ask("pageSize=2", bearer(key))).status).toBe(200);
+
+    held.resolve();
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(waiting.map(() => 200));
+    await proxy.stop();
+  });
+});
 
 const filter = "min_composite=1000&max_composite=1000";
 
