@@ -178,8 +178,9 @@ describe("a rollback", () => {
 test("publishing on hold is refused, and shows what a rollback that was stopped did not", async () => {
   const storage = await storeOf(folder, "A", "B");
   const stopping = changedStorage(storage, {
-    put: async (key) => {
-      throw new StorageError(`cannot write ${key}`);
+    put: async (key, body) => {
+      if (key === layout.head) throw new StorageError(`cannot write ${key}`);
+      return storage.put(key, body);
     },
   });
   await expect(rollBack(stopping, 1)).rejects.toThrow(StorageError);
