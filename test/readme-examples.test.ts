@@ -22,7 +22,7 @@ import { type Block, blocksIn, readmeBlocks } from "./helpers/readme-blocks.ts";
 const elsewhere: [start: string, covered: string][] = [
   ["npm ci\nnpm start\n", "start.test.ts runs what npm start runs, .ci/run npm ci"],
   ["npm ci\nnpm test\n", ".ci/run"],
-  ["npx vitest run ", "openapi-examples.test.ts compares what this would write anew"],
+  ["node_modules/.bin/vitest run ", "openapi-examples.test.ts compares what this would write anew"],
   ['{"type": "hello"', "shapes of messages: live-feed.test.ts"],
   ["schemas/    the contract", "a drawing: project.test.ts knows the folders"],
   ["npm run bench\n", "bench.test.ts"],
@@ -92,12 +92,14 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
     (await ask({ ...query, pageSize: 1 })).json().total;
   const wholeArchive = async () => (await ask({}, wantsRows)).text;
 
-  test("setting out: where npm start serves, and the Aegis key that it keeps", async () => {
-    await mkdir(join(folder, ".local"));
-    await writeFile(join(folder, ".local/demo-keys.json"), JSON.stringify({ developer: "no", aegis: "one" }));
+  test("setting out: where npm start serves, and a key, with no file that only npm start makes", async () => {
     const printed = await bash(`${block("sh", "export BASE=")}env | grep -E '^(BASE|KEY)=' | sort`);
     const { host, port } = readConfig({ SNAPSHOT_STORE: "store" });
-    expect(printed).toBe(`BASE=http://${host}:${port}\nKEY=one\n`);
+    expect(printed).toBe(`BASE=http://${host}:${port}\nKEY=YOUR_AEGIS_KEY\n`);
+    for (const { text } of blocks) {
+      expect(text).not.toContain(".local/");
+      expect(text).not.toMatch(/\bnpx (?!--yes )/);
+    }
   });
 
   test("curl and jq: best and worst protocol, total and first markets of a filter", async () => {
