@@ -36,8 +36,11 @@ describe("npm run snapshot -- publish", () => {
     // Plain lines where there is no terminal.
     expect(first.stderr).toMatch(/^writing pages: \d+ of \d+ \(100 %\)$/m);
     expect(first.stderr).not.toContain("\r");
-    const again = await run("publish --sources sources --store elsewhere/store");
+    const api = "--api-url https://api.example.org/";
+    const again = await run(`publish --sources sources --store elsewhere/store ${api}`);
     expect(again).toMatchObject({ code: 0 });
+    const named = await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8");
+    expect(named).toBe('{"api":"https://api.example.org/api/v1"}');
     expect(again.stdout).toContain(`Nothing new: commit 1 already has snapshot ${snapshotId}`);
   });
 
@@ -211,6 +214,7 @@ describe("a wrong command line ends with exit code 2, says why and shows the usa
     ["publsh --store store", "rollback, gc. Did you mean publish?"],
     ["publish --store store", "--sources is missing"],
     ["publish --sources sources --store store again", 'unexpected argument "again"'],
+    ["publish --sources sources --store store --api-url api.example.org", "--api-url (or API_URL) must be"],
     ["verify --store store --dry-run", "--dry-run"],
     ["verify --store store --repair", "--sources is missing"],
     ["verify --store store --resume", "--resume goes with --repair"],
