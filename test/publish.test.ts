@@ -186,6 +186,20 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
       expect(names).toHaveLength(environment.AWS_ENDPOINT_URL_S3 ? 0 : slugs.length + 1);
     });
 
+    test("that a store never lets be replaced end the run after its commit, and not never", async () => {
+      const storage = newStore();
+      await publishRecords(storage, markets, old);
+      const refusing = changedStorage(storage, { replace: async () => false });
+      await expect(publishRecords(refusing, markets, later)).rejects.toThrow(
+        "keep changing the public names; run again",
+      );
+      expect(await publishRecords(storage, markets, later)).toMatchObject({
+        outcome: "unchanged",
+        commit: 2,
+      });
+      expect(await faults(storage)).toEqual([]);
+    });
+
     test("of a publisher that was killed after its commit are said to be behind it", async () => {
       const storage = newStore();
       const killed = changedStorage(storage, {
