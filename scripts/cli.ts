@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { ConfigError } from "../proxy/config.ts";
 import { CollectedMeanwhileError } from "../snapshots/collecting.ts";
 import { CommitLostError, CommitUnknownError } from "../snapshots/commits.ts";
+import { LocalFolderError } from "../snapshots/local-folder.ts";
 import { MissingObjectError } from "../snapshots/objects.ts";
 import { printable } from "../snapshots/printable.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
@@ -85,6 +86,7 @@ const meanings = [
   [CollectedMeanwhileError, exitCodes.lost],
   [CommitUnknownError, exitCodes.unreachable],
   [StorageError, exitCodes.unreachable],
+  [LocalFolderError, exitCodes.unreachable],
   [CorruptObjectError, exitCodes.unexpected],
   [MissingObjectError, exitCodes.unexpected],
   [ConfigError, exitCodes.unexpected],

@@ -1,7 +1,3 @@
-import { rmSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { retention, type Size } from "../schemas/snapshot.ts";
 import { collect } from "../snapshots/collect.ts";
 import { listCommits, readCommit } from "../snapshots/commits.ts";
@@ -16,6 +12,7 @@ import { command, runProgram, type ValuesOf } from "./program.ts";
 import { progressOn } from "./progress.ts";
 import { sourcesLocation, withSources } from "./sources.ts";
 import { openNewStore, openStore, storeOption } from "./store.ts";
+import { removeLeftTemporaryFolders, withTemporaryFolder } from "./temporary.ts";
 
 /** Faults and keys shown one by one; the rest is counted. */
 const shownLines = 50;
@@ -87,10 +84,8 @@ async function publishFrom(
   storage: Storage,
   more: { api?: ApiPlace; dryRun?: boolean; faulty?: ReadonlySet<string> },
 ): Promise<PublishReport> {
-  const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
-  removeWhenStopped(temporaryDirectory);
-  try {
-    return await withSources(location, temporaryDirectory, progress, (sources) =>
+  return withTemporaryFolder((temporaryDirectory) =>
+    withSources(location, temporaryDirectory, progress, (sources) =>
       publish({
         sources,
         storage,
@@ -100,10 +95,8 @@ async function publishFrom(
         ...choices,
         ...more,
       }),
-    );
-  } finally {
-    await rm(temporaryDirectory, { recursive: true, force: true });
-  }
+    ),
+  );
 }
 
 function apiOption(address: string | undefined): ApiPlace {
@@ -115,17 +108,6 @@ function apiOption(address: string | undefined): ApiPlace {
     throw new UsageError(
       `--api-url (or API_URL) must be the service's address, https://HOST, and is ${given}`,
     );
-  }
-}
-
-/** Removes a folder when the process is told to stop, and stops. The store needs no such care. */
-function removeWhenStopped(folder: string): void {
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => {
-      rmSync(folder, { recursive: true, force: true });
-      // Without a handler any more the signal does what it always does, and the caller sees it.
-      process.kill(process.pid, signal);
-    });
   }
 }
 
@@ -237,11 +219,14 @@ async function collectCommand(values: ValuesOf<typeof collecting>): Promise<unde
     now: new Date(),
     dryRun,
   });
+  const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
   const { keptCommits, deleted, young } = done;
-  report(values.json ?? false, done, [
+  const leftovers = done.leftovers + leftFolders;
+  report(values.json ?? false, { ...done, leftovers }, [
     ...(dryRun ? shorten(deleted.keys) : []),
     `${dryRun ? "Would delete" : "Deleted"} ${deleted.keys.length} objects (${deleted.bytes} bytes); ` +
       `${keptCommits} commits kept, ${young} unreachable objects are too young to go`,
+    ...(leftovers > 0 ? [`Removed what ${leftovers} killed runs left behind`] : []),
   ]);
   return undefined;
 }

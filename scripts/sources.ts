@@ -32,7 +32,7 @@ export async function withSources<T>(
   };
   if (typeof location === "string") return open(location);
   const client = createS3Client(process.env);
-  const options = { cacheDirectory: cacheDirectory(), now: new Date(), progress };
+  const options = { cacheDirectory: cacheDirectory(), progress };
   const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
   try {
     say(`Fetched ${mirror.downloaded.objects} files (${mirror.downloaded.bytes} bytes) of the sources`);

@@ -28,6 +28,8 @@ export interface CollectReport {
   deleted: { keys: string[]; bytes: number };
   /** Unreachable objects that are too young to go: a publish run may be about to need them. */
   young: number;
+  /** Files that killed writers left in a directory store. */
+  leftovers: number;
 }
 
 /** The only places where anything is ever deleted; manifests first, so that no manifest outlives its objects. */
@@ -60,10 +62,12 @@ export async function collect(storage: Storage, options: CollectOptions): Promis
   const doomed = unreachable.filter(isOld);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
   if (!options.dryRun) await removeOldRecords(storage, options.now);
+  const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
   return {
     keptCommits,
     deleted: { keys: gone.map(({ key }) => key), bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) },
     young: unreachable.length - doomed.length,
+    leftovers,
   };
 }
 

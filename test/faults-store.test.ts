@@ -1,9 +1,6 @@
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmdirSync } from "node:fs";
 import { rm, stat, truncate, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../scripts/cli.ts";
 import { Catalog } from "../snapshots/catalog.ts";
 import { listCommits, newestCommit } from "../snapshots/commits.ts";
@@ -28,6 +25,7 @@ import {
   publishOld,
   seenBy,
 } from "./helpers/faulty-store.ts";
+import { smallDisk } from "./helpers/small-disk.ts";
 
 const folder = testFolder();
 let snapshots: OldAndNew;
@@ -218,34 +216,10 @@ describe("a directory", () => {
   });
 });
 
-const disk = mkdtempSync(join(tmpdir(), "prs-disk-"));
-const mounted = process.getuid?.() === 0 && mountSmallDisk();
-
-/** Runs a program of the operating system. */
-function system(line: string): void {
-  const [command, ...args] = line.split(" ");
-  execFileSync(command!, args, { stdio: "ignore" });
-}
-
-/** A file system of its own; false, and a line that says so, where none can be mounted. */
-function mountSmallDisk(): boolean {
-  try {
-    system(`mount -t tmpfs -o size=600k tmpfs ${disk}`);
-    return true;
-  } catch {
-    return false;
-  }
-}
-afterAll(() => {
-  if (mounted) system(`umount ${disk}`);
-  rmdirSync(disk);
-});
-if (!mounted) console.warn("The test of a full disk is skipped: it needs the right to mount one");
-
-describe.skipIf(!mounted)("a disk that is full", () => {
+describe.skipIf(!smallDisk)("a disk that is full", () => {
   test("at any point of a publish leaves one whole snapshot, and with room again all gets good", async () => {
-    const target = join(disk, "store");
-    const ballast = join(disk, "ballast");
+    const target = join(smallDisk!, "store");
+    const ballast = join(smallDisk!, "ballast");
     const seen = new Set<string | undefined>();
     let [failures, ended] = [0, false];
     // The disk gives room by pages of 4 KiB.

@@ -53,7 +53,7 @@ describe.skipIf(!environment)("sources on S3", () => {
     return createS3Client({ AWS_ENDPOINT_URL_S3: proxy.url }, limits);
   };
   const mirror = (seconds?: number) =>
-    mirrorSources(parseS3Location(location)!, client(seconds), { cacheDirectory: cache, now: new Date() });
+    mirrorSources(parseS3Location(location)!, client(seconds), { cacheDirectory: cache });
   const filesIn = async (directory: string) => {
     const entries = await readdir(directory, { recursive: true, withFileTypes: true });
     return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
@@ -230,13 +230,13 @@ describe.skipIf(!environment)("sources on S3", () => {
       }
     });
 
-    test("removes what runs that were killed left, after two days", async () => {
+    test("removes what runs that were killed left, after a day", async () => {
       await (await mirror()).close();
       const runs = join(cache, (await readdir(cache))[0]!, "runs");
       const [old, young] = [await mkdtemp(join(runs, "run-")), await mkdtemp(join(runs, "run-"))];
       for (const run of [old, young]) await writeFile(join(run, "left.parquet"), "x");
-      await utimes(young, now, new Date(Date.now() - 47 * 3_600_000));
-      await utimes(old, now, new Date(Date.now() - 49 * 3_600_000));
+      await utimes(young, now, new Date(Date.now() - 23 * 3_600_000));
+      await utimes(old, now, new Date(Date.now() - 25 * 3_600_000));
       const { close } = await mirror();
       await close();
       expect(await readdir(runs)).toEqual([young.slice(runs.length + 1)]);

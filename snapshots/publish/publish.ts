@@ -148,7 +148,10 @@ async function writeArchive(
       checkGuards(previous, await difference.markets(), after, allow);
     }
     // From here on every row has passed validation and the guards: only now does anything go to the store.
-    if (!dryRun) await probeConditionalWrites(storage);
+    if (!dryRun) {
+      await probeConditionalWrites(storage);
+      await storage.removeLeftovers?.();
+    }
     await mergeMarkets(writer, previous, kept, sort.sorted());
     const written = await writer.finish();
     if (written.markets !== marketCount)

@@ -3,6 +3,8 @@ import { dirname, join } from "node:path";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { Size } from "../../schemas/snapshot.ts";
 import { inParallel } from "../in-parallel.ts";
+import { ownerMark, ownerPattern, removeLeftFolders } from "../leftovers.ts";
+import { localFailure } from "../local-folder.ts";
 import { sha256 } from "../seal.ts";
 import { type S3Location, s3Storage } from "../storage/s3.ts";
 import { type Storage, StorageError } from "../storage/storage.ts";
@@ -26,34 +28,33 @@ export interface SourceMirror {
 export interface MirrorOptions {
   /** A folder for mirrors of any address; each has its own cache in there. */
   cacheDirectory: string;
-  now: Date;
   /** Told as files come in, in bytes. */
   progress?: (step: string, done: number, of: number) => void;
 }
 
-/** Folders of runs that were killed go after this time, longer than any publish takes. */
-const leftoverHours = 48;
+const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
 
 /**
  * Brings the Parquet sources below an address into a directory of this run's own. What is in the cache, by
  * key and ETag, is not fetched again; what is no longer listed leaves it. The directory's files are hard
  * links, so runs that share a cache cannot take them from each other.
  * Throws SourceRefusal when an object changes meanwhile or cannot be a file, StorageError when the store
- * fails.
+ * fails, LocalFolderError when the cache does.
  */
 export async function mirrorSources(
   s3: S3Location,
   client: S3Client,
-  { cacheDirectory, now, progress = () => {} }: MirrorOptions,
+  { cacheDirectory, progress = () => {} }: MirrorOptions,
 ): Promise<SourceMirror> {
   const storage = s3Storage(s3, client);
   const cache = join(cacheDirectory, sha256(storage.location));
   const [objects, runs] = [join(cache, "objects"), join(cache, "runs")];
   const listed = await listRemote(storage);
   refuseUnusableNames(listed.map(({ name }) => name));
-  for (const folder of [objects, runs]) await mkdir(folder, { recursive: true, mode: 0o700 });
-  await removeLeftovers(runs, now);
-  const directory = await mkdtemp(join(runs, "run-"));
+  const failed = (error: unknown) => localFailure(error, cacheDirectory, "XDG_CACHE_HOME");
+  const directory = await runFolder(objects, runs).catch((error) => {
+    throw failed(error);
+  });
   const close = () => rm(directory, { recursive: true, force: true });
   try {
     const missing = await linkCached(listed, objects, directory);
@@ -73,8 +74,15 @@ export async function mirrorSources(
     return { location: storage.location, directory, downloaded, close };
   } catch (error) {
     await close();
-    throw error;
+    throw failed(error);
   }
+}
+
+/** Makes the folder of a run, and removes those of runs that were killed. */
+async function runFolder(objects: string, runs: string): Promise<string> {
+  for (const folder of [objects, runs]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  await removeLeftFolders(runs, folderName);
+  return mkdtemp(join(runs, `run-${ownerMark()}`));
 }
 
 /** The Parquet files of both sources. */
@@ -171,15 +179,6 @@ function refuseDifferences(before: readonly RemoteFile[], after: readonly Remote
 async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void> {
   for (const name of await readdir(objects)) {
     if (!wanted.has(name)) await rm(join(objects, name), { force: true });
-  }
-}
-
-async function removeLeftovers(runs: string, now: Date): Promise<void> {
-  for (const name of await readdir(runs)) {
-    const path = join(runs, name);
-    const info = await stat(path).catch(() => undefined);
-    if (info && now.getTime() - info.mtimeMs > leftoverHours * 3_600_000)
-      await rm(path, { recursive: true, force: true });
   }
 }
 

@@ -3,12 +3,13 @@ import type { Stats } from "node:fs";
 import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { layout } from "../layout.ts";
+import { ownerMark, ownerPattern, removeLeftFiles } from "../leftovers.ts";
 import { CorruptObjectError } from "../seal.ts";
 import { Folders } from "./folders.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
 
 // Temporary files live beside their targets, so that rename and link stay within one file system.
-const temporary = /^\.tmp-[0-9a-f]{16}$/;
+const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);
 
 function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
@@ -43,7 +44,7 @@ export function directoryStorage(root: string): Storage {
   async function staged<T>(key: string, body: Uint8Array, finish: (name: string) => Promise<T>): Promise<T> {
     const target = pathOf(key);
     await folders.make(dirname(target));
-    const name = join(dirname(target), `.tmp-${randomBytes(8).toString("hex")}`);
+    const name = join(dirname(target), `.tmp-${ownerMark()}${randomBytes(8).toString("hex")}`);
     try {
       const file = await open(name, "wx");
       try {
@@ -146,6 +147,14 @@ export function directoryStorage(root: string): Storage {
         folders.changed(deletedFrom);
       } catch (error) {
         throw failed("delete", key, error);
+      }
+    },
+
+    async removeLeftovers() {
+      try {
+        return await removeLeftFiles(root, temporary);
+      } catch (error) {
+        throw failed("remove", "temporary files", error);
       }
     },
   };

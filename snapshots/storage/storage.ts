@@ -31,6 +31,8 @@ export interface Storage {
   list(prefix: string): AsyncIterable<ObjectInfo>;
   /** Deletes an object; fine when there is none. */
   delete(key: string): Promise<void>;
+  /** Removes what writers that were killed left behind, where that can be, and returns how much it was. */
+  removeLeftovers?(): Promise<number>;
 }
 
 /** The store cannot be reached, or refuses. The message names the store, the operation and the key. */

@@ -1,0 +1,43 @@
+import { rmSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ownerMark, ownerPattern, removeLeftFolders } from "../snapshots/leftovers.ts";
+import { localFailure } from "../snapshots/local-folder.ts";
+
+const prefix = "prs-publish-";
+const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);
+
+/**
+ * Runs work with a temporary folder of its own, which goes when the work ends or the process is told to stop. Throws
+ * LocalFolderError when there can be none, or it gets full.
+ */
+export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+  let folder = tmpdir();
+  try {
+    await removeLeftTemporaryFolders();
+    folder = await mkdtemp(join(folder, `${prefix}${ownerMark()}`));
+    removeWhenStopped(folder);
+    return await work(folder);
+  } catch (error) {
+    throw localFailure(error, folder, "TMPDIR");
+  } finally {
+    if (folder !== tmpdir()) await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Removes the temporary folders of runs that were killed, and returns how many there were. */
+export function removeLeftTemporaryFolders(): Promise<number> {
+  return removeLeftFolders(tmpdir(), folderName);
+}
+
+/** Removes a folder when the process is told to stop, and stops. The store needs no such care. */
+function removeWhenStopped(folder: string): void {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => {
+      rmSync(folder, { recursive: true, force: true });
+      // Without a handler any more the signal does what it always does, and the caller sees it.
+      process.kill(process.pid, signal);
+    });
+  }
+}
