@@ -200,7 +200,7 @@ describe("values within any", () => {
         file: "markets.parquet",
         column: "dimensions[].references[]",
         value: type,
-        rule: "must be of type text, boolean, integer, double, or lists, structs and maps of these",
+        rule: "must be of type text, boolean, integer, double, or lists, structs and maps of these, at most 32 deep with at most 12 lists and maps within one another",
       },
     ]);
   });

@@ -183,7 +183,7 @@ describe("values at the bounds", () => {
       "question",
       'a\0\u2028\u202e"\\\n😀\x7f',
     ],
-    ["question", "repeat('é', 2500000)", "question", "é".repeat(2_500_000)],
+    ["question", "repeat('é', 10_000)", "question", "é".repeat(10_000)],
   ])("%s %s", async (column, value, published, expected) => {
     const query = replaced("markets", column, value);
     expect(

@@ -2,6 +2,7 @@ import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBType
 import { bindAny } from "./any.ts";
 import { type Bound, type BoundField, leaf } from "./bound.ts";
 import { between, type Field, type Shape } from "./shape.ts";
+import { maxDepth, maxLists } from "./size.ts";
 import { isInteger, isText, membersOf } from "./types.ts";
 
 /** A column, or part of one, that is not as the contract has it. */
@@ -60,7 +61,7 @@ function bind(shape: Shape, type: DuckDBType, path: string, found: Findings): Bo
   };
   switch (shape.kind) {
     case "any":
-      return bindAny(type) ?? refuse("text, boolean, integer, double, or lists, structs and maps of these");
+      return bindAny(type) ?? refuse(anyTypes);
     case "list": {
       if (type.typeId !== DuckDBTypeId.LIST) return refuse("LIST");
       const of = bind(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);
@@ -87,6 +88,10 @@ function bind(shape: Shape, type: DuckDBType, path: string, found: Findings): Bo
       return { ...leaf("TIMESTAMPTZ", shape.rules), time: true };
   }
 }
+
+const anyTypes =
+  `text, boolean, integer, double, or lists, structs and maps of these, at most ${maxDepth} deep ` +
+  `with at most ${maxLists} lists and maps within one another`;
 
 function shorten(text: string): string {
   return text.length > 120 ? `${text.slice(0, 117)}...` : text;

@@ -29,7 +29,7 @@ export interface SourceFile {
 export async function listSourceFiles(directory: SourceDirectory, name: string): Promise<SourceFile[]> {
   const { path: root, mirrorOf = root } = directory;
   const single = await fingerprint(directory, join(root, `${name}.parquet`));
-  const below = await filesBelow(join(root, name));
+  const below = await filesBelow(root, join(root, name));
   const refuse = (rule: string) => new SourceRefusal([{ file: `${name}.parquet`, rule }]);
   if (single !== undefined && below.length > 0) {
     throw refuse(`stands beside ${name}/, which holds Parquet files too; keep one of them`);
@@ -41,23 +41,30 @@ export async function listSourceFiles(directory: SourceDirectory, name: string):
 }
 
 async function sourceFile(directory: SourceDirectory, path: string): Promise<SourceFile> {
-  const name = relative(directory.path, path).split(sep).join("/");
   const found = await fingerprint(directory, path);
-  if (found === undefined) throw new SourceRefusal([{ file: name, rule: "is a link to nothing, or gone" }]);
-  return { path: await realpath(path), name, fingerprint: found };
+  if (found === undefined) throw refusalOf(directory.path, path, "is a link to nothing, or gone");
+  return { path: await realpath(path), name: nameOf(directory.path, path), fingerprint: found };
+}
+
+const nameOf = (root: string, path: string) => relative(root, path).split(sep).join("/");
+
+function refusalOf(root: string, path: string, rule: string): SourceRefusal {
+  return new SourceRefusal([{ file: nameOf(root, path), rule }]);
 }
 
 /**
  * Paths of the Parquet files below a directory, through symbolic links, by name; none when there is no
  * directory.
  */
-async function filesBelow(directory: string): Promise<string[]> {
+async function filesBelow(root: string, directory: string, above: readonly string[] = []): Promise<string[]> {
   const names = await readdir(directory).catch(absentAs<string[]>([]));
+  const real = names.length > 0 ? await realpath(directory) : directory;
+  if (above.includes(real)) throw refusalOf(root, directory, "is a link to a folder that it lies in");
   const paths = await Promise.all(
     names.sort().map(async (name) => {
       const path = join(directory, name);
-      const info = await stat(path).catch(absentAs(undefined));
-      if (info?.isDirectory()) return filesBelow(path);
+      const info = await statOf(root, path);
+      if (info?.isDirectory()) return filesBelow(root, path, [...above, real]);
       return name.endsWith(".parquet") ? [path] : [];
     }),
   );
@@ -80,10 +87,25 @@ export async function refuseChanges(
   if (refusals.length > 0) throw new SourceRefusal(refusals);
 }
 
-async function fingerprint({ mirrorOf }: SourceDirectory, path: string): Promise<string | undefined> {
-  const info = await stat(path, { bigint: true }).catch(absentAs(undefined));
+async function fingerprint(
+  { path: root, mirrorOf }: SourceDirectory,
+  path: string,
+): Promise<string | undefined> {
+  const info = await statOf(root, path);
+  // Opening a pipe waits until somebody writes to it, which may be never.
+  if (info && !info.isFile()) throw refusalOf(root, path, "is not a regular file");
   const changed = mirrorOf === undefined ? info?.ctimeNs : "linked";
   return info && [info.size, info.mtimeNs, changed, info.ino, info.dev].join("-");
+}
+
+/** Of what a path leads to; undefined when it leads to nothing. */
+async function statOf(root: string, path: string) {
+  try {
+    return await stat(path, { bigint: true }).catch(absentAs(undefined));
+  } catch (error) {
+    const loops = error instanceof Error && "code" in error && error.code === "ELOOP";
+    throw loops ? refusalOf(root, path, "is a link that leads back to itself") : error;
+  }
 }
 
 /** Turns the error of a file that does not exist into a value. */

@@ -5,7 +5,8 @@ import type { SourceFile } from "./files.ts";
 import { readParquet } from "./parquet.ts";
 import { readingFault } from "./reading.ts";
 import { RefusalList } from "./refusals.ts";
-import type { SourceTable } from "./shape.ts";
+import type { RowRule, SourceTable } from "./shape.ts";
+import { sizeRules } from "./size.ts";
 
 /**
  * Files of one source with identical columns. DuckDB takes the columns of a list of files from the first and
@@ -14,6 +15,8 @@ import type { SourceTable } from "./shape.ts";
 export interface FileGroup {
   files: SourceFile[];
   fields: readonly BoundField[];
+  /** The table's, and those on the size of what these files hold. */
+  rowRules: readonly RowRule[];
   /** Names of all columns, also those that the contract does not name. */
   columns: ReadonlySet<string>;
   /** Names and types of all columns, down to the members of structs. */
@@ -46,7 +49,16 @@ export async function groupFiles(
     for (const name of unnamed) extra.add(name);
     const group = bySignature.get(signature);
     if (group) group.files.push(file);
-    else bySignature.set(signature, { files: [file], fields, columns: new Set(columns.keys()), signature });
+    else {
+      const rowRules = [...table.rowRules, ...sizeRules(fields)];
+      bySignature.set(signature, {
+        files: [file],
+        fields,
+        rowRules,
+        columns: new Set(columns.keys()),
+        signature,
+      });
+    }
   }
   refusals.throwIfAny();
   return { groups: [...bySignature.values()], extra: [...extra].sort() };

@@ -1,10 +1,11 @@
 import { type DuckDBConnection, DuckDBDataChunk, INTEGER, UBIGINT } from "@duckdb/node-api";
 import { identifier, quoted } from "../duckdb.ts";
 import type { FileGroup } from "./groups.ts";
+import { boundedRow } from "./size.ts";
 import type { KnownRows } from "./sources.ts";
 
 /** Raised when a row's digest or the checks of a row change: rows known by older digests are then checked again. */
-const digestRevision = 3;
+const digestRevision = 4;
 
 /** Rows of a chunk, DuckDB's vector size. */
 const chunkRows = 2048;
@@ -25,7 +26,9 @@ export function rowDigest({ fields, signature }: FileGroup): string {
     evidence: len(dimension.evidence), "references": dimension."references",
     signs: [signbit(dimension.weight), signbit(dimension.computation.baseline)],
     raises: dimension.computation.raises, lowers: dimension.computation.lowers}))::VARCHAR`;
-  return `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
+  const digest = `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
+  // Rows that are too large or too deep have none and are refused: their text could take all memory.
+  return `CASE WHEN ${boundedRow(fields)} THEN ${digest} END`;
 }
 
 /** Fills the table `known` (digest, ordinal) of the session. */

@@ -13,6 +13,7 @@ import type { FileGroup } from "./groups.ts";
 import { loadKnownRows, rowDigest } from "./known-rows.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { jsonOfRow, milliseconds } from "./render.ts";
+import { maxRecordBytes } from "./size.ts";
 import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./source.ts";
 import type { CutPoint, KnownRows, RenderedMarket } from "./sources.ts";
 
@@ -79,10 +80,10 @@ async function* readPart(
     await connection.run("SET streaming_buffer_size = '2MB'");
     // Never the other way round: hashing all markets for a join with few known rows would take all of their memory.
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
-    let query = marketsQuery(source, group);
+    let query = marketsQuery(group);
     if (kept) {
       // All threads can put what is little into a table first.
-      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(source, group)}`);
+      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(group)}`);
       await markKept(connection, kept);
       query = "SELECT * EXCLUDE (ordinal) FROM compared WHERE ordinal IS NULL";
     }
@@ -125,18 +126,17 @@ function rowsFrom(group: FileGroup): string {
   return `FROM (SELECT ${columns}, ${rowDigest(group)} AS digest FROM ${readParquet(group.files)}) AS source`;
 }
 
-const marketsQuery = (source: OpenSource, group: FileGroup) =>
-  `SELECT ${marketColumns(source, group).join(", ")} ${rowsFrom(group)}`;
+const marketsQuery = (group: FileGroup) => `SELECT ${marketColumns(group).join(", ")} ${rowsFrom(group)}`;
 
 /** All of the same for rows that are not known, and before it the ordinal of those that are. */
-function comparedQuery(source: OpenSource, group: FileGroup): string {
+function comparedQuery(group: FileGroup): string {
   // A CASE works on the rows of its branch alone: known rows cost nothing but their digest.
-  const columns = marketColumns(source, group).map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
+  const columns = marketColumns(group).map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
   return `SELECT ordinal, ${columns.join(", ")} ${rowsFrom(group)} LEFT JOIN known USING (digest)`;
 }
 
 /** Columns in the order that rowsOf takes them; the record is null when the row breaks a rule. */
-function marketColumns({ table }: OpenSource, { fields }: FileGroup): string[] {
+function marketColumns({ fields, rowRules }: FileGroup): string[] {
   const integers = [
     `list_position(${textList(forgeTiers)}, tier)`,
     "disputed",
@@ -146,7 +146,7 @@ function marketColumns({ table }: OpenSource, { fields }: FileGroup): string[] {
         [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`,
     ),
   ];
-  const record = `CASE WHEN ${soundRow(fields, table.rowRules)} THEN encode(${jsonOfRow(fields)}) END`;
+  const record = `CASE WHEN ${soundRow(fields, rowRules)} THEN encode(${jsonOfRow(fields)}) END`;
   return [
     "digest",
     "id",
@@ -167,7 +167,7 @@ function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined 
   const rows: RenderedMarket[] = [];
   for (let row = 0; row < records.itemCount; row += 1) {
     const json = records.getItemBytes(row);
-    if (json === null) return undefined;
+    if (json === null || json.byteLength > maxRecordBytes) return undefined;
     const digest = columns[0]!.getItem(row) as bigint;
     const values: FilterValues = {
       category: text(4, row),

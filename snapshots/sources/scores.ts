@@ -10,8 +10,8 @@ import type { ScoreRow } from "./sources.ts";
 /** The newest score of every protocol, by slug; every row of the history must be sound. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   const rows = await readSource(source, async (connection) => {
-    for (const { files, fields } of source.groups) {
-      const sound = soundRow(fields, source.table.rowRules);
+    for (const { files, fields, rowRules } of source.groups) {
+      const sound = soundRow(fields, rowRules);
       const unsound = `SELECT 1 FROM ${readParquet(files)} WHERE NOT ${sound}`;
       const result = await connection.runAndReadAll(`${unsound} LIMIT 1`);
       if (result.currentRowCount > 0) return refuseRows(source);

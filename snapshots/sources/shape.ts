@@ -1,4 +1,5 @@
 import { quoted } from "../duckdb.ts";
+import { shortText } from "./size.ts";
 
 /**
  * A rule one value must keep: SQL that holds for good values that are not null, and the words for the
@@ -7,6 +8,8 @@ import { quoted } from "../duckdb.ts";
 export interface Rule {
   rule: string;
   holds: (value: string) => string;
+  /** Whether it keeps the work on a value bounded, and so has to be known before anything is made of it. */
+  bounding?: boolean;
 }
 
 /** What a column or a part of one must be. Everything but the inside of `any` must not be null. */
@@ -53,8 +56,9 @@ export interface SourceTable {
   rowRules: readonly RowRule[];
 }
 
+/** Text of a bounded length, whatever else it must be. */
 export function text(...rules: readonly Rule[]): Shape {
-  return { kind: "text", rules };
+  return { kind: "text", rules: [...rules, shortText] };
 }
 
 export function integer({ min, max }: { min: number; max: number }): Shape {

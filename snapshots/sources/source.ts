@@ -6,7 +6,9 @@ import type { FileGroup, GroupedSource } from "./groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { refuseUnreadable } from "./reading.ts";
 import { placesPerRule, RefusalList } from "./refusals.ts";
+import { jsonOfRow } from "./render.ts";
 import type { SourceTable } from "./shape.ts";
+import { maxRecordBytes, recordRule } from "./size.ts";
 import { type Refusal, SourceRefusal } from "./sources.ts";
 
 /** One source and the files it consists of. */
@@ -64,6 +66,7 @@ export async function refuseRows(source: OpenSource): Promise<never> {
     }
   });
   refusals.throwIfAny();
+  await refuseLarge(source);
   // Only a file that changed between the two looks can do that.
   await refuseChangedFiles(source);
   throw new Error(`${source.table.name}: a row breaks a rule, but none is found to`);
@@ -71,8 +74,8 @@ export async function refuseRows(source: OpenSource): Promise<never> {
 
 async function diagnose(
   connection: DuckDBConnection,
-  { label, rowRules }: SourceTable,
-  { fields, columns }: FileGroup,
+  { label }: SourceTable,
+  { fields, rowRules, columns }: FileGroup,
   file: SourceFile,
   refusals: RefusalList,
 ): Promise<void> {
@@ -83,7 +86,7 @@ async function diagnose(
      single AS (SELECT row, label, unnest(faults) AS fault, generate_subscripts(faults, 1) AS place FROM broken),
      named AS (SELECT fault.rule AS rule, count(*) AS total, min(place) AS place,
          arg_min({'row': row, 'label': left(label, 100), 'column': fault.column, 'value': fault.value},
-           coalesce(row, 0), ${placesPerRule}) AS places
+           coalesce(row, 0) * 1000000 + place, ${placesPerRule}) AS places
        FROM single GROUP BY ALL)
      SELECT rule, total::DOUBLE, to_json(places)::VARCHAR FROM named ORDER BY places[1].row, place, rule`,
   );
@@ -99,6 +102,28 @@ async function diagnose(
     }));
     refusals.addAll(String(rule), named, Number(total));
   }
+}
+
+/** Throws SourceRefusal naming rows whose record is too large; for sources that keep every other rule. */
+async function refuseLarge({ instance, table, groups }: OpenSource): Promise<void> {
+  const refusals = new RefusalList();
+  await withConnection(instance, async (connection) => {
+    for (const { fields, columns, files } of groups) {
+      const bytes = `strlen(${jsonOfRow(fields)})`;
+      for (const file of files) {
+        const result = await connection.runAndReadAll(
+          `SELECT ${rowNumber(columns)}::VARCHAR, ${table.label}, ${bytes}, (count(*) OVER ())::DOUBLE
+           FROM ${readParquet([file])} WHERE ${bytes} > ${maxRecordBytes} LIMIT ${placesPerRule}`,
+        );
+        const rows = result.getRows();
+        const places = rows.map(([row, label, size]) => {
+          return { file: file.name, row: describeRow(row, label), value: `${size} bytes`, rule: recordRule };
+        });
+        if (places.length > 0) refusals.addAll(recordRule, places, Number(rows[0]![3]));
+      }
+    }
+  });
+  refusals.throwIfAny();
 }
 
 /** DuckDB numbers a file's rows, unless a column has the name it gives to that. */
