@@ -1,6 +1,7 @@
 import { retention, type Size } from "../schemas/snapshot.ts";
 import { collect } from "../snapshots/collect.ts";
 import { listCommits, readCommit } from "../snapshots/commits.ts";
+import type { Changes } from "../snapshots/publish/changes.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
@@ -16,6 +17,8 @@ import { removeLeftTemporaryFolders, withTemporaryFolder } from "./temporary.ts"
 
 /** Faults and keys shown one by one; the rest is counted. */
 const shownLines = 50;
+/** Protocols named in the summary of a publish, of each kind. */
+const namedSlugs = 5;
 
 const progress = progressOn(process.stderr);
 const flag = (does: string) => ({ type: "boolean", does }) as const;
@@ -112,7 +115,7 @@ function apiOption(address: string | undefined): ApiPlace {
 }
 
 function describePublish(done: PublishReport): string[] {
-  const { outcome, commit, snapshotId, counts, uploaded, unchanged, total } = done;
+  const { outcome, commit, snapshotId, counts, changes, uploaded, unchanged, total } = done;
   const headline = {
     published: `Published commit ${commit}, snapshot ${snapshotId}`,
     unchanged: `Nothing new: commit ${commit} already has snapshot ${snapshotId}`,
@@ -120,9 +123,29 @@ function describePublish(done: PublishReport): string[] {
   }[outcome];
   return [
     headline,
+    ...(changes && outcome !== "unchanged"
+      ? [`${outcome === "dry-run" ? "It would change" : "It changes"} ${describeChanges(changes)}`]
+      : []),
     `${counts.markets} markets in ${counts.pages} pages and ${counts.segments} segments, ${counts.protocols} protocols`,
     `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
   ];
+}
+
+/** `+0 ~18 -1 markets, -1 protocol (usdd)`. */
+function describeChanges({ markets, protocols }: Changes): string {
+  const kinds = [
+    ["+", "added"],
+    ["~", "changed"],
+    ["-", "removed"],
+  ] as const;
+  const told = kinds.flatMap(([sign, kind]) => {
+    const [count, names] = [protocols[kind], protocols.first[kind].slice(0, namedSlugs)];
+    if (count === 0) return [];
+    const more = count > names.length ? ["…"] : [];
+    return [`${sign}${count} ${count === 1 ? "protocol" : "protocols"} (${[...names, ...more].join(", ")})`];
+  });
+  const counts = kinds.map(([sign, kind]) => `${sign}${markets[kind]}`).join(" ");
+  return [`${counts} markets`, ...(told.length > 0 ? told : ["no protocol"])].join(", ");
 }
 
 function describeSize({ objects, bytes }: Size): string {

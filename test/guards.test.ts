@@ -143,7 +143,9 @@ describe("npm run snapshot -- publish", () => {
     const dry = await publish("--dry-run", "--json");
     const refused = await publish("--json");
     for (const { code, stdout, stderr } of [dry, refused]) {
-      expect({ code, stdout }).toEqual({ code: 3, stdout: "" });
+      expect(code).toBe(3);
+      const message = stderr.trimEnd().split("\n").at(-1);
+      expect(JSON.parse(stdout)).toEqual({ error: { exitCode: 3, message, refusals: [] } });
       for (const option of ["--allow-removed 13", "--allow-changed 11", "--allow-added 211"]) {
         expect(stderr).toContain(option);
       }
@@ -159,6 +161,51 @@ describe("npm run snapshot -- publish", () => {
       outcome: "published",
       commit: 2,
       counts: { markets: 400 },
+    });
+  });
+});
+
+test("a run tells what it changes, and a dry run what it would", async () => {
+  const { place, run } = await editedStore(
+    change(5, 10),
+    changeFormula(2),
+    `DELETE FROM markets WHERE ${some(1, 50)}`,
+    removeProtocols(1),
+    "UPDATE scores SET confidence = 100 - confidence WHERE slug = (SELECT max(slug) FROM scores)",
+  );
+  const command = async (...more: string[]) => {
+    const { code, stdout, stderr } = await snapshotCommand(
+      ["publish", "--sources", "sources", "--store", "store", ...more],
+      { from: place },
+    );
+    expect(code, stderr).toBe(0);
+    return stdout;
+  };
+  const first = { added: [], changed: [expect.any(String)], removed: [expect.any(String)] };
+  const changes = {
+    markets: { added: 0, changed: 7, removed: 1 },
+    protocols: { added: 0, changed: 1, removed: 1, first },
+  };
+  expect(JSON.parse(await command("--dry-run", "--json"))).toMatchObject({ outcome: "dry-run", changes });
+  const told = /change \+0 ~7 -1 markets, ~1 protocol \([a-z0-9._-]+\), -1 protocol \([a-z0-9._-]+\)$/m;
+  const dry = await command("--dry-run");
+  expect(dry).toMatch(told);
+  expect(dry).toContain("It would change ");
+  const real = await command();
+  expect(real).toContain("It changes +0 ~7 -1 markets, ");
+  expect(await command()).not.toMatch(/changes? \+/);
+  expect((await run()).report.changes).toMatchObject({ markets: { added: 0, changed: 0, removed: 0 } });
+});
+
+test("a first publish adds everything", async () => {
+  await withDuckDb(folder, async (sql) => {
+    const place = join(folder, "first");
+    await loadSample(sql, place, { markets, protocols });
+    const sources = await writeTables(sql, join(place, "sources"));
+    const { report } = await publishCounted(sources, directoryStorage(join(place, "store")), folder);
+    expect(report.changes).toMatchObject({
+      markets: { added: markets, changed: 0, removed: 0 },
+      protocols: { added: protocols, changed: 0, removed: 0 },
     });
   });
 });

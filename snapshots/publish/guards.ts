@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { RenderedMarket } from "../sources/sources.ts";
+import type { ChangeCounts } from "./changes.ts";
 import { idOf, type PreviousSnapshot } from "./previous.ts";
 
 /** The share of the current snapshot's markets or protocols that may go or change at once. */
@@ -93,8 +94,11 @@ export class DifferenceCount {
     for (const { json } of rows) this.#fresh.add(json);
   }
 
-  /** Reads the current snapshot's pages that hold rows the sources no longer have as they were. */
-  async markets(): Promise<Difference> {
+  /**
+   * Reads the current snapshot's pages that hold rows the sources no longer have as they were. `changed` counts those with the
+   * formula version they had, `all` the others too.
+   */
+  async markets(): Promise<Difference & { all: ChangeCounts }> {
     const old = new RowFacts();
     for (const [index, { page, start, usable }] of this.#previous.pages.entries()) {
       const end = start + page.markets;
@@ -106,9 +110,11 @@ export class DifferenceCount {
     }
     const [before, after] = [old.sorted, this.#fresh.sorted];
     const common = commonCount(before.ids, after.ids);
+    const [removed, added] = [before.ids.length - common, after.ids.length - common];
     return {
-      removed: before.ids.length - common,
-      added: after.ids.length - common,
+      removed,
+      added,
+      all: { added, removed, changed: common - commonCount(before.records, after.records) },
       changed: commonCount(before.formulas, after.formulas) - commonCount(before.records, after.records),
     };
   }

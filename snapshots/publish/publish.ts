@@ -10,6 +10,7 @@ import type { Sources } from "../sources/sources.ts";
 import { probeConditionalWrites } from "../storage/probe.ts";
 import type { Storage } from "../storage/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
+import { type ChangeCounts, type Changes, protocolChanges } from "./changes.ts";
 import { ExternalSort } from "./external-sort.ts";
 import { finishRun, showNewest } from "./finish.ts";
 import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
@@ -55,6 +56,8 @@ export interface PublishReport {
   commit: number;
   snapshotId: string;
   counts: Manifest["counts"];
+  /** Against the snapshot that was current; null when its manifest is gone. */
+  changes: Changes | null;
   uploaded: Size;
   unchanged: Size;
   total: Size;
@@ -78,11 +81,13 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const previous = current && (await readPrevious(storage, current, options.faulty));
   const scores = renderScores(await sources.scores());
   const objects = new ObjectWriter(storage, new Set(previous?.present.keys()), dryRun);
-  const archive = await writeArchive(options, objects, previous, scores);
+  const { changed, ...archive } = await writeArchive(options, objects, previous, scores);
   const manifest = await writeManifest(objects, sources.rowDigests, archive, scores);
 
+  const before = current ? previous?.manifest.scores.records : {};
+  const changes = before && { markets: changed, protocols: protocolChanges(before, manifest.scores.records) };
   const report = (outcome: PublishReport["outcome"], commit: number) =>
-    reportOf(outcome, commit, manifest, objects);
+    reportOf(outcome, commit, manifest, objects, changes);
   if (dryRun) return report("dry-run", current?.commit ?? 0);
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
@@ -122,7 +127,7 @@ async function writeArchive(
   objects: ObjectWriter,
   previous: PreviousSnapshot | undefined,
   scores: ScoreObjects,
-): Promise<WrittenArchive> {
+): Promise<WrittenArchive & { changed: ChangeCounts }> {
   const { marketCount } = sources;
   const cutPoints = await sources.cutPoints(Math.ceil(marketCount / bucketMarkets));
   const sort = await ExternalSort.create(temporaryDirectory, cutPoints);
@@ -142,10 +147,13 @@ async function writeArchive(
     }
     // Those that are known did not come.
     progress("reading markets", marketCount, marketCount);
+    let changed: ChangeCounts = { added: marketCount, changed: 0, removed: 0 };
     if (previous && difference) {
       const markets = kept.reduce((sum, bit) => sum + bit, rendered);
       const after = { markets, slugs: new Set(scores.records.keys()) };
-      checkGuards(previous, await difference.markets(), after, allow);
+      const found = await difference.markets();
+      checkGuards(previous, found, after, allow);
+      changed = found.all;
     }
     // From here on every row has passed validation and the guards: only now does anything go to the store.
     if (!dryRun) {
@@ -156,7 +164,7 @@ async function writeArchive(
     const written = await writer.finish();
     if (written.markets !== marketCount)
       throw new Error(`${written.markets} markets were read where the sources count ${marketCount}`);
-    return written;
+    return { ...written, changed };
   } finally {
     await writer.close();
     await sort.close();
@@ -211,6 +219,7 @@ function reportOf(
   commit: number,
   { snapshotId, counts }: Manifest,
   { uploaded, unchanged, total }: ObjectWriter,
+  changes: Changes | null = null,
 ): PublishReport {
-  return { outcome, commit, snapshotId, counts, uploaded, unchanged, total };
+  return { outcome, commit, snapshotId, counts, changes, uploaded, unchanged, total };
 }
