@@ -12,8 +12,11 @@ const meanings = new Map([
   [0, "done"],
   [2, "the command line is wrong"],
   [3, "the sources were refused, or publishing is on hold; readers still see the snapshot before"],
-  [4, "another publisher was faster; nothing to do"],
-  [5, "the store was unreachable or the outcome is unknown; the next run converges"],
+  [4, "another publisher was faster, or gc was deleting what was needed; the next run makes up for it"],
+  [
+    5,
+    "the store was unreachable, the disk of this machine full, or the outcome unknown; the next run converges",
+  ],
 ]);
 const lostRace = 4;
 const shownLogLines = 40;

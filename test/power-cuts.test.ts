@@ -1,16 +1,26 @@
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import type * as files from "node:fs/promises";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { collect } from "../snapshots/collect.ts";
+import { CommitUnknownError } from "../snapshots/commits.ts";
 import { issueKey, readKeys, revokeKey } from "../snapshots/keys/records.ts";
 import { layout } from "../snapshots/layout.ts";
 import { rollback } from "../snapshots/publish/rollback.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import { changedStorage, memoryStorage } from "./helpers/archive-storage.ts";
 import { testFolder } from "./helpers/archive-store.ts";
-import { expectWhole, listed, oldAndNew, publishNew, publishOld, seenBy } from "./helpers/faulty-store.ts";
+import {
+  Crash,
+  expectWhole,
+  listed,
+  oldAndNew,
+  publishNew,
+  publishOld,
+  seenBy,
+  steppedStorage,
+} from "./helpers/faulty-store.ts";
 
 /** Told of every file and folder that was synced. */
 const hooks = vi.hoisted(() => ({ synced: async (_folder: string): Promise<void> => {} }));
@@ -69,7 +79,21 @@ test("a power cut takes nothing back that was reported, and leaves a whole snaps
   const storage = directoryStorage(root);
   await publishOld(storage);
   expect(await seenBy(afterCut())).toBe(old);
-  await publishNew(storage);
+  // A run that is killed before it has synced its commit reports none; the next one, with nothing new, does.
+  const { synced: note } = hooks;
+  let killed = false;
+  hooks.synced = async (path) => {
+    killed ||= path === join(root, "commits") && existsSync(join(root, layout.commit(2)));
+    if (killed) throw new Crash();
+    await note(path);
+  };
+  const before = () => {
+    if (killed) throw new Crash();
+  };
+  await expect(publishNew(steppedStorage(storage, { before }))).rejects.toThrow(CommitUnknownError);
+  expect(await seenBy(afterCut())).toBe(old);
+  hooks.synced = note;
+  expect(await publishNew(directoryStorage(root))).toMatchObject({ outcome: "unchanged" });
   expect(await seenBy(afterCut())).toBe(next);
   await rollback(storage, "1", () => new Date());
   expect(await seenBy(afterCut())).toBe(old);

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { layout } from "../layout.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "../leftovers.ts";
 import { CorruptObjectError } from "../seal.ts";
@@ -55,8 +55,8 @@ export function directoryStorage(root: string): Storage {
         await file.close();
       }
       const record = isRecord(key);
-      // The hint tells of a commit that another run may have made, and been killed.
-      if (key === layout.head) folders.changed(join(root, layout.commits));
+      // What lies at the top tells of commits, also of one that another run made before it was killed.
+      if (!key.includes("/")) folders.changed(resolve(root, layout.commits));
       if (record) await folders.sync();
       const result = await finish(name);
       folders.changed(dirname(target));

@@ -1,8 +1,8 @@
 import { mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** What is said of folders that cannot be synced: the file system knows no such thing, or the folder is not ours. */
-const cannotSync = ["EINVAL", "ENOTSUP", "EACCES", "EPERM"];
+/** What is said of folders that cannot be synced: there is none, it is not ours, or the file system knows no such thing. */
+const cannotSync = ["ENOENT", "EINVAL", "ENOTSUP", "EACCES", "EPERM"];
 
 /**
  * The folders of a directory store. A file's name outlasts a power cut only when its folder was synced after it was
