@@ -51,7 +51,9 @@ const list = command({
   does: "the keys of a store, without their secrets",
   options: { ...storeOption, json },
   async run(values) {
-    const { records, revocations, damaged } = await readKeys(await openStore(values.store));
+    const { records, revocations, damaged } = await readKeys(
+      await openStore(values.store, { keysFirst: true }),
+    );
     for (const error of damaged) say(`damaged: ${error.message}`);
     const keys = records.map((record) => shown(record, revocations.get(record.id)));
     const lines = records.map((record) => describe(record, revocations.get(record.id)));
@@ -73,7 +75,7 @@ const revoke = command({
     const id = KeyId.safeParse(operand);
     if (!id.success) throw new UsageError("revoke takes the id of a key, 16 hex digits as `list` shows them");
     const at = values.at ? moment("at", values.at, 0) : new Date();
-    const revocation = await revokeKey(await openStore(values.store), id.data, at);
+    const revocation = await revokeKey(await openStore(values.store, { keysFirst: true }), id.data, at);
     if (!revocation) throw new UsageError(`there is no key ${id.data} in this store`);
     const { revokedAt } = revocation;
     report(values.json ?? false, { id: id.data, revokedAt }, [`key ${id.data} ends at ${revokedAt}`]);

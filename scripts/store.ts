@@ -10,9 +10,12 @@ export const storeOption = {
 } as const;
 
 /** The store that --store names, which must be there. Throws UsageError, or StorageError when it is not. */
-export async function openStore(location: string | undefined): Promise<Storage> {
+export async function openStore(
+  location: string | undefined,
+  looks: { keysFirst?: boolean } = {},
+): Promise<Storage> {
   const storage = openNewStore(location);
-  await requireStore(storage);
+  await requireStore(storage, looks);
   return storage;
 }
 
@@ -23,7 +26,7 @@ export async function openStore(location: string | undefined): Promise<Storage> 
 export async function openStoreToWrite(location: string | undefined, create: boolean): Promise<Storage> {
   if (create || parseS3Location(requiredOption("store", location))) return openNewStore(location);
   const storage = openNewStore(location);
-  await requireStore(storage, "; --create makes one");
+  await requireStore(storage, { wayOut: "; --create makes one", keysFirst: true });
   return storage;
 }
 

@@ -28,12 +28,15 @@ function start(env: Record<string, string>): ProxyCommand {
 }
 
 describe("npm run proxy", () => {
-  test("starts without a snapshot, takes up the first, and keeps its files in the user's folder", async () => {
+  test("starts without a store, which it tells of once, takes up the first snapshot, and keeps its files in the user's folder", async () => {
     const proxy = start({ POLL_SECONDS: "1" });
     const port = await proxy.listening();
     expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    const warning = `there is no store at ${join(directory, "store")}`;
+    await until(() => proxy.output.out.includes(warning));
     await publishArchive(directoryStorage(join(directory, "store")));
     await until(async () => (await call(port, "/readyz")).status === 200);
+    expect(proxy.output.out.split(warning)).toHaveLength(2);
     expect(outcome(await call(port, "/api/v1/scores"))).toBe("200");
     expect(await readdir(join(directory, ".local"))).toContain("quota.sqlite");
   });

@@ -143,7 +143,8 @@ describe("npm run snapshot -- rollback", () => {
     const run = (args: string) => snapshotCommand([...args.split(" "), "--store", "store"], { from: place });
     expect((await run("rollback 1")).code).toBe(0);
     const held = await run("publish --sources sources --json");
-    expect(held).toMatchObject({ code: 3, stdout: "" });
+    expect(held.code).toBe(3);
+    expect(JSON.parse(held.stdout).error).toMatchObject({ exitCode: 3, refusals: [] });
     expect(held.stderr).toContain("commit 3 is a rollback and holds publishing; go on with --resume");
     expect((await run("publish --sources sources --dry-run")).code).toBe(3);
     const resumed = await run("publish --sources sources --resume --json");
