@@ -3,6 +3,7 @@ import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { SourceRefusal } from "../snapshots/sources/sources.ts";
 import { readAll, refusalsOf, replaced, SourceFixtures } from "./helpers/sources.ts";
 
 let fixtures: SourceFixtures;
@@ -87,6 +88,20 @@ describe("what a row may hold at most", () => {
       expect(markets).toHaveLength(40);
     }
   });
+});
+
+test("a rule that many rows break is told with 20 of them and the number of all", async () => {
+  const many = `SELECT m.* REPLACE (uuid()::VARCHAR AS id, 1001 AS composite)
+    FROM markets AS m, range(500) AS times (time) LIMIT 18133`;
+  const directory = await fixtures.write({ markets: many });
+  const error = await readAll(directory).catch((thrown: unknown) => thrown);
+  if (!(error instanceof SourceRefusal)) throw error;
+  expect(error.counted).toHaveLength(20);
+  expect(error.counted[19]).toMatchObject({ row: expect.stringMatching(/^row 19 /), total: 18_133 });
+  expect(error.message.split("\n").at(-1)).toBe("20 of 18,133 shown: must be from 300 to 1000");
+  const twice = "SELECT * FROM markets UNION ALL SELECT * FROM markets";
+  const repeated = await readAll(await fixtures.write({ markets: twice })).catch((thrown: Error) => thrown);
+  expect(String(repeated)).toContain("\n20 of 80 shown: must not be the id of two markets");
 });
 
 describe("what is no file", () => {
