@@ -1,6 +1,7 @@
 import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
+import { layout } from "../snapshots/layout.ts";
 import { isStoreLocation } from "../snapshots/storage/open.ts";
 import { parseTrust, type Trust } from "./client-address.ts";
 import type { FailurePolicy } from "./quota.ts";
@@ -104,8 +105,7 @@ const Environment = z.object({
     .refine(isStoreLocation, "must be a directory or s3://bucket/prefix")
     .meta({ description: "the store: a directory or `s3://bucket/prefix`", otherwise: "none, required" }),
   PUBLIC_ORIGIN: publicOrigin.optional().meta({
-    description:
-      "the CDN that serves the store's `public/` tree; score objects are fetched from `PUBLIC_ORIGIN/public/objects/…`",
+    description: `the CDN that serves the public tree of the store; score objects are fetched from \`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
     otherwise: "the process itself",
   }),
   QUOTA_STORE: quotaStore
@@ -129,11 +129,12 @@ const Environment = z.object({
   STALE_AFTER_SECONDS: integer(1, 31_536_000)
     .default(93_600)
     .describe("age of the last publish run from which `/api/v1/status` says `stale`"),
-  CACHE_BYTES: integer(leastCacheBytes, Number.MAX_SAFE_INTEGER).optional().meta({
-    description:
-      "memory of each process for stored pages and scores; walks are fastest where the archive fits in (`private/pages/` of the store)",
-    otherwise: "an eighth of the memory, shared by the workers",
-  }),
+  CACHE_BYTES: integer(leastCacheBytes, Number.MAX_SAFE_INTEGER)
+    .optional()
+    .meta({
+      description: `memory of each process for stored pages and scores; walks are fastest where the archive fits in (\`${layout.pages}\` of the store)`,
+      otherwise: "an eighth of the memory, shared by the workers",
+    }),
   LOG_LEVEL: oneOf(logLevels).default("info").describe("`trace` to `fatal`, or `silent`"),
   SHUTDOWN_SECONDS: integer(0, 3600)
     .default(10)
