@@ -5,12 +5,12 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { sha256 } from "../snapshots/seal.ts";
 import { mirrorSources } from "../snapshots/sources/mirror.ts";
 import { openSources } from "../snapshots/sources/open.ts";
-import { SourceRefusal } from "../snapshots/sources/sources.ts";
+import { type Refusal, SourceRefusal } from "../snapshots/sources/sources.ts";
 import { directoryStorage } from "../snapshots/storage/directory.ts";
 import { openStorage } from "../snapshots/storage/open.ts";
 import { createS3Client, parseS3Location } from "../snapshots/storage/s3.ts";
 import { type Storage, StorageError } from "../snapshots/storage/storage.ts";
-import { snapshotCommand } from "./helpers/archive-command.ts";
+import { type Ended, snapshotCommand } from "./helpers/archive-command.ts";
 import { publishSources, testFolder, writeSources } from "./helpers/archive-store.ts";
 import { createBucket, s3Environment } from "./helpers/ceph.ts";
 import { type S3Proxy, startS3Proxy } from "./helpers/s3-proxy.ts";
@@ -276,16 +276,29 @@ describe.skipIf(!environment)("sources on S3", () => {
       expect(await readdir(join(cached, "runs"))).toEqual([]);
     });
 
+    /** The error that is told on stdout, and on stderr in the same words. */
+    const errorOf = ({ code, stdout, stderr }: Ended) => {
+      const { error } = JSON.parse(stdout);
+      expect(error.exitCode).toBe(code);
+      expect(stderr).toContain(error.message);
+      return error;
+    };
+
     test("refuses by the names of the keys: nothing there, and a damaged file", async () => {
       const nothing = await run(`${bucket}/nothing`, "refused");
-      expect([nothing.code, JSON.parse(nothing.stdout).error.exitCode]).toEqual([3, 3]);
+      expect(nothing).toMatchObject({ code: 3 });
+      expect(errorOf(nothing).refusals.map(({ file }: Refusal) => file)).toEqual([
+        "markets.parquet",
+        "protocol_scores.parquet",
+      ]);
       for (const name of ["markets", "protocol_scores"]) {
         const missing = `${name}.parquet: is missing, and there is no Parquet file below ${name}/`;
         expect(nothing.stderr).toContain(`${missing} in ${bucket}/nothing/`);
       }
       await remote.put(names[1]!, Buffer.from("PAR1, but not for long"));
       const damaged = await run(location, "refused");
-      expect([damaged.code, JSON.parse(damaged.stdout).error.exitCode]).toEqual([3, 3]);
+      expect(damaged).toMatchObject({ code: 3 });
+      expect(errorOf(damaged).refusals).toMatchObject([{ file: names[1] }]);
       expect(damaged.stderr).toMatch(/^markets\/part-00000\.parquet: .*cannot be read/m);
       expect(await readdir(folder)).not.toContain("refused");
     });
@@ -297,12 +310,15 @@ describe.skipIf(!environment)("sources on S3", () => {
       const port = typeof address === "object" ? address?.port : undefined;
       closed.close();
       const down = await run(location, "never", `http://127.0.0.1:${port}`);
-      expect([down.code, JSON.parse(down.stdout).error.exitCode]).toEqual([5, 5]);
+      expect(down).toMatchObject({ code: 5 });
+      expect(errorOf(down).refusals).toEqual([]);
       expect(down.stderr).toContain(`${location}/: cannot list markets.parquet: `);
       const missing = await run("s3://no-such-bucket-anywhere/x", "never");
-      expect([missing.code, JSON.parse(missing.stdout).error.exitCode]).toEqual([5, 5]);
+      expect(missing).toMatchObject({ code: 5 });
+      expect(errorOf(missing).message).toContain("no-such-bucket-anywhere");
       const other = await run("gs://bucket/x", "never");
-      expect([other.code, JSON.parse(other.stdout).error.exitCode]).toEqual([2, 2]);
+      expect(other).toMatchObject({ code: 2 });
+      expect(errorOf(other).refusals).toEqual([]);
       expect(other.stderr).toContain("--sources takes a directory or s3://bucket/prefix");
       expect(await readdir(folder)).not.toContain("never");
     });
