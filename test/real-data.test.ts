@@ -69,7 +69,7 @@ describe.skipIf(!present)("the archive of the real sources", () => {
         timestamp: "2030-01-01T00:00:00.000Z",
         gzip: false,
       });
-      return JSON.parse(body.toString());
+      return JSON.parse(Buffer.concat(body).toString());
     };
     let shown = 0;
     for await (const { markets, total, page: number } of cursorWalk({ page }, { pageSize: 1 })) {
