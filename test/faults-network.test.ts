@@ -95,7 +95,10 @@ describe.skipIf(!environment)("a publish over S3", () => {
     },
   );
 
-  test.for(faults)("ends with exit code 5 when any one request always meets: %s", async (fault) => {
+  // A trial for each request waits until its tries are over: a minute in all where nothing else runs slowly.
+  const waiting = { timeout: 300_000 };
+
+  test.for(faults)("ends with exit code 5 when any one request always meets: %s", waiting, async (fault) => {
     const wanted = [
       ...new Map(usual.toReversed().map((operation) => [identity(operation), operation])).values(),
     ];
