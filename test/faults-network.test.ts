@@ -95,7 +95,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
     },
   );
 
-  // A trial for each request waits until its tries are over: a minute in all where nothing else runs slowly.
+  // One trial for each request, and each waits for its tries to end: a minute in all, more on a busy machine.
   const waiting = { timeout: 300_000 };
 
   test.for(faults)("ends with exit code 5 when any one request always meets: %s", waiting, async (fault) => {
