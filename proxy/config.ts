@@ -1,10 +1,10 @@
 import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
-import { layout } from "../snapshots/layout.ts";
-import { isStoreLocation } from "../snapshots/storage/open.ts";
-import { parseTrust, type Trust } from "./client-address.ts";
-import type { FailurePolicy } from "./quota.ts";
+import { layout } from "../snapshots/store/layout.ts";
+import { isStoreLocation } from "../snapshots/store/open.ts";
+import { parseTrust, type Trust } from "./access/client-address.ts";
+import type { FailurePolicy } from "./quota/quota.ts";
 
 /** The proxy's configuration, known to be sound. */
 export interface Config {

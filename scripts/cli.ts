@@ -1,16 +1,16 @@
 import { resolve } from "node:path";
 import { ConfigError } from "../proxy/config.ts";
-import { CollectedMeanwhileError } from "../snapshots/collecting.ts";
-import { CommitLostError, CommitUnknownError } from "../snapshots/commits.ts";
-import { LocalFolderError } from "../snapshots/local-folder.ts";
-import { MissingObjectError } from "../snapshots/objects.ts";
-import { printable } from "../snapshots/printable.ts";
+import { RollbackError } from "../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
 import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
-import { RollbackError } from "../snapshots/publish/rollback.ts";
-import { CorruptObjectError } from "../snapshots/seal.ts";
+import { printable } from "../snapshots/sources/printable.ts";
 import { SourceRefusal } from "../snapshots/sources/sources.ts";
-import { StorageError } from "../snapshots/storage/storage.ts";
+import { CollectedMeanwhileError } from "../snapshots/store/collecting.ts";
+import { CommitLostError, CommitUnknownError } from "../snapshots/store/commits.ts";
+import { LocalFolderError } from "../snapshots/store/local-folder.ts";
+import { MissingObjectError } from "../snapshots/store/objects.ts";
+import { CorruptObjectError } from "../snapshots/store/sealed.ts";
+import { StorageError } from "../snapshots/store/storage.ts";
 
 /** How every command ends; documented in the README. */
 export const exitCodes = { done: 0, unexpected: 1, usage: 2, refused: 3, lost: 4, unreachable: 5 } as const;

@@ -1,7 +1,7 @@
 import { KeyId, type KeyRecord, type KeyRevocation } from "../schemas/keys.ts";
 import { KeyPlan, plans } from "../schemas/plans.ts";
 import { issueKey, readKeys, revokeKey } from "../snapshots/keys/records.ts";
-import { printable } from "../snapshots/printable.ts";
+import { printable } from "../snapshots/sources/printable.ts";
 import { exitCodes, integerOption, report, requiredOption, say, UsageError } from "./cli.ts";
 import { command, runProgram } from "./program.ts";
 import { openStore, openStoreToWrite, storeOption } from "./store.ts";

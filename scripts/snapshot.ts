@@ -1,12 +1,12 @@
+import { type ApiPlace, apiPlaceAt } from "../proxy/site/files.ts";
 import { retention, type Size } from "../schemas/snapshot.ts";
-import { collect } from "../snapshots/collect.ts";
-import { listCommits, readCommit } from "../snapshots/commits.ts";
+import { collect } from "../snapshots/maintain/gc.ts";
+import { rollback } from "../snapshots/maintain/rollback.ts";
 import type { Changes } from "../snapshots/publish/changes.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
-import { rollback } from "../snapshots/publish/rollback.ts";
-import { type ApiPlace, apiPlaceAt } from "../snapshots/site.ts";
-import type { Storage } from "../snapshots/storage/storage.ts";
+import { listCommits, readCommit } from "../snapshots/store/commits.ts";
+import type { Storage } from "../snapshots/store/storage.ts";
 import { type VerifyReport, verify } from "../snapshots/verify/verify.ts";
 import { type ExitCode, exitCodes, integerOption, report, requiredOption, say, UsageError } from "./cli.ts";
 import { command, runProgram, type ValuesOf } from "./program.ts";

@@ -1,10 +1,10 @@
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { mirrorSources } from "../snapshots/sources/mirror.ts";
-import { openSources, type SourcesOptions } from "../snapshots/sources/open.ts";
+import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
 import type { Sources } from "../snapshots/sources/sources.ts";
-import { isStoreLocation } from "../snapshots/storage/open.ts";
-import { createS3Client, parseS3Location, type S3Location } from "../snapshots/storage/s3.ts";
+import { isStoreLocation } from "../snapshots/store/open.ts";
+import { createS3Client, parseS3Location, type S3Location } from "../snapshots/store/s3.ts";
 import { say, UsageError, userPath } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 

@@ -1,7 +1,7 @@
-import { requireStore } from "../snapshots/storage/exists.ts";
-import { openStorage } from "../snapshots/storage/open.ts";
-import { parseS3Location } from "../snapshots/storage/s3.ts";
-import type { Storage } from "../snapshots/storage/storage.ts";
+import { requireStore } from "../snapshots/store/exists.ts";
+import { openStorage } from "../snapshots/store/open.ts";
+import { parseS3Location } from "../snapshots/store/s3.ts";
+import type { Storage } from "../snapshots/store/storage.ts";
 import { requiredOption, userDirectory } from "./cli.ts";
 
 /** The option that names a store. */

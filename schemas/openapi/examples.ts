@@ -4,7 +4,7 @@ import type { EndpointId } from "../endpoints.ts";
 import { type ErrorCode, Problem } from "../errors.ts";
 import { FeedMessage } from "../feed.ts";
 
-// Real answers over a sample; test/openapi-examples.test.ts compares them, and writes them anew when run with -u.
+// Real answers over a sample; test/schemas/openapi-examples.test.ts compares them, and writes them anew when run with -u.
 const folder = new URL("examples/", import.meta.url);
 
 function stored(name: string): unknown {

@@ -1,5 +1,5 @@
 import { constants, crc32, inflateRawSync } from "node:zlib";
-import { CorruptObjectError, sha256 } from "../seal.ts";
+import { CorruptObjectError, sha256 } from "../store/sealed.ts";
 import { combineCrc } from "./crc.ts";
 import {
   compressPieceSync,

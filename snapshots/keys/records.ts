@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/keys.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
-import { isKeyRevocation, layout } from "../layout.ts";
-import { CorruptObjectError, seal, sha256, unseal } from "../seal.ts";
-import type { Storage } from "../storage/storage.ts";
+import { isKeyRevocation, layout } from "../store/layout.ts";
+import { CorruptObjectError, seal, sha256, unseal } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
 import { generateKey } from "./codec.ts";
 
 /** What a new key is to be. */

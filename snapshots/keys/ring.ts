@@ -1,7 +1,7 @@
 import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/keys.ts";
-import { isKeyRevocation, layout } from "../layout.ts";
-import { CorruptObjectError, sha256 } from "../seal.ts";
-import type { Storage } from "../storage/storage.ts";
+import { isKeyRevocation, layout } from "../store/layout.ts";
+import { CorruptObjectError, sha256 } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
 import { isWellFormedKey } from "./codec.ts";
 import { keyIdOf, readKeyObject } from "./records.ts";
 

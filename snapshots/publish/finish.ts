@@ -1,9 +1,9 @@
+import type { ApiPlace } from "../../proxy/site/files.ts";
 import type { Checked } from "../../schemas/snapshot.ts";
-import { newestCommit } from "../commits.ts";
-import { layout } from "../layout.ts";
-import { seal } from "../seal.ts";
-import type { ApiPlace } from "../site.ts";
-import type { Storage } from "../storage/storage.ts";
+import { newestCommit } from "../store/commits.ts";
+import { layout } from "../store/layout.ts";
+import { seal } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
 import { type PublicObjects, projectPublicNames } from "./projection.ts";
 import { projectSite, putIfOther } from "./site.ts";
 

@@ -1,6 +1,6 @@
 import type { Size } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../seal.ts";
-import type { Storage } from "../storage/storage.ts";
+import { CorruptObjectError } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
 
 /** Tries to put an object that is gone afterwards. */
 const putTries = 3;

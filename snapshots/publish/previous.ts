@@ -5,9 +5,9 @@ import { type Page, readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
-import { layout } from "../layout.ts";
-import { MissingObjectError, readManifest, readObject, scoreObjects } from "../objects.ts";
-import type { Storage } from "../storage/storage.ts";
+import { layout } from "../store/layout.ts";
+import { MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
 
 /** Pages whose lines are kept: the rows of a page that is made anew mostly come from one or two old pages. */
 const keptPages = 16;

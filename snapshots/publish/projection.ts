@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import { newestCommit } from "../commits.ts";
-import { inParallel } from "../in-parallel.ts";
-import { layout } from "../layout.ts";
-import { readManifest, readObject } from "../objects.ts";
-import { CorruptObjectError, sha256 } from "../seal.ts";
-import { type ObjectInfo, type Storage, StorageError } from "../storage/storage.ts";
+import { newestCommit } from "../store/commits.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { layout } from "../store/layout.ts";
+import { readManifest, readObject } from "../store/objects.ts";
+import { CorruptObjectError, sha256 } from "../store/sealed.ts";
+import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 
 /** Public objects whose bytes are at hand, by hash. */
 export type PublicObjects = ReadonlyMap<string, Buffer>;

@@ -1,10 +1,10 @@
 import type { StoredScoreList } from "../../schemas/envelopes.ts";
 import type { StoredScoreListEntry } from "../../schemas/records.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import { inParallel } from "../in-parallel.ts";
-import { layout } from "../layout.ts";
-import { sha256 } from "../seal.ts";
 import type { ScoreRow } from "../sources/sources.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { layout } from "../store/layout.ts";
+import { sha256 } from "../store/sealed.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 
 /** Objects by slug, ascending. */

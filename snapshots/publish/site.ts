@@ -1,7 +1,7 @@
-import { inParallel } from "../in-parallel.ts";
-import { CorruptObjectError } from "../seal.ts";
-import { type ApiPlace, publishedApi, publishedSite } from "../site.ts";
-import type { Storage } from "../storage/storage.ts";
+import { type ApiPlace, publishedApi, publishedSite } from "../../proxy/site/files.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { CorruptObjectError } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
 
 /**
  * Puts the files of the site that the store lacks, or has otherwise. The API is the one that the store names already,

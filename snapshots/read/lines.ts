@@ -1,9 +1,9 @@
 import { constants } from "node:zlib";
 import { compressPiece, type DeflatePiece, type Spliced, splice, storedPiece } from "../format/gzip.ts";
 import { idOfLine, readRunStart, runMarkets, runsPiece, separator } from "../format/page.ts";
-import { inParallel } from "../in-parallel.ts";
 import type { StoredPage } from "../index/segment.ts";
-import { layout } from "../layout.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { layout } from "../store/layout.ts";
 import type { Archive, Place } from "./archive.ts";
 import type { DerivedCache } from "./derived-cache.ts";
 import type { ObjectCache } from "./object-cache.ts";

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import { MissingObjectError, readObject } from "../objects.ts";
-import type { Storage } from "../storage/storage.ts";
+import { MissingObjectError, readObject } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
 
 /** How a cache does. */
 export interface CacheCounts {

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Snapshot } from "../catalog.ts";
 import type { Spliced } from "../format/gzip.ts";
+import type { Snapshot } from "./catalog.ts";
 
 /** A page of a response as far as it does not depend on who asks, and when. */
 export interface PlannedPage {

@@ -1,6 +1,6 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { openSession, quoted, withConnection } from "../duckdb.ts";
+import { openSession, quoted, withConnection } from "../sources/duckdb.ts";
 import { marketsQuery } from "./markets.ts";
 import { protocolScoresQuery } from "./protocols.ts";
 import { randomMacros } from "./sql.ts";

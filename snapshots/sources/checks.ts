@@ -1,6 +1,6 @@
-import { identifier, quoted } from "../duckdb.ts";
-import type { Bound, BoundField } from "./bound.ts";
-import type { RowRule } from "./shape.ts";
+import type { Bound, BoundField } from "./bound-column.ts";
+import type { RowRule } from "./column-shape.ts";
+import { identifier, quoted } from "./duckdb.ts";
 
 /** SQL over one row's columns: true when the row keeps every rule, else false; never null, never an error. */
 export function soundRow(fields: readonly BoundField[], rowRules: readonly RowRule[]): string {

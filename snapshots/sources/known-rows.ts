@@ -1,6 +1,6 @@
 import { type DuckDBConnection, DuckDBDataChunk, INTEGER, UBIGINT } from "@duckdb/node-api";
-import { identifier, quoted } from "../duckdb.ts";
-import type { FileGroup } from "./groups.ts";
+import { identifier, quoted } from "./duckdb.ts";
+import type { FileGroup } from "./file-groups.ts";
 import { boundedRow } from "./size.ts";
 import type { KnownRows } from "./sources.ts";
 

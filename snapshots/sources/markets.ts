@@ -7,15 +7,15 @@ import {
 import type { FilterValues } from "../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
-import { identifier, textList, withConnection } from "../duckdb.ts";
 import { soundRow } from "./checks.ts";
-import type { FileGroup } from "./groups.ts";
+import { identifier, textList, withConnection } from "./duckdb.ts";
+import type { FileGroup } from "./file-groups.ts";
 import { loadKnownRows, rowDigest } from "./known-rows.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
-import { jsonOfRow, milliseconds } from "./render.ts";
+import { jsonOfRow, milliseconds } from "./render-json.ts";
 import { maxRecordBytes } from "./size.ts";
-import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./source.ts";
 import type { CutPoint, KnownRows, RenderedMarket } from "./sources.ts";
+import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./table-query.ts";
 
 /** See Sources.markets. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too much. */
 export async function* readMarkets(

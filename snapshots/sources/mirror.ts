@@ -2,15 +2,15 @@ import { link, mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { Size } from "../../schemas/snapshot.ts";
-import { inParallel } from "../in-parallel.ts";
-import { ownerMark, ownerPattern, removeLeftFolders } from "../leftovers.ts";
-import { localFailure } from "../local-folder.ts";
-import { sha256 } from "../seal.ts";
-import { type S3Location, s3Storage } from "../storage/s3.ts";
-import { type Storage, StorageError } from "../storage/storage.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { ownerMark, ownerPattern, removeLeftFolders } from "../store/leftovers.ts";
+import { localFailure } from "../store/local-folder.ts";
+import { type S3Location, s3Storage } from "../store/s3.ts";
+import { sha256 } from "../store/sealed.ts";
+import { type Storage, StorageError } from "../store/storage.ts";
+import { sourceNames } from "./column-shape.ts";
 import { download, type RemoteFile } from "./download.ts";
 import { RefusalList } from "./refusals.ts";
-import { sourceNames } from "./shape.ts";
 
 /** Sources on S3 as a local directory, for one run. */
 export interface SourceMirror {

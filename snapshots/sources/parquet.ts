@@ -1,4 +1,4 @@
-import { textList } from "../duckdb.ts";
+import { textList } from "./duckdb.ts";
 import type { SourceFile } from "./files.ts";
 
 /** A list of file names in SQL. Wildcards do no harm: DuckDB takes the name of an existing file as it is. */

@@ -1,11 +1,11 @@
 import { listEntryOf, type ProtocolScore } from "../../schemas/records.ts";
 import { soundRow } from "./checks.ts";
-import type { FileGroup } from "./groups.ts";
+import type { FileGroup } from "./file-groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
-import { jsonOfRow } from "./render.ts";
+import { jsonOfRow } from "./render-json.ts";
 import { detailsQuery } from "./score-details.ts";
-import { type OpenSource, readSource, refuseRows } from "./source.ts";
 import type { ScoreRow } from "./sources.ts";
+import { type OpenSource, readSource, refuseRows } from "./table-query.ts";
 
 /** The newest score of every protocol, by slug; every row of the history must be sound. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {

@@ -1,6 +1,6 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
-import { printable } from "../printable.ts";
+import { printable } from "./printable.ts";
 
 /** A market whose row was checked. */
 export interface RenderedMarket {

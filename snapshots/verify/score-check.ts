@@ -9,9 +9,9 @@ import {
   type StoredScoreListEntry,
 } from "../../schemas/records.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import { layout } from "../layout.ts";
 import { renderList } from "../publish/score-objects.ts";
-import { CorruptObjectError, parseObject } from "../seal.ts";
+import { layout } from "../store/layout.ts";
+import { CorruptObjectError, parseObject } from "../store/sealed.ts";
 
 /** Reads an object and hands its bytes to `check`; what is wrong with it becomes a fault, and the result undefined. */
 export type CheckedRead = <T>(

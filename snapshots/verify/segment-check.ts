@@ -5,10 +5,10 @@ import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter, compareKeys, type MarketKey } from "../format/order.ts";
 import { type Page, pageText, readRun } from "../format/page.ts";
 import { encodeSegment, type IndexRow, readPages } from "../index/segment.ts";
-import { layout } from "../layout.ts";
-import { readObject } from "../objects.ts";
-import { CorruptObjectError, sha256 } from "../seal.ts";
-import type { Storage } from "../storage/storage.ts";
+import { layout } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
+import { CorruptObjectError, sha256 } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
 
 /** What a segment tells of a market, and its place. */
 type Row = IndexRow & MarketKey;

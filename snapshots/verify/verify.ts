@@ -1,3 +1,4 @@
+import { publishedApi, publishedSite } from "../../proxy/site/files.ts";
 import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
 import {
   Checked,
@@ -8,14 +9,13 @@ import {
   type ObjectRef,
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
-import { listCommits, readCommit } from "../commits.ts";
-import { isKeyRevocation, layout } from "../layout.ts";
-import { MissingObjectError, readManifest, readObject } from "../objects.ts";
 import { publicNames } from "../publish/projection.ts";
-import { CorruptObjectError, sha256, unseal } from "../seal.ts";
-import { publishedApi, publishedSite } from "../site.ts";
-import { probeBody } from "../storage/probe.ts";
-import type { Storage } from "../storage/storage.ts";
+import { listCommits, readCommit } from "../store/commits.ts";
+import { isKeyRevocation, layout } from "../store/layout.ts";
+import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
+import { probeBody } from "../store/probe.ts";
+import { CorruptObjectError, sha256, unseal } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
 import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";

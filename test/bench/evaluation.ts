@@ -1,11 +1,11 @@
 import { parseArchiveQuery } from "../../schemas/query.ts";
-import { newestCommit } from "../../snapshots/commits.ts";
 import { LabelTable } from "../../snapshots/index/label-table.ts";
 import { type LabelTables, loadSegment, type Segment } from "../../snapshots/index/segment.ts";
-import { layout } from "../../snapshots/layout.ts";
-import { readManifest, readObject } from "../../snapshots/objects.ts";
 import { Archive } from "../../snapshots/read/archive.ts";
-import { directoryStorage } from "../../snapshots/storage/directory.ts";
+import { newestCommit } from "../../snapshots/store/commits.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { readManifest, readObject } from "../../snapshots/store/objects.ts";
 
 /** A filter's evaluation alone, in this process: no HTTP, no pages. */
 export interface Evaluated {

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import type { Client } from "pg";
 import { forgeTiers } from "../../schemas/tiers.ts";
-import { openSources } from "../../snapshots/sources/open.ts";
+import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { RenderedMarket } from "../../snapshots/sources/sources.ts";
 
 /** Scores that filters look at. */

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { issueKey } from "../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../snapshots/storage/directory.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { freePort } from "../helpers/programs.ts";
 import { ask, type Target } from "./client.ts";
 import { nodeCommand, startServer, whenReady } from "./processes.ts";
@@ -21,7 +21,7 @@ export async function startProxy({ data, ends, options }: Bench, store: string):
   const { key } = await issueKey(directoryStorage(store), owner, new Date());
   const [port, metricsPort] = [await freePort(), await freePort()];
   const flags = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${options.profile}`] : [];
-  const child = startServer(ends, nodeCommand("proxy/server.ts", ...flags), {
+  const child = startServer(ends, nodeCommand("scripts/proxy.ts", ...flags), {
     env: {
       PATH: process.env.PATH,
       NODE_ENV: "production",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { layout } from "../../snapshots/layout.ts";
+import { layout } from "../../snapshots/store/layout.ts";
 import type { ServedArchive } from "./archive-served.ts";
 import { sourceMarkets, sourceScores } from "./archive-source-rows.ts";
 

@@ -1,5 +1,5 @@
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { sha256 } from "../../snapshots/seal.ts";
+import { sha256 } from "../../snapshots/store/sealed.ts";
 import { market } from "./proxy-archive.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { directoryStorage } from "../../snapshots/storage/directory.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { type ArchiveProxy, startArchiveProxy } from "./archive-proxy.ts";
 import { publishSources, testFolder, writeSources } from "./archive-store.ts";
 import { cursorWalk, pagesOf } from "./archive-walk.ts";

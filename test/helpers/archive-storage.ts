@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { maxObjectBytes, type Storage, tooLarge } from "../../snapshots/storage/storage.ts";
+import { maxObjectBytes, type Storage, tooLarge } from "../../snapshots/store/storage.ts";
 
 /** One call of a storage. */
 interface StorageCall {

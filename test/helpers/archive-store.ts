@@ -3,12 +3,12 @@ import { mkdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { layout } from "../../snapshots/layout.ts";
 import type { PublishReport } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
-import { sha256 } from "../../snapshots/seal.ts";
-import { openSources } from "../../snapshots/sources/open.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import { openSources } from "../../snapshots/sources/open-sources.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { sha256 } from "../../snapshots/store/sealed.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { writeOddMarkets } from "./archive-odd-markets.ts";
 import { publishFreely } from "./publish-freely.ts";
 

@@ -1,12 +1,12 @@
 import { filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
+import { snapshotIdOf } from "../../snapshots/format/identity.ts";
 import { compressPage, type Page, pageText, readRun } from "../../snapshots/format/page.ts";
-import { snapshotIdOf } from "../../snapshots/identity.ts";
 import { encodeSegment, readPages } from "../../snapshots/index/segment.ts";
 import { issueKey, revokeKey } from "../../snapshots/keys/records.ts";
-import { layout } from "../../snapshots/layout.ts";
-import { seal, sha256 } from "../../snapshots/seal.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { seal, sha256 } from "../../snapshots/store/sealed.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { segmentEnds } from "./archive-odd-markets.ts";
 import { recordsOf } from "./archive-records.ts";

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { issueKey } from "../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../snapshots/storage/directory.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { freePort, nodeOptions } from "./programs.ts";
 import { publishArchive } from "./proxy-archive.ts";
 import { call, until } from "./proxy-client.ts";
@@ -35,7 +35,7 @@ export async function startAttackedProcess(): Promise<AttackedProcess> {
     LOG_LEVEL: "trace",
     METRICS_PORT: String(metricsPort),
   };
-  const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
+  const script = new URL("../../scripts/proxy.ts", import.meta.url).pathname;
   const child = spawn(process.execPath, [...nodeOptions, script], {
     env: { PATH: process.env.PATH, INIT_CWD: directory, ...settings },
   });

@@ -1,12 +1,12 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { quoted } from "../../snapshots/duckdb.ts";
 import { type PublishOptions, type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
-import { openSources } from "../../snapshots/sources/open.ts";
+import { quoted } from "../../snapshots/sources/duckdb.ts";
+import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { Sources } from "../../snapshots/sources/sources.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
 
 /** Makes the tables `markets` and `scores` of a sample, for SQL to edit. */

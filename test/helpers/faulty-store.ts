@@ -1,9 +1,9 @@
 import { expect } from "vitest";
-import { Catalog } from "../../snapshots/catalog.ts";
-import { layout } from "../../snapshots/layout.ts";
-import { sha256 } from "../../snapshots/seal.ts";
-import { publishedSite } from "../../snapshots/site.ts";
-import type { ObjectInfo, Storage } from "../../snapshots/storage/storage.ts";
+import { publishedSite } from "../../proxy/site/files.ts";
+import { Catalog } from "../../snapshots/read/catalog.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { sha256 } from "../../snapshots/store/sealed.ts";
+import type { ObjectInfo, Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { inArchiveOrder, recordsOf } from "./archive-records.ts";
 import { changedStorage, memoryStorage } from "./archive-storage.ts";

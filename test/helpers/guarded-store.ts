@@ -1,4 +1,4 @@
-import { type Storage, StorageError } from "../../snapshots/storage/storage.ts";
+import { type Storage, StorageError } from "../../snapshots/store/storage.ts";
 import { type Caller, isAllowed, type Policy, readPolicy } from "./iam.ts";
 
 /** The names that the policies are filled in with: those of an account that does not exist. */

@@ -1,4 +1,4 @@
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { changedStorage } from "./archive-storage.ts";
 import { listed } from "./faulty-store.ts";
 

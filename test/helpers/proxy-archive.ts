@@ -14,7 +14,7 @@ import {
 import { forgeScaleNumber, forgeTiers } from "../../schemas/tiers.ts";
 import type { PublishOptions, PublishReport } from "../../snapshots/publish/publish.ts";
 import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
 
 /** Slugs of the test snapshot; the last one is a member of every plain object. */

@@ -21,7 +21,7 @@ export interface ProxyCommand {
 
 /** Starts `npm run proxy`'s own command, in a group of processes of its own, over the store in a directory. */
 export function startProxyCommand(directory: string, env: Record<string, string>): ProxyCommand {
-  const script = new URL("../../proxy/server.ts", import.meta.url).pathname;
+  const script = new URL("../../scripts/proxy.ts", import.meta.url).pathname;
   return startUnit({
     program: process.execPath,
     args: [...nodeOptions, script],

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer, type Socket } from "node:net";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 
 /** What a faulty origin does with a request for `target`, given the bytes a good one would send. */
 export type Behaviour = (socket: Socket, body: Buffer, target: string) => void;

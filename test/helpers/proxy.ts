@@ -6,11 +6,11 @@ import { pino } from "pino";
 import type { Registry } from "prom-client";
 import type { Config } from "../../proxy/config.ts";
 import type { Limits } from "../../proxy/limits.ts";
-import { startService } from "../../proxy/service.ts";
+import { startService } from "../../proxy/start.ts";
 import { issueKey, type KeyRequest } from "../../snapshots/keys/records.ts";
-import { openStorage } from "../../snapshots/storage/open.ts";
-import type { S3Environment } from "../../snapshots/storage/s3.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import { openStorage } from "../../snapshots/store/open.ts";
+import type { S3Environment } from "../../snapshots/store/s3.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishArchive } from "./proxy-archive.ts";
 import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client.ts";
 

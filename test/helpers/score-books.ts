@@ -5,10 +5,10 @@ import { historyDays, ScoreList } from "../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../schemas/feed.ts";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import { type ProtocolScore, protocolDimensionKeys, type ScoreListEntry } from "../../schemas/records.ts";
-import { newestCommit } from "../../snapshots/commits.ts";
-import { layout } from "../../snapshots/layout.ts";
 import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import { newestCommit } from "../../snapshots/store/commits.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { market, score } from "./proxy-archive.ts";
 import { publishFreely } from "./publish-freely.ts";
 

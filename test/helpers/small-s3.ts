@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { vi } from "vitest";
-import type { S3Environment } from "../../snapshots/storage/s3.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import type { S3Environment } from "../../snapshots/store/s3.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 
 /** What happens to a request: nobody answers it, or its answer is cut in the middle of the body. */
 export type SmallFault = "hang" | "cut" | undefined;

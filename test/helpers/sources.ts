@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { DuckDBConnection, DuckDBType, Json } from "@duckdb/node-api";
-import { openSession, quoted } from "../../snapshots/duckdb.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
-import { openSources, type SourcesOptions } from "../../snapshots/sources/open.ts";
+import { openSession, quoted } from "../../snapshots/sources/duckdb.ts";
+import { openSources, type SourcesOptions } from "../../snapshots/sources/open-sources.ts";
 import {
   type Refusal,
   type RenderedMarket,

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { beforeAll, describe } from "vitest";
-import { openStorage } from "../../snapshots/storage/open.ts";
-import type { S3Environment } from "../../snapshots/storage/s3.ts";
-import type { Storage } from "../../snapshots/storage/storage.ts";
+import { openStorage } from "../../snapshots/store/open.ts";
+import type { S3Environment } from "../../snapshots/store/s3.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { testFolder } from "./archive-store.ts";
 import { createBucket, s3Environment } from "./ceph.ts";
 

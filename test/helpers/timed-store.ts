@@ -1,4 +1,4 @@
-import { type CollectOptions, collect } from "../../snapshots/collect.ts";
+import { type CollectOptions, collect } from "../../snapshots/maintain/gc.ts";
 import { inArchiveOrder, recordsOf } from "./archive-records.ts";
 import { changedStorage, memoryStorage } from "./archive-storage.ts";
 import { publishRecords } from "./proxy-archive.ts";

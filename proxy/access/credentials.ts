@@ -1,0 +1,59 @@
+import { ServiceError } from "../../schemas/errors.ts";
+import { keyProtocolPrefix } from "../../schemas/feed.ts";
+
+/**
+ * The API key a request presents (SPEC 5 rule 2), undefined when it presents none. `rawHeaders` as node gives
+ * them: names and values in turn, repetitions kept, which the parsed headers would hide. For a WebSocket it may also
+ * be among the subprotocols, since a browser can set no header there.
+ * Throws ServiceError INVALID_API_KEY or CONFLICTING_CREDENTIALS.
+ */
+export function presentedKey(rawHeaders: readonly string[], { webSocket = false } = {}): string | undefined {
+  const authorization = headerValues(rawHeaders, "authorization");
+  const apiKey = headerValues(rawHeaders, "x-api-key");
+  const offered = webSocket ? subprotocolKeys(rawHeaders) : [];
+  const keys = [...authorization.map(bearerToken), ...apiKey.map(plainKey), ...offered];
+  if (new Set(keys).size > 1) {
+    throw new ServiceError(
+      "CONFLICTING_CREDENTIALS",
+      "The request carries two different API keys; send one.",
+    );
+  }
+  if ([authorization, apiKey, offered].some(({ length }) => length > 1))
+    throw refused("a key is sent more than once");
+  return keys[0];
+}
+
+/** All values of a header, in order of appearance; `name` in lower case. */
+export function headerValues(rawHeaders: readonly string[], name: string): string[] {
+  const values: string[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const candidate = rawHeaders[index]!;
+    if (candidate.length === name.length && candidate.toLowerCase() === name)
+      values.push(rawHeaders[index + 1]!);
+  }
+  return values;
+}
+
+function subprotocolKeys(rawHeaders: readonly string[]): string[] {
+  const protocols = headerValues(rawHeaders, "sec-websocket-protocol").flatMap((value) => value.split(","));
+  const keys = protocols.map((name) => name.trim()).filter((name) => name.startsWith(keyProtocolPrefix));
+  return keys.map((name) => name.slice(keyProtocolPrefix.length));
+}
+
+function bearerToken(value: string): string {
+  const [, scheme = "", token = ""] = /^([^ ]*) *(.*)$/s.exec(value) ?? [];
+  if (value === "") throw refused("the Authorization header is empty");
+  if (scheme.toLowerCase() !== "bearer")
+    throw refused("the Authorization header is not of the scheme Bearer");
+  if (token === "") throw refused("the Authorization header holds no key");
+  return token;
+}
+
+function plainKey(value: string): string {
+  if (value === "") throw refused("the x-api-key header is empty");
+  return value;
+}
+
+function refused(reason: string): ServiceError {
+  return new ServiceError("INVALID_API_KEY", `The API key is not acceptable: ${reason}.`);
+}

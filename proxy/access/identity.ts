@@ -1,0 +1,71 @@
+import { ServiceError } from "../../schemas/errors.ts";
+import { type Plan, plans } from "../../schemas/plans.ts";
+import type { KeyRing, KeyVerdict } from "../../snapshots/keys/ring.ts";
+import type { Caller } from "../quota/quota.ts";
+import { freeAccounts } from "../quota/store.ts";
+import { clientAccount, type Trust } from "./client-address.ts";
+import { headerValues, presentedKey } from "./credentials.ts";
+
+/** Who asks, as far as it matters to plan and quota. */
+export interface Identity extends Caller {
+  keyed: boolean;
+  /** Of the key; "" without one. */
+  owner: string;
+}
+
+/** The part of a request that identifies its sender. */
+export interface Sender {
+  rawHeaders: readonly string[];
+  /** The address of the connection's other end. */
+  peer: string | undefined;
+  /** A key may also come as a subprotocol. */
+  webSocket?: boolean;
+}
+
+/**
+ * Identifies the sender of a request by its key, or else by its address.
+ * Throws ServiceError INVALID_API_KEY, CONFLICTING_CREDENTIALS or, before any key could be read,
+ * SNAPSHOT_UNAVAILABLE.
+ */
+export function identify(
+  { rawHeaders, peer, webSocket = false }: Sender,
+  keys: KeyRing,
+  trust: Trust,
+): Identity {
+  const key = presentedKey(rawHeaders, { webSocket });
+  if (key === undefined) {
+    const account = `${freeAccounts}${clientAccount(peer, headerValues(rawHeaders, "x-forwarded-for"), trust)}`;
+    return { plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" };
+  }
+  if (!keys.ready())
+    throw new ServiceError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
+  const verdict = keys.judge(key);
+  if (verdict.state !== "active") throw new ServiceError("INVALID_API_KEY", refusals[verdict.state]);
+  const { plan, owner, quota } = verdict.record;
+  return { plan, account: `${plan}:${owner}`, limit: quota ?? plans[plan].dailyQuota, keyed: true, owner };
+}
+
+const refusals: Record<Exclude<KeyVerdict["state"], "active">, string> = {
+  malformed: "The API key is malformed: a key is prs_live_ and 38 letters and digits, copied whole.",
+  mistyped: "The API key is mistyped: its checksum does not match. Copy it again, whole.",
+  unknown: "The API key is unknown to this service.",
+  expired: "The API key has expired.",
+  revoked: "The API key has been revoked.",
+};
+
+/**
+ * SPEC 5: throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan
+ * suffices.
+ */
+export function requirePlan({ plan, keyed }: Identity, required: Plan): void {
+  const { rank, refusal } = plans[required];
+  if (refusal === undefined || plans[plan].rank >= rank) return;
+  const address = `This address needs a key of the ${required} plan`;
+  if (!keyed) {
+    throw new ServiceError(
+      "API_KEY_REQUIRED",
+      `${address}; send it as Authorization: Bearer KEY or x-api-key: KEY.`,
+    );
+  }
+  throw new ServiceError(refusal, `${address}; this key is on the ${plan} plan.`);
+}

@@ -1,0 +1,67 @@
+import { randomUUID } from "node:crypto";
+import { type IncomingMessage, type Server, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { ServiceError } from "../../schemas/errors.ts";
+import { type ProblemReply, problemReply } from "../reply/problem.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Connections } from "./connections.ts";
+import type { Pipeline } from "./pipelining.ts";
+
+/**
+ * Answers what never becomes a request, bytes that node's parser refuses and CONNECT, in the service's error
+ * shape.
+ * `commonHeaders` gives the headers of every response, `finish` ends a connection after an answer under way.
+ * A connection ends with such an answer.
+ */
+export function answerFaults(
+  server: Server,
+  {
+    commonHeaders,
+    connections,
+    finish,
+    answered,
+  }: { commonHeaders: () => Record<string, string>; connections: Connections } & Pick<Pipeline, "finish"> &
+    Pick<Metrics, "answered">,
+): void {
+  function fail(socket: Socket, error: ServiceError, method: string): void {
+    const id = randomUUID();
+    const { status, headers, body } = problemReply(error, id);
+    const common = { ...commonHeaders(), "X-Request-Id": id };
+    connections.end(socket, bytesOf({ status, headers: { ...common, ...headers }, body }));
+    answered({ route: "none", method, status, code: error.code, seconds: 0 });
+  }
+
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    // What comes behind a connection's last answer is read so that the answer arrives.
+    if (connections.isEnding(socket)) return;
+    if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
+    // In the middle of, or before, another request's answer this one would be taken for that.
+    else if (!finish(socket, error.code !== requestTimeout)) fail(socket, faultOf(error.code), "other");
+  });
+  server.on("connect", (_request: IncomingMessage, socket: Socket) => {
+    if (!finish(socket))
+      fail(socket, new ServiceError("NOT_FOUND", "This service is no forward proxy."), "CONNECT");
+  });
+}
+
+const requestTimeout = "ERR_HTTP_REQUEST_TIMEOUT";
+
+function faultOf(parserCode: string | undefined): ServiceError {
+  if (parserCode === "HPE_HEADER_OVERFLOW") {
+    return new ServiceError("HEADERS_TOO_LARGE", "The request's target and headers are too long.");
+  }
+  if (parserCode === requestTimeout) {
+    return new ServiceError("REQUEST_TIMEOUT", "The request did not arrive in time.");
+  }
+  return new ServiceError("BAD_REQUEST", "The bytes received are not a well-formed HTTP/1.1 request.");
+}
+
+/** An error as the bytes of the last answer of a connection. */
+export function bytesOf({ status, headers, body }: ProblemReply): Buffer {
+  const fields = { Date: new Date().toUTCString(), ...headers, Connection: "close" };
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.concat([
+    Buffer.from(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n`),
+    body,
+  ]);
+}

@@ -1,0 +1,184 @@
+import { ServiceError } from "../../schemas/errors.ts";
+import { type Plan, plans } from "../../schemas/plans.ts";
+import { guardPeer } from "../origin/breaker.ts";
+import { sqliteQuota } from "./sqlite.ts";
+import type { QuotaStore } from "./store.ts";
+
+/** Whose units a request takes. */
+export interface Caller {
+  plan: Plan;
+  /** The counter's name: one per plan and owner, or per plan and client address. */
+  account: string;
+  /** Units per UTC day. */
+  limit: number;
+}
+
+/** What a metered request took, and the state its rate-limit headers tell. */
+export interface Receipt {
+  plan: Plan;
+  limit: number;
+  remaining: number;
+  /** When the counter starts anew, epoch milliseconds. */
+  resetAt: number;
+  allowed: boolean;
+  /** Returns the units of a request that cost the caller nothing after all. Never throws. */
+  giveBack(): Promise<void>;
+}
+
+/** What happens to requests while the quota store fails: counted in this process, let through, or refused. */
+export type FailurePolicy = "local" | "open" | "closed";
+
+/** A caller's state without a request: what GET /api/v1/usage tells. */
+type Standing = Pick<Receipt, "limit" | "remaining" | "resetAt">;
+
+/** Daily quotas. */
+export interface Quota {
+  /** Takes units, or not when they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
+  take(caller: Caller, units: number): Promise<Receipt>;
+  /** Tells what is left, and takes nothing. Throws ServiceError QUOTA_UNAVAILABLE. */
+  standing(caller: Caller): Promise<Standing>;
+  /** Whether the store failed when it was asked last. */
+  failing(): boolean;
+  /** Whether metered requests can be served; asks a store that failed or was never asked. */
+  ready(): Promise<boolean>;
+  close(): void;
+}
+
+const dayMilliseconds = 86_400_000;
+
+/**
+ * Quotas over a store; the one place where the failure policy is carried out. `failed` hears of a failure
+ * when it begins, not of every request that meets it, and `recovered` of its end.
+ */
+export function createQuota(
+  store: QuotaStore,
+  options: {
+    onFailure: FailurePolicy;
+    now: () => number;
+    failed: (error: unknown) => void;
+    recovered?: () => void;
+  },
+): Quota {
+  const local = sqliteQuota(":memory:");
+  const guarded = guardPeer();
+  let failing = false;
+  let asked = false;
+
+  function report(error: unknown) {
+    if (!failing) options.failed(error);
+    failing = true;
+  }
+
+  /** Asks the store, or in its stead what the policy says; `free` is the answer of a store that counts nothing. */
+  async function ask<T>(
+    question: (store: QuotaStore) => Promise<T>,
+    free: T,
+  ): Promise<{ store: QuotaStore | undefined; answer: T }> {
+    asked = true;
+    try {
+      const answer = await guarded(() => question(store));
+      if (failing) options.recovered?.();
+      failing = false;
+      return { store, answer };
+    } catch (error) {
+      report(error);
+      if (options.onFailure === "local") return { store: local, answer: await question(local) };
+      if (options.onFailure === "open") return { store: undefined, answer: free };
+      throw new ServiceError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
+    }
+  }
+
+  return {
+    async take({ plan, account, limit }, units) {
+      const { day, resetAt } = dayOf(options.now());
+      const { store: counted, answer } = await ask((asked) => asked.take(account, day, units, limit), {
+        allowed: true,
+        used: 0,
+      });
+      const receipt: Receipt = {
+        plan,
+        limit,
+        remaining: Math.max(0, limit - answer.used),
+        resetAt,
+        allowed: answer.allowed,
+        async giveBack() {
+          try {
+            if (counted === store) await guarded(() => store.giveBack(account, day, units));
+            else await counted?.giveBack(account, day, units);
+            receipt.remaining = Math.min(limit, receipt.remaining + units);
+          } catch (error) {
+            report(error);
+          }
+        },
+      };
+      return receipt;
+    },
+    async standing({ account, limit }) {
+      const { day, resetAt } = dayOf(options.now());
+      const { answer: used } = await ask((asked) => asked.used(account, day), 0);
+      return { limit, remaining: Math.max(0, limit - used), resetAt };
+    },
+    failing: () => failing,
+    async ready() {
+      // Else a load balancer would send requests before it is known whether they can be counted, or wait for ever for
+      // a process that only requests let know that the store is back.
+      const { day } = dayOf(options.now());
+      if (failing || !asked) await ask((asked) => asked.used("", day), 0).catch(() => {});
+      return !failing || options.onFailure !== "closed";
+    },
+    close() {
+      store.close();
+      local.close();
+    },
+  };
+}
+
+let today = { midnight: Number.NaN, day: "", resetAt: 0 };
+
+/** The UTC day of a moment as accounts are counted by, and the moment the next begins. */
+function dayOf(now: number): { day: string; resetAt: number } {
+  const midnight = Math.floor(now / dayMilliseconds) * dayMilliseconds;
+  // Every request asks, and the day is seldom another one.
+  if (midnight !== today.midnight) {
+    const day = new Date(midnight).toISOString().slice(0, 10);
+    today = { midnight, day, resetAt: midnight + dayMilliseconds };
+  }
+  return today;
+}
+
+/** The refusal of a caller whose day's units are used up: plan, reset and the way to more. */
+export function quotaExceeded({ plan, limit, resetAt }: Receipt): ServiceError {
+  const reset = new Date(resetAt).toISOString();
+  return new ServiceError(
+    "QUOTA_EXCEEDED",
+    `The ${plan} plan's ${limit} requests of this UTC day are used up; counting starts anew at ${reset}. ` +
+      wayToMore[plan],
+  );
+}
+
+const wayToMore: Record<Plan, string> = {
+  free: `A Developer key allows ${plans.developer.dailyQuota} requests a day.`,
+  developer: `The Aegis plan allows ${plans.aegis.dailyQuota} requests a day.`,
+  aegis: "Ask the service's operator for a higher quota on this key.",
+};
+
+/**
+ * X-RateLimit-* (SPEC 8) and the IETF fields RateLimit and RateLimit-Policy of the same state; all in
+ * seconds.
+ */
+export function rateLimitHeaders(receipt: Receipt, now: number): Record<string, string> {
+  const { plan, limit, remaining, resetAt } = receipt;
+  const seconds = secondsUntil(resetAt, now);
+  return {
+    "X-RateLimit-Limit": String(limit),
+    "X-RateLimit-Remaining": String(remaining),
+    "X-RateLimit-Reset": String(resetAt / 1000),
+    "RateLimit-Policy": `"${plan}";q=${limit};w=${dayMilliseconds / 1000}`,
+    RateLimit: `"${plan}";r=${remaining};t=${seconds}`,
+  };
+}
+
+/** Whole seconds from now to a later moment, at least 1. */
+export function secondsUntil(moment: number, now: number): number {
+  return Math.max(1, Math.ceil((moment - now) / 1000));
+}

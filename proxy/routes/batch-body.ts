@@ -1,0 +1,96 @@
+import type { Request, Response } from "express";
+import { BatchRequest, maxBatchSlugs } from "../../schemas/envelopes.ts";
+import { ServiceError } from "../../schemas/errors.ts";
+import { headerValues } from "../access/credentials.ts";
+import { isBroken } from "../connection/pipelining.ts";
+
+const maxBodyBytes = 16 * 1024;
+// Of a body that is refused so much is read: a client that still writes would not see the answer.
+const readBeforeRefusal = 1024 * 1024;
+
+/**
+ * The JSON body of a request. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE, INVALID_BODY,
+ * BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive within `seconds`.
+ */
+export async function readBatch(
+  request: Request,
+  response: Response,
+  seconds: number,
+): Promise<BatchRequest> {
+  const fault = faultOfHead(request);
+  if (waitsForContinue(request)) {
+    if (fault) throw fault;
+    response.writeContinue();
+  }
+  const bytes = await received(request, seconds);
+  if (fault) throw fault;
+  if (bytes.length > maxBodyBytes) throw tooLarge();
+  return parse(bytes);
+}
+
+/** What is wrong with a body before a byte of it is seen. */
+function faultOfHead(request: Request): ServiceError | undefined {
+  if (!isJson(request)) {
+    const detail = "The body must be sent as Content-Type: application/json.";
+    return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);
+  }
+  return Number(request.headers["content-length"] ?? 0) > maxBodyBytes ? tooLarge() : undefined;
+}
+
+function tooLarge(): ServiceError {
+  return new ServiceError("BODY_TOO_LARGE", `The body may have at most ${maxBodyBytes} bytes.`);
+}
+
+function waitsForContinue({ httpVersion, headers }: Request): boolean {
+  return httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
+}
+
+function isJson({ rawHeaders }: Request): boolean {
+  const [type, ...others] = headerValues(rawHeaders, "content-type");
+  const plain = headerValues(rawHeaders, "content-encoding").every((coding) => /^identity$/i.test(coding));
+  const json = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i;
+  return plain && others.length === 0 && json.test(type ?? "");
+}
+
+/** What arrives, all of it or more than a body may have. */
+function received(request: Request, seconds: number): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const settle = () => resolve(Buffer.concat(chunks));
+  const late = new ServiceError("REQUEST_TIMEOUT", "The body did not arrive in time.");
+  const timer = setTimeout(() => reject(late), seconds * 1000);
+  request.on("data", (chunk: Buffer) => {
+    if (length <= maxBodyBytes) chunks.push(chunk);
+    length += chunk.length;
+    if (length > readBeforeRefusal) settle();
+  });
+  request.on("end", settle);
+  const broken = () =>
+    reject(new ServiceError("BAD_REQUEST", "The body ended early, or is not well-formed."));
+  request.on("aborted", broken).on("error", broken);
+  if (isBroken(request)) broken();
+  return promise.finally(() => clearTimeout(timer));
+}
+
+function parse(bytes: Buffer): BatchRequest {
+  const shape = 'a JSON object {"slugs": ["…", …]} and nothing else';
+  const parsed = BatchRequest.safeParse(jsonOf(bytes));
+  if (parsed.success) return parsed.data;
+  if (parsed.error.issues.some(({ code }) => code === "too_big")) {
+    throw new ServiceError(
+      "BATCH_TOO_LARGE",
+      `A batch may have at most ${maxBatchSlugs} slugs; send several.`,
+    );
+  }
+  throw new ServiceError("INVALID_BODY", `The body must be ${shape}.`);
+}
+
+/** Undefined for what is no JSON in UTF-8. */
+function jsonOf(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch {
+    return undefined;
+  }
+}

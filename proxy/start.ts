@@ -1,0 +1,189 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { resolve } from "node:path";
+import { promisify } from "node:util";
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import { keyRing } from "../snapshots/keys/ring.ts";
+import { Catalog } from "../snapshots/read/catalog.ts";
+import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
+import { openStorage } from "../snapshots/store/open.ts";
+import type { S3Environment } from "../snapshots/store/s3.ts";
+import type { Storage } from "../snapshots/store/storage.ts";
+import { createProxy } from "./app.ts";
+import { type Config, ConfigError, isRedisAddress } from "./config.ts";
+import { docsFiles } from "./docs/files.ts";
+import { createLiveFeed } from "./feed/live-feed.ts";
+import { defaultLimits, type Limits } from "./limits.ts";
+import { startLocalOrigin } from "./origin/local-origin.ts";
+import { createOrigin } from "./origin/origin.ts";
+import { publicObjects } from "./origin/public-objects.ts";
+import { createPoller } from "./polling.ts";
+import { createQuota } from "./quota/quota.ts";
+import { redisQuota } from "./quota/redis.ts";
+import { sqliteQuota } from "./quota/sqlite.ts";
+import type { QuotaStore } from "./quota/store.ts";
+import { servedSite } from "./site/files.ts";
+import { createMetrics } from "./telemetry/metrics.ts";
+
+/** A proxy at work. */
+export interface Service {
+  url: string;
+  metrics: Registry;
+  /** Lets requests under way finish for at most SHUTDOWN_SECONDS, then lets go of everything. */
+  stop(): Promise<void>;
+}
+
+// Scores are few and small beside the pages of the archive.
+const publicShare = 1 / 8;
+
+/** What a service is given beside its configuration. */
+export interface Surroundings {
+  /** Relative paths resolve against it. */
+  directory: string;
+  /** For S3: region and endpoint; credentials are the SDK's own business. */
+  environment?: S3Environment;
+  log: Logger;
+  /** Epoch milliseconds. */
+  now?: () => number;
+  limits?: Partial<Limits>;
+}
+
+/**
+ * Starts the proxy on its configuration: opens store and quota, takes up snapshot and keys, listens, and
+ * polls both.
+ * It starts without a snapshot too.
+ * Throws ConfigError naming the variable when the address or the quota file cannot be used.
+ */
+export async function startService(
+  config: Config,
+  { directory, environment, log, now = Date.now, limits: changes }: Surroundings,
+): Promise<Service> {
+  const limits = { ...defaultLimits, ...changes };
+  const storage = openStorage(config.snapshotStore, directory, environment, limits.store);
+  const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
+  const keys = keyRing(storage, {
+    now,
+    damaged: (error) => log.error({ err: error }, "a key record is damaged"),
+  });
+  const quota = createQuota(await openQuota(config.quotaStore, directory, log), {
+    onFailure: config.quotaOnFailure,
+    now,
+    failed(error) {
+      metrics.quotaFailed();
+      log.error({ err: error }, "the quota store failed");
+    },
+    recovered: () => log.info("the quota store answers again"),
+  });
+  const { origin, close: closeOrigin } = await openOrigin(config.publicOrigin, storage, limits.originSeconds);
+  const objects = publicObjects(origin, Math.floor(config.cacheBytes * publicShare));
+  const feed = createLiveFeed({
+    catalog,
+    stalledSeconds: limits.stalledSeconds,
+    failed: (error) => log.error({ err: error }, "the live feed could not go on"),
+  });
+  const chores = [
+    { name: "snapshot", run: () => catalog.refresh().finally(feed.advance) },
+    { name: "keys", run: () => keys.reload().finally(feed.recheck) },
+  ];
+  const poller = createPoller(chores, limits.roundSeconds, now, (chore, error) => {
+    metrics.polled(chore, error === undefined);
+    if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
+  });
+  const connections = () => promisify(server.getConnections.bind(server))();
+  const metrics = createMetrics({ catalog, objects, quota, feed, pollAge: poller.age, connections, now });
+  const { server, drain } = createProxy({
+    ...config,
+    catalog,
+    keys,
+    quota,
+    objects,
+    feed,
+    pollAge: poller.age,
+    metrics,
+    files: [...servedSite, ...docsFiles],
+    limits,
+    now,
+    log,
+  });
+
+  await poller.once();
+  // Not waited for: a store may take long to answer.
+  if (!catalog.current()) void warnOfNoStore(storage, log);
+  const release = () => {
+    closeOrigin();
+    quota.close();
+  };
+  const url = await listen(server, config).catch((error) => {
+    release();
+    throw error;
+  });
+  poller.start(config.pollSeconds);
+
+  return {
+    url,
+    metrics: metrics.registry,
+    async stop() {
+      poller.stop();
+      await drain(config.shutdownSeconds);
+      release();
+    },
+  };
+}
+
+/** An address that is mistyped looks like a store that nothing was published to yet. */
+async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
+  // A store that cannot be read has been told of.
+  const exists = await storeExists(storage).catch(() => true);
+  if (!exists) log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); it is looked for again and again`);
+}
+
+/** Throws ConfigError when the file cannot be used; a server that is away is no reason not to start. */
+async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
+  if (isRedisAddress(location))
+    return redisQuota(location, (error) => log.warn({ err: error }, "no connection to the quota store"));
+  try {
+    return sqliteQuota(resolve(directory, location));
+  } catch (error) {
+    throw new ConfigError(`QUOTA_STORE cannot be used: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+async function openOrigin(base: URL | undefined, storage: Storage, deadlineSeconds: number) {
+  const local = base ? undefined : await startLocalOrigin(storage);
+  const origin = createOrigin(base ?? local!.url, { deadlineSeconds });
+  return {
+    origin,
+    close() {
+      origin.close();
+      local?.close();
+    },
+  };
+}
+
+/** Throws ConfigError as startService does when the address cannot be listened on. */
+export async function checkAddress(config: Config): Promise<void> {
+  const server = createServer();
+  await listen(server, config);
+  server.close();
+  await once(server, "close");
+}
+
+/** Throws ConfigError naming PORT or HOST when the address is taken or not ours. */
+async function listen(server: Server, { host, port }: Config): Promise<string> {
+  try {
+    server.listen(port, host);
+    await once(server, "listening");
+  } catch (error) {
+    throw new ConfigError(addressFault(error, host, port));
+  }
+  const { port: actual } = server.address() as AddressInfo;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${actual}`;
+}
+
+function addressFault(error: unknown, host: string, port: number): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "EADDRINUSE") return `PORT ${port} is taken by another process; set PORT to a free one.`;
+  if (code === "EACCES") return `PORT ${port} may not be used by this user; set PORT to one above 1023.`;
+  return `HOST ${host} cannot be listened on: ${error instanceof Error ? error.message : error}`;
+}

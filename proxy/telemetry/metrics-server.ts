@@ -1,0 +1,34 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { Registry } from "prom-client";
+import { ConfigError } from "../config.ts";
+
+/**
+ * Serves `GET /metrics` on a port of loopback alone; `render` gives the text. Does nothing without a port, and
+ * throws ConfigError when it cannot be had. It ends with the process.
+ */
+export async function serveMetrics(port: number | undefined, render: () => Promise<string>): Promise<void> {
+  if (port === undefined) return;
+  const server = createServer((request, response) => {
+    answer(request, response, render).catch(() => response.writeHead(500).end());
+  });
+  server.unref();
+  try {
+    server.listen(port, "127.0.0.1");
+    await once(server, "listening");
+  } catch (error) {
+    throw new ConfigError(
+      `METRICS_PORT ${port} cannot be listened on: ${error instanceof Error ? error.message : error}`,
+    );
+  }
+}
+
+async function answer(
+  { url, method }: IncomingMessage,
+  response: ServerResponse,
+  render: () => Promise<string>,
+): Promise<void> {
+  if (url !== "/metrics" || method !== "GET") return void response.writeHead(404).end();
+  const text = await render();
+  response.writeHead(200, { "Content-Type": Registry.PROMETHEUS_CONTENT_TYPE }).end(text);
+}

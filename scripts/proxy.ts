@@ -1,0 +1,73 @@
+import cluster from "node:cluster";
+import { type Logger, pino } from "pino";
+import { AggregatorRegistry, collectDefaultMetrics } from "prom-client";
+import { type Config, ConfigError, readConfig, variablesHelp } from "../proxy/config.ts";
+import { startService } from "../proxy/start.ts";
+import { serveMetrics } from "../proxy/telemetry/metrics-server.ts";
+import { supervise } from "../proxy/workers.ts";
+
+if (process.argv.some((argument) => argument === "--help" || argument === "-h")) {
+  process.stdout.write(
+    `Usage: npm run proxy\n\nThe edge proxy, configured by environment only:\n${variablesHelp()}\n`,
+  );
+  process.exit(0);
+}
+
+// `npm run proxy`: the environment in, a proxy out; the only place of the gate that sees the process.
+try {
+  const config = readConfig(process.env);
+  const log = pino({ level: config.logLevel });
+  if (config.webConcurrency > 1 && cluster.isPrimary) await runWorkers(config, log);
+  else await run(config, log);
+} catch (error) {
+  if (!(error instanceof ConfigError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+}
+
+/** One process that serves; as one of several workers it leaves the metrics to the one above. */
+async function run(config: Config, log: Logger): Promise<void> {
+  // npm runs scripts in the package's folder and tells the user's in INIT_CWD.
+  const directory = process.env.INIT_CWD ?? process.cwd();
+  const service = await startService(config, { directory, environment: process.env, log });
+  collectDefaultMetrics({ register: service.metrics });
+  if (cluster.isWorker) answerAggregator(service.metrics);
+  else await serveMetrics(config.metricsPort, () => service.metrics.metrics());
+  onSignal(async (signal) => {
+    log.info({ signal }, "draining");
+    await service.stop();
+    process.exit(0);
+  });
+  // Last: whoever reads it may send a signal at once.
+  log.info({ url: service.url }, "listening");
+}
+
+/** Several processes on one port. */
+async function runWorkers(config: Config, log: Logger): Promise<void> {
+  const metrics = new AggregatorRegistry();
+  const workers = supervise(config, log);
+  onSignal(async (signal) => {
+    log.info({ signal }, "draining");
+    await workers.stop();
+    process.exit(0);
+  });
+  await workers.started;
+  await serveMetrics(config.metricsPort, () => metrics.clusterMetrics());
+}
+
+function answerAggregator(metrics: Awaited<ReturnType<typeof startService>>["metrics"]): void {
+  AggregatorRegistry.setRegistries(metrics);
+  // Its making is what listens to the process above.
+  new AggregatorRegistry();
+}
+
+/** The first signal counts: on Ctrl-C workers get one of the terminal and one of the process above. */
+function onSignal(stop: (signal: string) => Promise<void>): void {
+  let stopping = false;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => {
+      if (!stopping) void stop(signal);
+      stopping = true;
+    });
+  }
+}

@@ -1,0 +1,254 @@
+import { hash } from "node:crypto";
+import { feedVersion } from "../../schemas/envelopes.ts";
+import { ServiceError } from "../../schemas/errors.ts";
+import { paging } from "../../schemas/filters.ts";
+import { type ArchiveFilter, type ArchiveQuery, parseArchiveQuery } from "../../schemas/query.ts";
+import { gzipAround } from "../format/gzip.ts";
+import { compareKeys, type MarketKey } from "../format/order.ts";
+import { MissingObjectError } from "../store/objects.ts";
+import { CorruptObjectError } from "../store/sealed.ts";
+import { StorageError } from "../store/storage.ts";
+import type { Catalog, Snapshot } from "./catalog.ts";
+import { type Cursor, decodeCursor, encodeCursor, invalidCursor } from "./cursor.ts";
+import { Lines } from "./lines.ts";
+import type { Matches } from "./matches.ts";
+import type { PlannedPage } from "./page-cache.ts";
+
+/** What one response of the archive consists of, decided before its body is put together. */
+export interface PagePlan {
+  snapshot: Snapshot;
+  /** Weak: equal for every response with the same markets and cursor, whenever it is made. */
+  etag: string;
+  /** The whole body, in parts. `gzip` decides whether it is one gzip member or the JSON itself. */
+  body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<readonly Buffer[]>;
+}
+
+/** Where a response begins: after `skip` markets of those that match. */
+export interface Position {
+  snapshot: Snapshot;
+  filter: ArchiveFilter;
+  matches: Matches;
+  skip: number;
+  pageSize: number;
+}
+
+/**
+ * Finds the page that a request's query text asks for. A cursor pins the snapshot it was given out with.
+ * Throws ServiceError INVALID_PARAMETER, INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or SNAPSHOT_UNAVAILABLE.
+ */
+export async function planPage(catalog: Catalog, search: string): Promise<PagePlan> {
+  // The same text asks for another page once the current snapshot is another.
+  const name = `${catalog.current()?.commit.digest} ${search}`;
+  const kept = catalog.pages.get(name);
+  const position = (found: Position) => planPosition(catalog, found);
+  const { page, lines } = kept
+    ? { page: kept, lines: undefined }
+    : await planAt(catalog, parseArchiveQuery(search), position);
+  const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
+  const spliced = async () => {
+    if (kept) return kept.spliced;
+    const made = await (await read()).spliced();
+    catalog.pages.set(name, { ...page, spliced: made });
+    return made;
+  };
+  return {
+    snapshot: page.snapshot,
+    etag: page.etag,
+    body: ({ tier, timestamp, gzip }) => {
+      // SPEC 2.7's order, the markets last.
+      const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
+      const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
+      return storeFaultsAs503(async () =>
+        gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing),
+      );
+    },
+  };
+}
+
+const closing = Buffer.from("]}");
+
+/** Plans an answer to a query from where it begins. Throws as planPage does. */
+export async function planAt<Plan>(
+  catalog: Catalog,
+  query: ArchiveQuery,
+  plan: (position: Position) => Promise<Plan>,
+): Promise<Plan> {
+  return storeFaultsAs503(async () => {
+    if (query.cursor === undefined) return plan(startOf(catalog, query));
+    const cursor = decodeCursor(query.cursor);
+    requireSameFilter(query.filter, cursor.filter);
+    return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
+  });
+}
+
+async function planContinuation<Plan>(
+  catalog: Catalog,
+  cursor: Cursor,
+  pageSize: number,
+  plan: (position: Position) => Promise<Plan>,
+): Promise<Plan> {
+  const snapshot = await catalog.find(cursor.commit, cursor.snapshotId);
+  if (!snapshot) throw await unknownSnapshot(catalog, cursor, pageSize);
+  try {
+    return await plan(await continuation(catalog, snapshot, cursor, pageSize));
+  } catch (error) {
+    // A superseded snapshot may be collected while it is read.
+    const collected = error instanceof MissingObjectError && snapshot !== catalog.current();
+    throw collected ? await expired(catalog, cursor, pageSize) : error;
+  }
+}
+
+/** A store that fails, or holds what it should not, leaves nothing to answer with. */
+export async function storeFaultsAs503<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const faults = [StorageError, CorruptObjectError, MissingObjectError];
+    if (!faults.some((fault) => error instanceof fault)) throw error;
+    const detail = "The archive cannot be read right now; try again in a few seconds.";
+    throw new ServiceError("SNAPSHOT_UNAVAILABLE", detail, {}, { cause: error });
+  }
+}
+
+function currentSnapshot(catalog: Catalog): Snapshot {
+  const snapshot = catalog.current();
+  if (snapshot) return snapshot;
+  throw new ServiceError("SNAPSHOT_UNAVAILABLE", "No snapshot is loaded yet; try again in a few seconds.");
+}
+
+function startOf(
+  catalog: Catalog,
+  { filter, page = 1, pageSize = paging.defaultPageSize }: ArchiveQuery,
+): Position {
+  const snapshot = currentSnapshot(catalog);
+  const matches = snapshot.archive.match(filter.conditions);
+  return { snapshot, filter, matches, skip: (page - 1) * pageSize, pageSize };
+}
+
+/** The position after the market a cursor names, once all that it says agrees with its snapshot. */
+async function continuation(
+  catalog: Catalog,
+  snapshot: Snapshot,
+  cursor: Cursor,
+  pageSize: number,
+): Promise<Position> {
+  const { archive } = snapshot;
+  const { ordinal, after, filter } = cursor;
+  const position = { snapshot, filter, matches: archive.match(filter.conditions), pageSize };
+  if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0)
+    return { ...position, skip: 0 };
+  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt) throw invalidCursor();
+  if (!position.matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id)
+    throw invalidCursor();
+  return { ...position, skip: position.matches.countFrom(ordinal) };
+}
+
+async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): Promise<string> {
+  return (await Lines.read(archive, [ordinal], catalog)).lastId();
+}
+
+async function planPosition(
+  catalog: Catalog,
+  position: Position,
+): Promise<{ page: PlannedPage; lines: Lines }> {
+  const { snapshot, filter, matches, skip, pageSize } = position;
+  const ordinals = matches.slice(skip, pageSize);
+  const lines = await Lines.read(snapshot.archive, ordinals, catalog);
+  const more = skip + ordinals.length < matches.total;
+  const nextCursor = more
+    ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, await lines.lastId()))
+    : null;
+  const page = Math.floor(skip / pageSize) + 1;
+  const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
+  const etag = weakTag(snapshot.commit.digest, filter.canonical, skip, pageSize);
+  return { page: { snapshot, etag, numbers, ordinals }, lines };
+}
+
+function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, id: string): Cursor {
+  const { commit, snapshotId } = snapshot.commit;
+  return {
+    commit,
+    snapshotId,
+    ordinal,
+    after: { resolvedAt: snapshot.archive.resolvedAt(ordinal), id },
+    pageSize,
+    filter,
+  };
+}
+
+export function weakTag(...parts: readonly (string | number)[]): string {
+  const digest = hash("sha256", JSON.stringify(parts), "base64url");
+  return `W/"${digest.slice(0, 27)}"`;
+}
+
+/** Filters beside a cursor must be the ones it carries; none at all mean those. */
+function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
+  if (asked.canonical === "" || asked.canonical === carried.canonical) return;
+  const [given, kept] = [new URLSearchParams(asked.canonical), new URLSearchParams(carried.canonical)];
+  const names = new Set([...given.keys(), ...kept.keys()]);
+  const differing = [...names].filter((name) => given.get(name) !== kept.get(name));
+  const show = (value: string | null) => (value === null ? "nothing" : JSON.stringify(value));
+  const differences = differing.map(
+    (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
+  );
+  const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
+  throw new ServiceError("CURSOR_MISMATCH", detail, { parameter: differing[0] ?? "cursor" });
+}
+
+/** A number beyond the newest commit was never given out; any other is a snapshot that is no longer there. */
+async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<ServiceError> {
+  const newest = currentSnapshot(catalog).commit.commit;
+  const commit = await catalog.commit(cursor.commit);
+  const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest;
+  return agrees ? expired(catalog, cursor, pageSize) : invalidCursor();
+}
+
+/** 410 with a cursor into the current snapshot: to the first match strictly after the same market. */
+async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<ServiceError> {
+  const snapshot = currentSnapshot(catalog);
+  const { filter, after } = cursor;
+  const matches = snapshot.archive.match(filter.conditions);
+  const position = {
+    snapshot,
+    filter,
+    matches,
+    pageSize,
+    skip: matches.countFrom(await ordinalAtOrAfter(catalog, snapshot, after)),
+  };
+  const resumeCursor = position.skip < matches.total ? encodeCursor(await cursorAt(catalog, position)) : null;
+  const detail = `The snapshot of this cursor is no longer kept. ${
+    resumeCursor ? "Go on with resumeCursor in the current one" : "No market follows in the current one"
+  }, or start again without a cursor for one consistent archive.`;
+  return new ServiceError("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
+}
+
+/** The cursor after the last of the `skip` matches that are passed. */
+export async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
+  const { snapshot, filter, matches, skip, pageSize } = position;
+  if (skip > 0) {
+    const ordinal = matches.slice(skip - 1, 1)[0]!;
+    return cursorAfter(position, ordinal, await idAt(catalog, snapshot, ordinal));
+  }
+  const { commit, snapshotId } = snapshot.commit;
+  return {
+    commit,
+    snapshotId,
+    ordinal: snapshot.archive.markets,
+    after: { resolvedAt: 0, id: "" },
+    pageSize,
+    filter,
+  };
+}
+
+/** The lowest ordinal whose market stands at `key` or before it in the archive's order. */
+async function ordinalAtOrAfter(catalog: Catalog, snapshot: Snapshot, key: MarketKey): Promise<number> {
+  if (key.id === "") return snapshot.archive.markets;
+  let { from, to } = snapshot.archive.resolvedAtExactly(key.resolvedAt);
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const found = { resolvedAt: key.resolvedAt, id: await idAt(catalog, snapshot, middle) };
+    if (compareKeys(found, key) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}

@@ -1,0 +1,168 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { DuckDBInstance } from "@duckdb/node-api";
+import type { SourceTable } from "./column-shape.ts";
+import { openSession, withConnection } from "./duckdb.ts";
+import { groupFiles } from "./file-groups.ts";
+import { listSourceFiles, type SourceDirectory, type SourceFile } from "./files.ts";
+import { digestKind } from "./known-rows.ts";
+import { readCutPoints, readMarkets } from "./markets.ts";
+import { planMemory } from "./memory.ts";
+import { RefusalList } from "./refusals.ts";
+import { milliseconds } from "./render-json.ts";
+import { readScores } from "./scores.ts";
+import { marketsTable, protocolScoresTable } from "./source-tables.ts";
+import { SourceRefusal, type Sources } from "./sources.ts";
+import {
+  countRows,
+  type ListedSource,
+  type OpenSource,
+  refuseDuplicates,
+  type UniqueKey,
+} from "./table-query.ts";
+
+/** How to read sources. */
+export interface SourcesOptions {
+  /** The start of the run: rows may be up to five minutes later. */
+  now: Date;
+  /** The address that the directory is a mirror of (mirror.ts). */
+  mirrorOf?: string;
+  /** A local folder to spill to. */
+  temporaryDirectory: string;
+  /** What DuckDB's buffers may take, in millions of bytes; default 600. The process takes some 300 on top. */
+  memoryMegabytes?: number;
+  /** The most threads to read with; fewer where row groups are large. Default: all cores. */
+  threads?: number;
+}
+
+/** Clocks of publisher and scorer may differ by this much. */
+const clockToleranceMilliseconds = 5 * 60_000;
+
+/**
+ * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing, or are
+ * not as the contract has them, when a source has no rows, or when keys repeat; values are checked while
+ * they are read.
+ */
+export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
+  const { now, mirrorOf, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
+  const root = { path: resolve(directory), mirrorOf };
+  const latest = new Date(now.getTime() + clockToleranceMilliseconds);
+  const listed = await bothOf([marketsTable(latest), protocolScoresTable(latest)], (table) =>
+    listSource(root, table),
+  );
+  // DuckDB gives its spill files fixed names: two processes in one folder would overwrite each other's.
+  const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
+  const instance = await openSession({
+    memoryMegabytes: megabytes,
+    temporaryDirectory: spill,
+    ordered: false,
+    allowedPaths: listed.flatMap(({ files }) => files.map(({ path }) => path)),
+  });
+  const close = async () => {
+    instance.closeSync();
+    await rm(spill, { recursive: true, force: true });
+  };
+  try {
+    return { ...(await checkedSources(instance, listed, { megabytes, threads })), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function checkedSources(
+  instance: DuckDBInstance,
+  listed: readonly [ListedSource, ListedSource],
+  limits: { megabytes: number; threads: number | undefined },
+): Promise<Omit<Sources, "close">> {
+  const grouped = await bothOf(listed, (source) => groupSource(instance, source));
+  const memoryWarnings = await limitMemory(
+    instance,
+    listed.flatMap(({ files }) => files),
+    limits,
+  );
+  const [markets, scores] = grouped;
+  const [marketCount] = await bothOf(
+    [
+      { source: markets, key: uniqueMarket },
+      { source: scores, key: uniqueScore },
+    ],
+    ({ source, key }) => checkRows(source, key),
+  );
+  return {
+    marketCount,
+    warnings: [...grouped.flatMap(extraWarning), ...memoryWarnings],
+    markets: (known) => readMarkets(markets, known),
+    rowDigests: await withConnection(instance, digestKind),
+    cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
+    scores: () => readScores(scores),
+  };
+}
+
+/**
+ * Takes the same step for both sources, one after the other; one refusal then tells what is wrong with
+ * either.
+ */
+async function bothOf<From, To>(
+  [first, second]: readonly [From, From],
+  step: (from: From) => Promise<To>,
+): Promise<[To, To]> {
+  const refusals = new RefusalList();
+  const results = [await refusals.gather(() => step(first)), await refusals.gather(() => step(second))];
+  refusals.throwIfAny();
+  return results as [To, To];
+}
+
+async function listSource(directory: SourceDirectory, table: SourceTable): Promise<ListedSource> {
+  return { directory, table, files: await listSourceFiles(directory, table.name) };
+}
+
+async function groupSource(instance: DuckDBInstance, listed: ListedSource): Promise<OpenSource> {
+  const grouped = await withConnection(instance, (connection) =>
+    groupFiles(connection, listed.table, listed.files),
+  );
+  return { ...listed, ...grouped, instance };
+}
+
+function limitMemory(
+  instance: DuckDBInstance,
+  files: readonly SourceFile[],
+  limits: { megabytes: number; threads: number | undefined },
+): Promise<readonly string[]> {
+  return withConnection(instance, async (connection) => {
+    const { megabytes, threads, warnings } = await planMemory(connection, files, limits);
+    await connection.run(`SET GLOBAL memory_limit = '${megabytes}MB'`);
+    await connection.run(`SET GLOBAL threads = ${threads}`);
+    return warnings;
+  });
+}
+
+/** The number of rows. Throws SourceRefusal when there are none, or two with the same key. */
+async function checkRows(source: OpenSource, key: UniqueKey): Promise<number> {
+  const { files, table } = source;
+  const rows = await countRows(source);
+  if (rows === 0) {
+    const file = files.length === 1 ? files[0]!.name : `${table.name}/`;
+    throw new SourceRefusal([{ file, rule: "has no rows" }]);
+  }
+  await refuseDuplicates(source, key);
+  return rows;
+}
+
+// The cast takes spellings that are refused later; it makes 16 bytes of 36, so that more fit into memory.
+const uniqueMarket: UniqueKey = {
+  key: "TRY_CAST(id AS UUID)",
+  column: "id",
+  rule: "must not be the id of two markets",
+};
+
+const uniqueScore: UniqueKey = {
+  key: `concat(slug, ' at ', make_timestamp_ms(${milliseconds("updated_at")}))`,
+  column: "updated_at",
+  rule: "must not be the time of two scores of one protocol, in milliseconds",
+};
+
+function extraWarning({ table, extra }: OpenSource): string[] {
+  if (extra.length === 0) return [];
+  return [`${table.name}: ignored what the contract does not name: ${extra.join(", ")}`];
+}

@@ -1,0 +1,56 @@
+import type { DuckDBConnection } from "@duckdb/node-api";
+import { identifier } from "./duckdb.ts";
+import type { FileGroup } from "./file-groups.ts";
+import type { SourceFile } from "./files.ts";
+import { readParquet } from "./parquet.ts";
+import { RefusalList } from "./refusals.ts";
+import type { Refusal } from "./sources.ts";
+
+/** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
+export function readingFault(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (/^(Out of Memory|INTERRUPT)|No space left on device/.test(message)) throw error;
+  return `cannot be read: ${message.split("\n")[0]}`;
+}
+
+/**
+ * Finds the files that made a query fail, by reading every column of every file by itself.
+ * Throws SourceRefusal; returns when each can be read, so that the error has another cause.
+ */
+export async function refuseUnreadable(
+  connection: DuckDBConnection,
+  groups: readonly FileGroup[],
+): Promise<void> {
+  const refusals = new RefusalList();
+  for (const { files, fields } of groups) {
+    for (const file of files) {
+      for (const { name } of fields) {
+        const refusal = await columnFault(connection, file, name);
+        if (refusal) refusals.add(refusal);
+      }
+    }
+  }
+  refusals.throwIfAny();
+}
+
+async function columnFault(
+  connection: DuckDBConnection,
+  file: SourceFile,
+  column: string,
+): Promise<Refusal | undefined> {
+  try {
+    // The hash needs every byte of every value; a count would be answered from the file's statistics.
+    await connection.run(`SELECT max(hash(${identifier(column)})) FROM ${readParquet([file])}`);
+    return undefined;
+  } catch (error) {
+    const fault = readingFault(error);
+    const value = /value "(.*)" is not valid UTF8/s.exec(fault)?.[1];
+    if (value === undefined) return { file: file.name, column, rule: fault };
+    return {
+      file: file.name,
+      column,
+      value: JSON.stringify(value.slice(0, 100)),
+      rule: "must be valid UTF-8",
+    };
+  }
+}

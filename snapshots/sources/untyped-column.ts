@@ -1,0 +1,89 @@
+import {
+  type DuckDBListType,
+  type DuckDBMapType,
+  type DuckDBStructType,
+  type DuckDBType,
+  DuckDBTypeId,
+} from "@duckdb/node-api";
+import { type Bound, leaf } from "./bound-column.ts";
+import { between, finite, type Rule } from "./column-shape.ts";
+import { isInteger, isText, membersOf } from "./duckdb-types.ts";
+import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson, shortText } from "./size.ts";
+
+/**
+ * Binds a part whose type the file chooses; undefined for types that JSON cannot hold exactly, such as DECIMAL, and for those
+ * that are nested more than `levels` deep or hold more than `lists` lists and maps within one another.
+ */
+export function bindAny(type: DuckDBType, levels = maxDepth, lists = maxLists): Bound | undefined {
+  if (type.alias === "JSON") return leaf("JSON", [shortJson, shallowJson(levels), exactJson], true);
+  if (isText(type)) return leaf("VARCHAR", [shortText], true);
+  if (isInteger(type)) return leaf("BIGINT", [exactInteger], true);
+  switch (type.typeId) {
+    case DuckDBTypeId.BOOLEAN:
+      return leaf("BOOLEAN", [], true);
+    // Every FLOAT is a DOUBLE too, and prints as that.
+    case DuckDBTypeId.DOUBLE:
+    case DuckDBTypeId.FLOAT:
+      return leaf("DOUBLE", [finite], true);
+    case DuckDBTypeId.LIST: {
+      const of = inside((type as DuckDBListType).valueType, levels, lists - 1);
+      return of && { nullable: true, kind: "list", of };
+    }
+    case DuckDBTypeId.MAP: {
+      const { keyType, valueType } = type as DuckDBMapType;
+      const of = isText(keyType) ? inside(valueType, levels, lists - 1) : undefined;
+      return of && { nullable: true, kind: "map", of };
+    }
+    case DuckDBTypeId.STRUCT:
+      return bindAnyStruct(type as DuckDBStructType, levels, lists);
+    default:
+      return undefined;
+  }
+}
+
+function inside(type: DuckDBType, levels: number, lists: number): Bound | undefined {
+  return levels > 0 && lists >= 0 ? bindAny(type, levels - 1, lists) : undefined;
+}
+
+function bindAnyStruct(type: DuckDBStructType, levels: number, lists: number): Bound | undefined {
+  const members = [...membersOf(type)].map(([name, member]) => {
+    const bound = inside(member, levels, lists);
+    return bound && { name, published: name, bound };
+  });
+  const fields = members.filter((member) => member !== undefined);
+  return fields.length === members.length ? { nullable: true, kind: "struct", fields } : undefined;
+}
+
+const exactBetween = between(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+
+const exactInteger: Rule = {
+  rule: "must be an integer that JSON holds exactly, up to 2^53-1",
+  holds: exactBetween,
+};
+
+const shortJson: Rule = {
+  rule: `must be at most ${maxRecordBytes} bytes of JSON`,
+  holds: (value) => `strlen(${value}::VARCHAR) <= ${maxRecordBytes}`,
+};
+
+/**
+ * DuckDB's JSON parser takes NaN and Infinity, and passes numbers of any size on. Strings are emptied first,
+ * so that letters and digits within them do not count.
+ */
+const exactJson: Rule = {
+  rule: "must be JSON without NaN, Infinity, and numbers that JavaScript cannot hold",
+  holds: (value) => {
+    const bare = bareJson(value);
+    const numbers = `regexp_extract_all(${bare}, '-?[0-9][0-9.eE+-]*')`;
+    // What is too large breaks another rule, and is not looked into: all rules are applied to every row.
+    return `CASE WHEN NOT ${shortJson.holds(value)} THEN true ELSE
+      json_valid(${value}::VARCHAR) AND NOT regexp_matches(${bare}, '(?i)nan|inf')
+      AND len(list_filter(${numbers}, lambda number: NOT coalesce(${exactNumber("number")}, false))) = 0 END`;
+  },
+};
+
+/** SQL that is true for the text of a number that JavaScript holds: exactly if it is an integer. */
+function exactNumber(text: string): string {
+  return `CASE WHEN regexp_matches(${text}, '[.eE]') THEN isfinite(TRY_CAST(${text} AS DOUBLE))
+    ELSE ${exactBetween(`TRY_CAST(${text} AS HUGEINT)`)} END`;
+}

@@ -1,0 +1,202 @@
+import { randomBytes } from "node:crypto";
+import type { Stats } from "node:fs";
+import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { Folders } from "./folders.ts";
+import { layout } from "./layout.ts";
+import { ownerMark, ownerPattern, removeLeftFiles } from "./leftovers.ts";
+import { CorruptObjectError } from "./sealed.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
+
+// Temporary files live beside their targets, so that rename and link stay within one file system.
+const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);
+
+function hasCode(error: unknown, ...codes: string[]): boolean {
+  return error instanceof Error && "code" in error && codes.includes(String(error.code));
+}
+
+const noFile = (key: string) => new CorruptObjectError(key, "it is no regular file");
+
+/** A store in a local directory; it is created by the first put. */
+export function directoryStorage(root: string): Storage {
+  const pathOf = (key: string) => {
+    if (!/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(key) || /(^|\/)\.{1,2}(\/|$)/.test(key)) {
+      throw new StorageError(`${root}: not an object key: ${JSON.stringify(key)}`);
+    }
+    return join(root, key);
+  };
+
+  const failed = (operation: string, key: string, error: unknown) =>
+    new StorageError(
+      `${root}: cannot ${operation} ${key}: ${error instanceof Error ? error.message : error}`,
+      {
+        cause: error,
+      },
+    );
+
+  const folders = new Folders(root);
+  let deletedFrom: string | undefined;
+
+  /**
+   * Writes the bytes under a temporary name and hands that name on; nothing of it stays behind. Other objects outlast a
+   * power cut from the next record on, which has nothing to tell before.
+   */
+  async function staged<T>(key: string, body: Uint8Array, finish: (name: string) => Promise<T>): Promise<T> {
+    const target = pathOf(key);
+    await folders.make(dirname(target));
+    const name = join(dirname(target), `.tmp-${ownerMark()}${randomBytes(8).toString("hex")}`);
+    try {
+      const file = await open(name, "wx");
+      try {
+        await file.writeFile(body);
+        // Without it a power cut can leave a renamed file empty, under a name that promises its content.
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      const record = isRecord(key);
+      // What lies at the top tells of commits, also of one that another run made before it was killed.
+      if (!key.includes("/")) folders.changed(resolve(root, layout.commits));
+      if (record) await folders.sync();
+      const result = await finish(name);
+      folders.changed(dirname(target));
+      if (record) await folders.sync();
+      return result;
+    } finally {
+      await rm(name, { force: true });
+    }
+  }
+
+  return {
+    location: root,
+
+    async get(key, { maxBytes = maxObjectBytes, signal } = {}) {
+      const path = pathOf(key);
+      try {
+        // Opening a FIFO would wait for its writer, and reading one never end; so would some devices.
+        const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+        try {
+          const info = await file.stat();
+          if (!info.isFile()) throw noFile(key);
+          const { size } = info;
+          if (size > maxBytes) throw tooLarge(key, size, maxBytes);
+          return await file.readFile({ signal });
+        } finally {
+          await file.close();
+        }
+      } catch (error) {
+        if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+        // What opening a socket says, and a device that is not there.
+        if (hasCode(error, "ENXIO")) throw noFile(key);
+        throw error instanceof CorruptObjectError ? error : failed("read", key, error);
+      }
+    },
+
+    async put(key, body) {
+      const path = pathOf(key);
+      try {
+        await staged(key, body, (name) => rename(name, path));
+      } catch (error) {
+        throw failed("write", key, error);
+      }
+    },
+
+    async putIfAbsent(key, body) {
+      const path = pathOf(key);
+      try {
+        // link(2) fails when the name exists, whoever else is at it: the file system's compare-and-swap.
+        await staged(key, body, (name) => link(name, path));
+        return true;
+      } catch (error) {
+        if (hasCode(error, "EEXIST")) return false;
+        throw failed("create", key, error);
+      }
+    },
+
+    async replace(key, body, tag) {
+      const path = pathOf(key);
+      try {
+        return await staged(key, body, async (name) => {
+          // A file system compares nothing in a rename: a moment remains in which another one may come first.
+          const info = await statUnlessGone(path);
+          if (!info || tagOf(info) !== tag) return false;
+          await rename(name, path);
+          return true;
+        });
+      } catch (error) {
+        throw failed("replace", key, error);
+      }
+    },
+
+    async *list(prefix) {
+      const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
+      try {
+        for await (const info of walk(root, folder)) if (info.key.startsWith(prefix)) yield info;
+      } catch (error) {
+        throw failed("list", prefix, error);
+      }
+    },
+
+    async delete(key) {
+      const path = pathOf(key);
+      try {
+        // Manifests go first, and no power cut may bring them back alone.
+        if (deletedFrom && deletedFrom !== dirname(path)) await folders.sync();
+        await rm(path, { force: true });
+        deletedFrom = dirname(path);
+        folders.changed(deletedFrom);
+      } catch (error) {
+        throw failed("delete", key, error);
+      }
+    },
+
+    async removeLeftovers() {
+      try {
+        return await removeLeftFiles(root, temporary);
+      } catch (error) {
+        throw failed("remove", "temporary files", error);
+      }
+    },
+  };
+}
+
+async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
+  let entries: Awaited<ReturnType<typeof readEntries>>;
+  try {
+    entries = await readEntries(join(root, folder));
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return;
+    throw error;
+  }
+  for (const entry of entries) {
+    const key = `${folder}${entry.name}`;
+    if (entry.isDirectory()) yield* walk(root, `${key}/`);
+    else if (!temporary.test(entry.name)) {
+      const info = await statUnlessGone(join(root, key));
+      if (info) yield { key, bytes: info.size, modified: info.mtime, tag: tagOf(info) };
+    }
+  }
+}
+
+/** Whether an object tells of others, or is all there is to tell: commits, keys, and what lies at the top. */
+function isRecord(key: string): boolean {
+  return !key.includes("/") || key.startsWith(layout.commits) || key.startsWith(layout.keys);
+}
+
+/** Every put makes another file, so another number, or another time. */
+function tagOf({ ino, size, mtimeMs }: Stats): string {
+  return `${ino}-${size}-${mtimeMs}`;
+}
+
+function readEntries(path: string) {
+  return readdir(path, { withFileTypes: true });
+}
+
+async function statUnlessGone(path: string) {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,41 @@
+import { Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
+import { layout } from "./layout.ts";
+import { CorruptObjectError, parseObject, sha256 } from "./sealed.ts";
+import type { Storage } from "./storage.ts";
+
+/** An object that a manifest or segment names is not in the store: its snapshot was collected, or the store is broken. */
+export class MissingObjectError extends Error {
+  override readonly name = "MissingObjectError";
+  readonly key: string;
+
+  constructor(key: string) {
+    super(`${key}: it is missing`);
+    this.key = key;
+  }
+}
+
+/** Reads an object by reference. Throws MissingObjectError, CorruptObjectError or StorageError. */
+export async function readObject(storage: Storage, key: string, ref: ObjectRef): Promise<Buffer> {
+  const bytes = await storage.get(key, { maxBytes: ref.bytes });
+  if (!bytes) throw new MissingObjectError(key);
+  if (bytes.length !== ref.bytes || sha256(bytes) !== ref.hash) {
+    throw new CorruptObjectError(key, "its content does not match its name");
+  }
+  return bytes;
+}
+
+/** Every object that the scores of a snapshot consist of, by key. */
+export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
+  const { list, records, histories, dimensions } = scores;
+  const open = [list, ...Object.values(records)];
+  const closed = [...Object.values(histories), ...Object.values(dimensions)];
+  return new Map([
+    ...open.map((ref) => [layout.publicObject(ref.hash), ref] as const),
+    ...closed.map((ref) => [layout.privateObject(ref.hash), ref] as const),
+  ]);
+}
+
+export async function readManifest(storage: Storage, ref: ObjectRef): Promise<Manifest> {
+  const key = layout.manifest(ref.hash);
+  return parseObject(key, await readObject(storage, key, ref), Manifest);
+}

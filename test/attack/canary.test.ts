@@ -1,0 +1,169 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { layout } from "../../snapshots/store/layout.ts";
+import { sha256 } from "../../snapshots/store/sealed.ts";
+import { bytesBelow, found, requestsWith, spellingsOf } from "../helpers/attack-canaries.ts";
+import { startAttackedProcess } from "../helpers/attack-process.ts";
+import { type Attacked, archive, startAttacked } from "../helpers/attack-target.ts";
+import { answersIn } from "../helpers/attack-wire.ts";
+import { bearer, outcome, raw, until } from "../helpers/proxy-client.ts";
+import { respond } from "../helpers/proxy-origin.ts";
+
+let attacked: Attacked;
+let canaries: string[];
+let received: string[];
+beforeEach(async () => {
+  attacked = await startAttacked({
+    quotaOnFailure: "closed",
+    trustProxy: { hops: 1 },
+    // Some bodies are announced and never end.
+    limits: { headSeconds: 1, requestSeconds: 1 },
+  });
+  const { aegis, developer, revoked, unknown } = attacked.keys;
+  canaries = [
+    aegis,
+    developer,
+    revoked,
+    unknown,
+    `${unknown.slice(0, -1)}${unknown.endsWith("0") ? "1" : "0"}`,
+  ];
+  received = [];
+});
+afterEach(() => attacked.stop());
+
+/** Sends every request with every key; an answer's body is taken out of its coding. */
+async function attack(requestsOf: (key: string) => string[]): Promise<void> {
+  const withKey = async (key: string) => {
+    for (const bytes of requestsOf(key)) {
+      const text = await attacked.proxy.raw(bytes);
+      received.push(text, ...answersIn(text).map((answer) => answer.text));
+    }
+  };
+  await Promise.all(canaries.map(withKey));
+}
+
+/** Checks that no key is to be found anywhere: not in what was answered, logged, asked or stored. */
+async function expectNoTrace(): Promise<void> {
+  const { proxy, origin } = attacked;
+  const spellings = spellingsOf(canaries);
+  // What was logged last is there, so all before it is.
+  const { "x-request-id": id } = (await proxy.get("/healthz")).headers;
+  await until(() => proxy.logged.some((line) => line.includes(String(id))));
+  for (const text of received) expect([text, found(spellings, text)]).toEqual([text, []]);
+  for (const line of proxy.logged) expect([line, found(spellings, line)]).toEqual([line, []]);
+  expect(found(spellings, origin.requests.join("\n"))).toEqual([]);
+  const files = await bytesBelow(proxy.directory);
+  expect(files).toContain(sha256(attacked.keys.aegis));
+  expect(found(spellings, files)).toEqual([]);
+}
+
+const logs = (text: string) => attacked.proxy.logged.some((line) => line.includes(text));
+const ask = async (path: string) =>
+  outcome(await attacked.proxy.get(path, { headers: bearer(attacked.keys.aegis) }));
+
+/** Breaks something; gives an address and what it answers from then on. */
+const failures: [string, () => Promise<[string, string]>][] = [
+  ["nothing", async () => ["/api/v1/scores", "200"]],
+  [
+    "the origin, which is down,",
+    async () => {
+      await attacked.origin.stop();
+      return ["/api/v1/scores", "502 UPSTREAM_ERROR"];
+    },
+  ],
+  [
+    "the origin, which sends others' bytes,",
+    async () => {
+      attacked.origin.behave = (socket) => respond(socket, "200 OK", ["X-Secret: 1"], "<Error>no</Error>");
+      return ["/api/v1/scores", "502 UPSTREAM_ERROR"];
+    },
+  ],
+  [
+    "the quota store",
+    async () => {
+      const file = new DatabaseSync(join(attacked.proxy.directory, "quota.sqlite"));
+      file.exec("DROP TABLE quota");
+      file.close();
+      return [archive, "503 QUOTA_UNAVAILABLE"];
+    },
+  ],
+  [
+    "the archive, whose pages are gone,",
+    async () => {
+      const { storage } = attacked.proxy;
+      for await (const { key } of storage.list(layout.pages)) await storage.delete(key);
+      for await (const { key } of storage.list(layout.rows)) await storage.put(key, Buffer.from("broken"));
+      return [archive, "503 SNAPSHOT_UNAVAILABLE"];
+    },
+  ],
+  [
+    // A time that is none throws where nobody expects it.
+    "the clock",
+    async () => {
+      attacked.proxy.clock.now = Number.NaN;
+      return ["/api/v1/scores", "500 INTERNAL"];
+    },
+  ],
+  [
+    "the store's newest commit",
+    async () => {
+      await attacked.proxy.storage.put(layout.commit(2), Buffer.from("{}"));
+      await until(() => logs("polling the store failed"));
+      return ["/api/v1/scores", "200"];
+    },
+  ],
+];
+
+describe("a key leaves no trace but its digest", () => {
+  test.each(failures)("while %s fails", async (_what, fail) => {
+    const [path, expected] = await fail();
+    expect(await ask(path)).toBe(expected);
+    await attack(requestsWith);
+    expect(received.length).toBeGreaterThan(1000);
+    await expectNoTrace();
+  });
+
+  test("when it is the name of a parameter", async () => {
+    await attack((key) =>
+      [
+        `/api/v1/scores?${key}`,
+        `/api/v1/status?${key}=1`,
+        `${archive}?page=1&${key}=2`,
+        `${archive}?=${key}`,
+      ].map(
+        (target) => `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${key}\r\nConnection: close\r\n\r\n`,
+      ),
+    );
+    await expectNoTrace();
+  });
+
+  test("in what the process writes and counts", async () => {
+    const child = await startAttackedProcess();
+    const spellings = spellingsOf([child.key]);
+    for (const bytes of requestsWith(child.key)) received.push(await raw(child.port, bytes));
+    const metrics = await child.metrics();
+    expect(metrics).toContain(`route="${archive}"`);
+    expect(child.alive()).toBe(true);
+    const files = await bytesBelow(child.directory);
+    expect(await child.stop()).toBe(0);
+    expect(child.output()).toContain('"draining"');
+    for (const text of [...received, metrics, files, child.output()])
+      expect(found(spellings, text)).toEqual([]);
+  });
+
+  test("the search for traces finds what it is to find", () => {
+    const [key = ""] = canaries;
+    const spellings = spellingsOf([key]);
+    const encoded = ["", "a", "ab"].map((before) => btoa(`${before}:${key}`));
+    for (const text of [
+      key,
+      key.toLowerCase(),
+      `x${key.slice(9)}`,
+      Buffer.from(key).toString("hex"),
+      ...encoded,
+    ])
+      expect(found(spellings, `-${text}-`)).not.toEqual([]);
+    expect(found(spellings, sha256(key))).toEqual([]);
+  });
+});

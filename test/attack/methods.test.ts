@@ -1,0 +1,134 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
+import { plans } from "../../schemas/plans.ts";
+import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack-target.ts";
+import { answersIn, headerOf, type WireAnswer } from "../helpers/attack-wire.ts";
+
+const attacked: Attacked = await startAttacked();
+const { proxy, origin, keys } = attacked;
+afterAll(() => attacked.stop());
+
+const table: readonly Endpoint[] = Object.values(endpoints);
+const addresses = [...new Set(table.map(({ path }) => path))];
+const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "PROPFIND"];
+/** Methods and words in their place that no HTTP/1.1 parser of ours takes for a request to an address. */
+const odd = ["get", "Get", "BREW", "GET\t", "G\0ET", "G\xcbT"];
+const slug = "aave";
+
+async function ask(method: string, path: string, fields = ""): Promise<WireAnswer> {
+  const address = path
+    .replace(":slug", slug)
+    .replace(":file", table.find((row) => row.path === path)?.files?.[0] ?? "");
+  const head = `${method} ${address} HTTP/1.1\r\nHost: proxy.test\r\n`;
+  const received = answersIn(await proxy.raw(`${head}Connection: close\r\n${fields}\r\n`));
+  expect(received).toHaveLength(1);
+  return received[0]!;
+}
+
+const codeOf = (answer: WireAnswer): string | undefined =>
+  /json$/.test(headerOf(answer, "content-type") ?? "") && answer.text !== ""
+    ? JSON.parse(answer.text).code
+    : undefined;
+
+/** The methods a path answers beside OPTIONS, by the table. */
+function answeredAt(path: string): string[] {
+  const rows = table.filter((row) => row.path === path);
+  return rows.flatMap(({ method }) => {
+    if (method === "GET") return ["GET", "HEAD"];
+    return method === "WS" ? ["GET"] : [method];
+  });
+}
+
+/** What a row answers to a caller without a key and a body. */
+function expectedStatus({ plan, body }: Endpoint): number {
+  if (plans[plan].rank > 0) return 401;
+  return body ? 415 : 200;
+}
+
+describe.each(addresses)("%s", (path) => {
+  const allow = [...answeredAt(path), "OPTIONS"].join(", ");
+  const row = table.find((one) => one.path === path)!;
+
+  test.each(methods)("%s is answered as the table says, or by 405 and Allow", async (method) => {
+    origin.requests.length = 0;
+    const answer = await ask(method, path);
+    if (method === "OPTIONS") {
+      expect([answer.status, headerOf(answer, "allow"), answer.text]).toEqual([204, allow, ""]);
+    } else if (answeredAt(path).includes(method)) {
+      expect(answer.status).toBe(expectedStatus(row));
+      expect(headerOf(answer, "allow")).toBeUndefined();
+    } else {
+      expect([answer.status, headerOf(answer, "allow")]).toEqual([405, allow]);
+      expect(codeOf(answer)).toBe(method === "HEAD" ? undefined : "METHOD_NOT_ALLOWED");
+    }
+    expect(origin.requests.length).toBeLessThanOrEqual(answer.status === 200 ? 1 : 0);
+    for (const head of origin.requests) expectOwnRequest(origin, head);
+  });
+
+  test("words that are no method reach nothing", async () => {
+    origin.requests.length = 0;
+    for (const word of odd) {
+      const answer = await ask(word, path);
+      expect([word, answer.status, codeOf(answer)]).toEqual([word, 400, "BAD_REQUEST"]);
+    }
+    expect(origin.requests).toEqual([]);
+  });
+
+  test("TRACE gives back nothing of the request, not even for an Aegis key", async () => {
+    const fields = `Authorization: Bearer ${keys.aegis}\r\nCookie: a=CANARY\r\nX-CANARY: 1\r\nMax-Forwards: 0\r\n`;
+    const answer = await ask("TRACE", path, fields);
+    expect(answer.status).toBe(405);
+    expect(headerOf(answer, "content-type")).toBe("application/problem+json");
+    expect(JSON.stringify(answer)).not.toMatch(/CANARY|TRACE \/|prs_live|message\/http/i);
+  });
+
+  test.each([
+    [
+      "HTTP/2",
+      "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n",
+    ],
+    [
+      "WebSocket",
+      "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n",
+    ],
+    ["TLS", "Connection: Upgrade\r\nUpgrade: TLS/1.2, HTTP/1.1\r\n"],
+  ])("an upgrade to %s does not get past the checks", async (_what, fields) => {
+    for (const method of ["GET", "POST", "OPTIONS", "DELETE"]) {
+      const plain = await ask(method, path);
+      const upgraded = await ask(method, path, fields);
+      expect(upgraded.status).toBe(plain.status);
+      expect(codeOf(upgraded)).toBe(codeOf(plain));
+      expect(headerOf(upgraded, "upgrade")).toBeUndefined();
+    }
+  });
+
+  test("HEAD has the headers of GET, whatever is asked with", async () => {
+    const kept = ({ headers }: WireAnswer) =>
+      headers.filter(
+        ([name]) => !["date", "x-request-id", "x-ratelimit-remaining", "ratelimit"].includes(name),
+      );
+    const presented = ["", ...Object.values(keys).map((key) => `X-Api-Key: ${key}\r\n`)];
+    const asked = ["", "Accept-Encoding: gzip\r\n", "If-None-Match: *\r\n"];
+    for (const fields of presented.flatMap((key) => asked.map((more) => key + more))) {
+      const [get, head] = [await ask("GET", path, fields), await ask("HEAD", path, fields)];
+      expect(head.text).toBe("");
+      if (!answeredAt(path).includes("HEAD")) continue;
+      expect([fields, head.status]).toEqual([fields, get.status]);
+      expect(kept(head)).toEqual(kept(get));
+    }
+  });
+});
+
+describe("CONNECT", () => {
+  test.each(["evil.test:443", "127.0.0.1:80", ...addresses.map((path) => path.replace(":slug", slug))])(
+    "%s opens no tunnel",
+    async (target) => {
+      const seen = origin.connections;
+      const answer = await ask("CONNECT", target, `X-Api-Key: ${keys.aegis}\r\n`);
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(["NOT_FOUND", "BAD_REQUEST"]).toContain(codeOf(answer));
+      expect(answer.text).not.toContain(target);
+      expect(origin.connections).toBe(seen);
+    },
+  );
+});

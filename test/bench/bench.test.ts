@@ -1,0 +1,148 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { describe, expect, test } from "vitest";
+import { testFolder } from "../helpers/archive-store.ts";
+import { nodeOptions } from "../helpers/programs.ts";
+import { median, quantile, summarise } from "./measurement.ts";
+import { missingPrograms } from "./programs.ts";
+import { tableOf } from "./report.ts";
+import { Endings, inTurn } from "./run.ts";
+
+const folder = testFolder();
+const root = join(import.meta.dirname, "..");
+const missing = missingPrograms();
+if (missing.length > 0) {
+  if (process.env.CI) throw new Error(missing.join(" "));
+  console.warn(`The run of the bench is skipped: ${missing.join(" ")}`);
+}
+
+/** Runs the bench as npm does. */
+async function bench(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
+  const child = spawn(process.execPath, [...nodeOptions, "test/bench/bench.ts", ...args], {
+    cwd: root,
+    env: { ...env, INIT_CWD: folder, NODE_ENV: undefined },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+  return { code: child.exitCode, stdout, stderr };
+}
+
+describe("figures", () => {
+  test("are medians and quantiles", () => {
+    expect(median([3, 1, 2])).toBe(2);
+    expect(median([10, 1, 2, 3])).toBe(2.5);
+    const hundred = Array.from({ length: 100 }, (_, n) => 100 - n);
+    expect([0.5, 0.99, 1].map((share) => quantile(hundred, share))).toEqual([50, 99, 100]);
+    expect(quantile([7], 0.01)).toBe(7);
+    expect(() => median([])).toThrow(RangeError);
+    expect(() => quantile([], 0.5)).toThrow(RangeError);
+  });
+
+  test.for([
+    ["ratio", "least", 2, true],
+    ["ratio", "least", 2.1, false],
+    ["ratio", "most", 2, true],
+    ["ratio", "most", 1.9, false],
+    ["difference", "most", 5, true],
+    ["difference", "most", 4.9, false],
+    ["value", "most", 10, true],
+    ["value", "least", 10.1, false],
+  ] as const)("10 against 5 meet a goal or not: %s at %s %s", ([of, at, limit, met]) => {
+    const peer = { name: "five", rounds: [4, 5, 9] };
+    const goal = { of, at, limit };
+    const summary = summarise({ row: 1, work: "w", unit: "ms", ours: [1, 10, 12], peer, goal });
+    expect(summary).toEqual({ ours: 10, peer: 5, ratio: 2, met });
+  });
+
+  test("that cannot be told meet nothing", () => {
+    const goal = { of: "ratio", at: "most", limit: 2 } as const;
+    expect(summarise({ row: 1, work: "w", unit: "ms", ours: [1], goal }).met).toBe(false);
+    const peer = { name: "nothing", rounds: [0] };
+    expect(summarise({ row: 1, work: "w", unit: "ms", ours: [0], peer, goal }).met).toBe(false);
+    expect(summarise({ row: 1, work: "w", unit: "ms", ours: [Number.NaN], peer, goal }).met).toBe(false);
+  });
+
+  test("stand in the table whether they are won or lost", () => {
+    const peer = { name: "it", rounds: [4] };
+    const goal = { of: "ratio", at: "least", limit: 2 } as const;
+    const [, , won, lost, open] = tableOf([
+      { row: 1, work: "a", unit: "rows/s", ours: [12_345], peer, goal },
+      { row: 2, work: "b", unit: "rows/s", ours: [1.23456], peer, goal, note: "why" },
+      { row: 3, work: "c", unit: "ms", ours: [1] },
+    ]);
+    expect(won!.split(/\s{2,}/)).toEqual([
+      "1",
+      "a",
+      "12,345 rows/s",
+      "4 rows/s (it)",
+      "3,086",
+      "ratio >= 2",
+      "met",
+    ]);
+    expect(lost!.split(/\s{2,}/)).toEqual([
+      "2",
+      "b",
+      "1.23 rows/s",
+      "4 rows/s (it)",
+      "0.309",
+      "ratio >= 2",
+      "NOT MET",
+    ]);
+    expect(open!.split(/\s{2,}/)).toEqual(["3", "c", "1 ms", "-", "-", "-", "-"]);
+  });
+});
+
+describe("a run", () => {
+  test("measures the sides in turn and drops the first round", async () => {
+    const order: string[] = [];
+    const side = (name: string) => async () => order.push(name);
+    expect(await inTurn(2, { ours: side("ours"), peer: side("peer") })).toEqual({
+      ours: [3, 5],
+      peer: [4, 6],
+    });
+    expect(order).toEqual(["ours", "peer", "ours", "peer", "ours", "peer"]);
+  });
+
+  test("ends everything it started, the last first, also when some of it fails", async () => {
+    const ended: number[] = [];
+    const ends = new Endings();
+    ends.add(() => void ended.push(1));
+    ends.add(() => {
+      throw new Error("this one fails");
+    });
+    ends.add(async () => void ended.push(3));
+    await expect(ends.run()).rejects.toThrow("this one fails");
+    expect(ended).toEqual([3, 1]);
+  });
+
+  test.for([["--rows", "1,99"], ["--markets", "many"], ["--fast"]])("refuses %s as usage", async (args) => {
+    const { code, stderr } = await bench(args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(args[0]!.replace("--", ""));
+    expect(stderr).toContain("Usage: npm run bench");
+  });
+});
+
+describe.skipIf(missing.length > 0)("a tiny run", () => {
+  test("compares the walk and the filters with their peers, and keeps every round", {
+    timeout: 300_000,
+  }, async () => {
+    const args = ["--quick", "--markets", "2000", "--rows", "1,4", "--json", "figures.json"];
+    const { code, stdout, stderr } = await bench(args);
+    expect(code, stderr).toBe(0);
+    const { rows, machine } = JSON.parse(await readFile(join(folder, "figures.json"), "utf8"));
+    expect(Object.keys(machine.facts)).toContain("load at start");
+    expect([...new Set(rows.map(({ row }: { row: number }) => row))]).toEqual([1, 4]);
+    for (const { ours, peer, medians } of rows) {
+      expect(ours.length).toBeGreaterThan(0);
+      expect(ours.every((figure: number) => figure > 0)).toBe(true);
+      expect(peer.rounds).toHaveLength(ours.length);
+      expect(medians.ours).toBeGreaterThan(0);
+    }
+    expect(rows[0].ours).toHaveLength(3);
+    expect(stdout).toMatch(/^1 {2,}unfiltered walk/m);
+  });
+});

@@ -1,0 +1,157 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { meanings } from "../../schemas/meanings.ts";
+import { describeApi } from "../../schemas/openapi/document.ts";
+import { findChromium, launch } from "../helpers/chromium.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { until } from "../helpers/proxy-client.ts";
+
+const program = findChromium();
+
+describe.skipIf(!program)("the page /docs/ in Chromium", () => {
+  let proxy: TestProxy;
+  let key: string;
+  let browser: Browser;
+  let page: Page;
+  /** What the browser complained of: errors of scripts, of loading, and of the page's policy. */
+  let complaints: string[];
+  let requested: URL[];
+  beforeAll(async () => {
+    proxy = await startTestProxy();
+    key = await proxy.issue({ plan: "developer" });
+    browser = await launch(program!);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await proxy?.stop();
+  });
+  beforeEach(async () => {
+    const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
+    page = await context.newPage();
+    complaints = [];
+    requested = [];
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("requestfailed", (request) => complaints.push(`failed: ${request.url()}`));
+    page.on("request", (request) => requested.push(new URL(request.url())));
+    await page.addInitScript(`addEventListener("securitypolicyviolation", (violation) =>
+      console.error("policy: " + violation.violatedDirective + " " + violation.blockedURI))`);
+    await open();
+    return () => context.close();
+  });
+
+  const base = () => `http://127.0.0.1:${proxy.port}`;
+  const operation = (tag: string, id: string) => page.locator(`#operations-${tag}-${id}`);
+
+  async function open(): Promise<void> {
+    await page.goto(`${base()}/docs/`);
+    await page.locator(".opblock").first().waitFor();
+  }
+
+  /** Tries an operation with what is filled in already; returns the status that the page shows. */
+  async function tryOut(tag: string, id: string): Promise<string | null> {
+    const block = operation(tag, id);
+    await block.locator(".opblock-summary-control").click();
+    await block.locator(".try-out__btn").click();
+    await block.locator(".execute").click();
+    const answer = block.locator(".live-responses-table tbody .response-col_status").first();
+    await answer.waitFor();
+    return answer.textContent();
+  }
+
+  const expectPeace = () => {
+    expect(complaints).toEqual([]);
+    expect(requested.filter(({ origin, protocol }) => protocol !== "data:" && origin !== base())).toEqual([]);
+  };
+
+  test("shows every operation without a complaint or a request elsewhere", async () => {
+    const operations = Object.values(describeApi().paths ?? {}).flatMap(({ get, post }) => [get, post]);
+    const expected = operations.flatMap((one) =>
+      one ? [`operations-${one.tags?.[0]}-${one.operationId}`] : [],
+    );
+    const blocks = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
+    expect(blocks.sort()).toEqual(expected.sort());
+    // Those with all there is: parameters, and a body.
+    for (const id of expected.filter((one) => /marketsHistorical|batchScores/.test(one))) {
+      await page.locator(`#${id} .opblock-summary-control`).click();
+      await page.locator(`#${id} .responses-table`).waitFor();
+    }
+    expect(await page.locator(".topbar, .version-stamp a, img[alt='Online validator badge']").count()).toBe(
+      0,
+    );
+    const wide = await page.evaluate("document.documentElement.scrollWidth");
+    expect(wide).toBeLessThanOrEqual(390);
+    expectPeace();
+  });
+
+  test("follows the reader's scheme, says what the numbers mean, and leads back to the site", async () => {
+    const look = () =>
+      page.evaluate<
+        string[]
+      >(`[document.body, document.querySelector(".swagger-ui"), document.querySelector("header a")]
+        .map((each) => getComputedStyle(each)).flatMap(({ color, backgroundColor }) => [color, backgroundColor])`);
+    const light = await look();
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.waitForSelector("html.dark-mode");
+    const [text = "", paper = ""] = await look();
+    const brightness = (colour: string) => Number(/\d+/.exec(colour)?.[0]);
+    expect(brightness(text)).toBeGreaterThan(200);
+    expect(brightness(paper)).toBeLessThan(50);
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.waitForSelector("html:not(.dark-mode)");
+    expect(await look()).toEqual(light);
+
+    const shown = (await page.textContent(".info")) ?? "";
+    for (const { meaning } of Object.values(meanings)) expect(shown).toContain(meaning);
+    await page.click("header a");
+    await page.waitForSelector("h1:has-text('Risk scores')");
+    expect(page.url()).toBe(`${base()}/`);
+    expectPeace();
+  });
+
+  test("an address can be tried, with what the page suggests", async () => {
+    expect(await tryOut("Service", "status")).toBe("200");
+    expect(await tryOut("Scores", "batchScores")).toBe("200");
+    expect(requested.map(({ pathname }) => pathname)).toContain("/api/v1/scores/batch");
+    expectPeace();
+  });
+
+  test("a key is sent with what is tried, kept nowhere and gone with the page", async () => {
+    const enter = async () => {
+      await page.locator(".btn.authorize").click();
+      const field = page.locator(".modal-ux input[aria-label='auth-bearer-value']");
+      await field.fill(key);
+      await page.locator(".modal-ux .btn.authorize").first().click();
+      await page.locator(".modal-ux .close-modal").click();
+    };
+    await enter();
+    expect(await tryOut("Service", "usage")).toBe("200");
+    expect(await operation("Service", "usage").textContent()).toContain('"plan": "developer"');
+    const kept =
+      "JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href])";
+    expect(await page.evaluate(kept)).not.toContain("prs_live");
+    await open();
+    await tryOut("Service", "usage");
+    await until(
+      async () => (await operation("Service", "usage").textContent())?.includes('"plan": "free"') ?? false,
+    );
+    expectPeace();
+  });
+
+  test("its policy lets no script in that is not the page's", async () => {
+    const { headers } = await proxy.get("/docs/");
+    expect(headers["content-security-policy"]).toMatch(
+      /^default-src 'none'; script-src 'self'; style-src 'self';/,
+    );
+    expect(headers["content-security-policy"]).not.toMatch(/unsafe|\*|https?:/);
+    // A control: what would be a violation is seen as one.
+    await page.evaluate(`{
+      const script = document.createElement("script");
+      script.textContent = "window.slipped = true";
+      document.body.append(script);
+      undefined;
+    }`);
+    await until(() => complaints.some((text) => text.startsWith("policy: script-src")));
+    expect(await page.evaluate("window.slipped")).toBeUndefined();
+  });
+});

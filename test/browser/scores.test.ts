@@ -1,0 +1,100 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findChromium, launch } from "../helpers/chromium.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { bearer } from "../helpers/proxy-client.ts";
+
+const program = findChromium();
+
+describe.skipIf(!program)("from a page of another site in Chromium", () => {
+  let proxy: TestProxy;
+  let key: string;
+  let site: Server;
+  let browser: Browser;
+  let page: Page;
+  beforeAll(async () => {
+    proxy = await startTestProxy();
+    key = await proxy.issue({ plan: "developer" });
+    site = createServer((_request, response) => {
+      response.setHeader("Content-Type", "text/html");
+      response.end("<!doctype html><title>A dashboard</title>");
+    }).listen(0, "127.0.0.1");
+    await once(site, "listening");
+    browser = await launch(program!);
+    page = await browser.newPage();
+    await page.goto(`http://127.0.0.1:${(site.address() as AddressInfo).port}/`);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    site?.close();
+    await proxy?.stop();
+  });
+
+  /** What a script of the page may see of an answer; `blocked` when the browser keeps it to itself. */
+  const ask = (path: string, how: { method?: string; headers?: Record<string, string>; body?: string }) =>
+    page.evaluate(
+      async ({ url, init, names }) => {
+        try {
+          const answer = await fetch(url, init);
+          const headers = Object.fromEntries(names.map((name) => [name, answer.headers.get(name)]));
+          return { status: answer.status, headers, json: await answer.json() };
+        } catch {
+          return "blocked";
+        }
+      },
+      { url: `http://127.0.0.1:${proxy.port}${path}`, init: how, names: exposed },
+    );
+  const exposed = ["x-ratelimit-remaining", "ratelimit", "x-snapshot-id", "x-request-id"];
+  const json = { "content-type": "application/json" };
+  const batch = "/api/v1/scores/batch";
+  const body = JSON.stringify({ slugs: ["aave", "none"] });
+  const preflights = () => proxy.logged.filter((line) => line.includes('"OPTIONS"')).length;
+
+  test("a batch is asked for after a preflight, which is not metered, and read with its headers", async () => {
+    const before = preflights();
+    const expected = await proxy.get(batch, { method: "POST", headers: { ...json, ...bearer(key) }, body });
+    const answer = await ask(batch, { method: "POST", headers: { ...json, ...bearer(key) }, body });
+    expect(answer).toEqual({
+      status: 200,
+      json: expected.json(),
+      headers: {
+        "x-ratelimit-remaining": "49998",
+        ratelimit: expect.stringContaining(";r=49998;"),
+        "x-snapshot-id": expected.headers["x-snapshot-id"],
+        "x-request-id": expect.stringMatching(/^[0-9a-f-]{36}$/),
+      },
+    });
+    expect(preflights()).toBe(before + 1);
+  });
+
+  test("so are refusals, of the body and of the key", async () => {
+    const wrong = await ask(batch, { method: "POST", headers: json, body: "{}" });
+    expect(wrong).toMatchObject({ status: 400, json: { code: "INVALID_BODY" } });
+    const refused = await ask(batch, { method: "POST", headers: { ...json, "x-api-key": "no" }, body });
+    expect(refused).toMatchObject({ status: 401, json: { code: "INVALID_API_KEY" } });
+    // No preflight: a form's type.
+    const plain = await ask(batch, { method: "POST", headers: { "content-type": "text/plain" }, body });
+    expect(plain).toMatchObject({ status: 415, json: { code: "UNSUPPORTED_MEDIA_TYPE" } });
+  });
+
+  test("a large body sees its 413", async () => {
+    const large = await ask(batch, { method: "POST", headers: json, body: body.padEnd(2_000_000) });
+    expect(large).toMatchObject({ status: 413, json: { code: "BODY_TOO_LARGE" } });
+  });
+
+  test("history and dimensions are read with a key", async () => {
+    for (const kind of ["history", "dimensions"]) {
+      const answer = await ask(`/api/v1/scores/aave/${kind}`, { headers: { "x-api-key": key } });
+      expect(answer).toMatchObject({ status: 200, json: { slug: "aave" } });
+    }
+  });
+
+  test("what the preflight does not allow, the browser does not send", async () => {
+    const headers = { ...json, "x-other": "1" };
+    expect(await ask(batch, { method: "POST", headers, body })).toBe("blocked");
+    expect(await ask(batch, { method: "PUT", headers: json, body })).toBe("blocked");
+  });
+});

@@ -1,0 +1,236 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiPlaceAt, publishedSite, servedSite } from "../../proxy/site/files.ts";
+import { endpoints } from "../../schemas/endpoints.ts";
+import { collect } from "../../snapshots/maintain/gc.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { headersOf, layout } from "../../snapshots/store/layout.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
+import { countingStorage, memoryStorage } from "../helpers/archive-storage.ts";
+import { findChromium, launch } from "../helpers/chromium.ts";
+import { startTestProxy } from "../helpers/proxy.ts";
+import { market, publishArchive, publishRecords, score, slugs } from "../helpers/proxy-archive.ts";
+import { enterKey, openWatched, overhang, seriousFaults } from "../helpers/site-page.ts";
+
+describe("the files of the site", () => {
+  test("are small, and the same from the proxy but for the one that says where the API is", () => {
+    const total = servedSite.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    expect(total).toBeLessThan(90_000);
+    const served = new Map(servedSite.map(({ path, bytes, contentType }) => [path, { bytes, contentType }]));
+    for (const [key, bytes] of publishedSite()) {
+      const path = key === layout.siteIndex ? "/" : key.replace("public", "");
+      if (path === "/site/api.json") {
+        expect([String(bytes), String(served.get(path)?.bytes)]).toEqual([
+          '{"api":null}',
+          '{"api":"api/v1"}',
+        ]);
+      } else expect(served.get(path), path).toEqual({ bytes, contentType: headersOf(key).contentType });
+    }
+    expect(served.size).toBe(publishedSite().size);
+  });
+
+  test("hold no script, style or address of their own in the page, and its policy is the header's", () => {
+    const [page] = servedSite;
+    const text = String(page?.bytes);
+    expect(text).not.toMatch(
+      /<style|<script(?! type="module" src="site\/app\.js"><\/script>)|\sstyle=|\son\w+=/,
+    );
+    expect(text).not.toMatch(/(?:href|src)="(?:\/|https?:)/);
+    const stated = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(text)?.[1];
+    expect(page?.headers?.["content-security-policy"]).toBe(`${stated}; frame-ancestors 'none'`);
+    const { SecurityHeadersConfig } = JSON.parse(
+      readFileSync(new URL("../.github/deploy/cdn-response-headers.json", import.meta.url), "utf8"),
+    );
+    expect(SecurityHeadersConfig.ContentSecurityPolicy.ContentSecurityPolicy).toBe(
+      page?.headers?.["content-security-policy"],
+    );
+    const loaded = [...text.matchAll(/"site\/([^"]+)"/g)].map(([, name]) => name);
+    const expected = endpoints.siteFile.files.filter((name) => name !== "api.json");
+    expect([...new Set(loaded)].sort()).toEqual([...expected].sort());
+  });
+});
+
+describe("a publish run", () => {
+  const siteOf = (keys: readonly string[]) => keys.filter((key) => publishedSite().has(key)).sort();
+
+  test("puts the site once, and again what was lost or is otherwise, also with nothing new", async () => {
+    const storage = countingStorage(memoryStorage(new Map()));
+    await publishArchive(storage);
+    const all = [...publishedSite().keys()].sort();
+    expect(siteOf(storage.written())).toEqual(all);
+    await publishArchive(storage);
+    expect(siteOf(storage.written())).toEqual(all);
+
+    const [lost, changed] = [layout.siteIndex, layout.siteFile("app.js")];
+    await storage.delete(lost);
+    await storage.put(changed, Buffer.from("alert(1)".padEnd(100_000)));
+    expect((await verify(storage, () => {})).faults.map(({ key }) => key).sort()).toEqual(
+      [lost, changed].sort(),
+    );
+    const before = storage.written().length;
+    await publishArchive(storage);
+    expect(siteOf(storage.written().slice(before))).toEqual([lost, changed].sort());
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test("names the API it is told of, which the page's policy then allows, and a rollback goes on naming it", async () => {
+    const storage = memoryStorage(new Map());
+    const api = apiPlaceAt("https://api.example.org:8443/");
+    expect(api).toBe("https://api.example.org:8443/api/v1");
+    expect(apiPlaceAt(api)).toBe(api);
+    await publishRecords(storage, [market(0)], 700, { api });
+    await publishRecords(storage, [market(0)], 600);
+    const expectNamed = async () => {
+      expect(String(await storage.get(layout.siteFile("api.json")))).toBe(JSON.stringify({ api }));
+      expect(String(await storage.get(layout.siteIndex))).toContain(
+        "; connect-src 'self' https://api.example.org:8443; ",
+      );
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    };
+    await expectNamed();
+    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"));
+    await expectNamed();
+    await storage.put(layout.siteIndex, publishedSite().get(layout.siteIndex)!);
+    expect((await verify(storage, () => {})).faults).toMatchObject([{ key: layout.siteIndex }]);
+    await publishRecords(storage, [market(0)], 700, { resume: true, api: null });
+    expect(String(await storage.get(layout.siteFile("api.json")))).toBe('{"api":null}');
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test.each([
+    "api.example.org",
+    "ftp://a.example",
+    "https://u:p@a.example",
+    "https://a.example/?x=1",
+    "https://a.example/#x",
+  ])("takes no %s for the API's address", (address) => expect(() => apiPlaceAt(address)).toThrow());
+
+  test("leaves files of another version to the collection", async () => {
+    const storage = memoryStorage(new Map());
+    await publishArchive(storage);
+    const older = layout.siteFile("older.js");
+    await storage.put(older, Buffer.from("1"));
+    await publishArchive(storage);
+    expect((await verify(storage, () => {})).faults).toMatchObject([{ key: older }]);
+    const now = new Date(Date.now() + 72 * 3_600_000);
+    const { deleted } = await collect(storage, { keepHours: 48, keepCommits: 1, now, dryRun: false });
+    expect(deleted.keys).toEqual([older]);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+});
+
+const program = findChromium();
+
+describe.skipIf(!program)("a CDN that serves public/ below another folder", () => {
+  const storage = memoryStorage(new Map());
+  let cdn: Server;
+  let browser: Browser;
+  let home: string;
+  const refused: string[] = [];
+  beforeAll(async () => {
+    await publishArchive(storage);
+    cdn = serveTree(storage, "/some/folder/", refused);
+    await once(cdn.listen(0, "127.0.0.1"), "listening");
+    home = `http://127.0.0.1:${(cdn.address() as AddressInfo).port}/some/folder/index.html`;
+    browser = await launch(program!);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    cdn?.close();
+  });
+
+  test.each([
+    { scheme: "light", width: 1280 },
+    { scheme: "dark", width: 390 },
+  ] as const)("shows the scores and asks for nothing that is not there: $scheme, $width", async (screen) => {
+    const { page, context, faults, asked } = await openWatched(browser, home, screen);
+    await page.waitForSelector("tbody tr");
+    const shown = await page.locator("tbody th a").allTextContents();
+    expect(shown).toEqual([...slugs].sort());
+    expect(await page.locator("#key").count()).toBe(0);
+    expect(await seriousFaults(page)).toEqual([]);
+
+    await page.click("text=curve.fi");
+    await page.waitForSelector(".dimensions");
+    expect(await page.textContent(".hash")).toBe(score("curve.fi", 700).evidenceHash);
+    expect(await page.locator(".chart, main button").count()).toBe(0);
+    expect(await seriousFaults(page)).toEqual([]);
+
+    await page.click("nav >> text=Archive");
+    await page.waitForSelector("text=is answered by the service");
+    expect(await page.locator("main :is(form, input, button)").count()).toBe(0);
+    expect(await seriousFaults(page)).toEqual([]);
+    expect(await overhang(page)).toBeLessThanOrEqual(0);
+
+    const links = await page
+      .locator("footer a")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+    expect(links).toEqual(["api/v1/scores.json"]);
+    expect([faults, refused]).toEqual([[], []]);
+    expect(asked.filter((address) => !address.includes("/some/folder/"))).toEqual([]);
+    await context.close();
+  });
+
+  test("opens history and archive from the API that it names, which alone is given the key", async () => {
+    const proxy = await startTestProxy();
+    const service = `http://127.0.0.1:${proxy.port}`;
+    const key = await proxy.issue();
+    await publishArchive(storage, { api: apiPlaceAt(service) });
+    const { page, context, faults, asked } = await openWatched(browser, home);
+    const keyed = new Map<string, string>();
+    page.on("request", async (request) => {
+      const { authorization } = await request.allHeaders();
+      if (authorization) keyed.set(request.url(), authorization);
+    });
+    await page.waitForSelector("tbody tr");
+    await enterKey(page, key);
+    await page.waitForSelector("text=of 100,000 requests left today");
+    await page.click("text=curve.fi");
+    await page.waitForSelector(".chart");
+    await page.click("nav >> text=Archive");
+    await page.waitForSelector(".market");
+    expect(await page.textContent(".count")).toBe("40 markets match");
+    const links = await page
+      .locator("footer a")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+    expect(links).toEqual(["api/v1/scores.json", `${service}/docs/`]);
+
+    const elsewhere = asked.filter((address) => !address.includes("/some/folder/"));
+    expect(elsewhere.every((address) => address.startsWith(`${service}/api/v1/`))).toBe(true);
+    expect(elsewhere.map((address) => new URL(address).pathname)).not.toContain("/api/v1/scores");
+    expect(faults.filter((fault) => !fault.startsWith(`asked ${service}/api/v1/`))).toEqual([]);
+    expect([...keyed.keys()].every((address) => address.startsWith(`${service}/api/v1/`))).toBe(true);
+    expect(keyed.size).toBeGreaterThan(3);
+    expect(refused).toEqual([]);
+    await context.close();
+    await publishArchive(storage, { api: null });
+    await proxy.stop();
+  });
+
+  test("says what is needed where scripts are off", async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(home);
+    expect(await page.textContent("h1")).toBe("This page needs JavaScript");
+    await page.click('main a[href$="scores.json"]');
+    expect(JSON.parse((await page.textContent("body")) ?? "").count).toBe(slugs.length);
+    await context.close();
+  });
+});
+
+/** Serves the public tree of a store below a folder, as a CDN would; `refused` takes what it does not have. */
+function serveTree(storage: Storage, folder: string, refused: string[]): Server {
+  return createServer(async ({ url = "" }, response) => {
+    const key = url.replace(folder, "public/");
+    const bytes = key.startsWith("public/") ? await storage.get(key) : undefined;
+    if (!bytes) refused.push(url);
+    const { contentType, cacheControl } = headersOf(key);
+    response.writeHead(bytes ? 200 : 404, { "Content-Type": contentType, "Cache-Control": cacheControl });
+    response.end(bytes);
+  });
+}

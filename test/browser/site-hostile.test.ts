@@ -1,0 +1,73 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { findChromium, launch } from "../helpers/chromium.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { market, publishRecords } from "../helpers/proxy-archive.ts";
+import { until } from "../helpers/proxy-client.ts";
+import { enterKey, openWatched } from "../helpers/site-page.ts";
+
+const program = findChromium();
+
+describe.skipIf(!program)("hostile data on the site", () => {
+  const script = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+  const address = "javascript:document.title='owned'";
+  let proxy: TestProxy;
+  let browser: Browser;
+  beforeAll(async () => {
+    proxy = await startTestProxy({ empty: true });
+    await publishRecords(proxy.storage, [hostileMarket(script, address)]);
+    browser = await launch(program!);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await proxy?.stop();
+  });
+
+  test("is shown as text, and leads nowhere", async () => {
+    const key = await proxy.issue();
+    await until(async () => (await proxy.get("/readyz")).status === 200);
+    const { page, context, faults } = await openWatched(browser, `http://127.0.0.1:${proxy.port}/#/archive`);
+    await enterKey(page, key);
+    await page.click(".question");
+    expect(await page.textContent(".question")).toBe(script);
+    expect(await page.textContent(".signals")).toContain(script);
+    expect(await page.textContent(".details")).toContain(address);
+    expect(await page.locator("main :is(img, script, iframe)").count()).toBe(0);
+    const links = await page
+      .locator(".details a")
+      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+    expect(links).toEqual(["https://example.org/note"]);
+    expect(await page.title()).toBe("Archive · Protocol Risk Scores");
+    expect(faults).toEqual([]);
+    await context.close();
+  });
+});
+
+/** A market whose every text is markup and every address a script, but for one. */
+function hostileMarket(script: string, address: string): HistoricalMarket {
+  const sound = market(0);
+  const evidence = {
+    type: script,
+    label: script,
+    pattern: script,
+    reference: { label: script, url: address, kind: script },
+  };
+  return {
+    ...sound,
+    slug: script,
+    question: script,
+    category: script,
+    resolvedOutcome: script,
+    topRiskDriver: script,
+    resolutionSource: address,
+    dimensions: sound.dimensions.map((dimension, place) => ({
+      ...dimension,
+      name: script,
+      description: script,
+      evidence: [evidence],
+      references: place === 0 ? [address, { url: "https://example.org/note", title: script }, null] : [],
+      computation: { baseline: 1, raises: [script, [address]], lowers: [{ [script]: script }] },
+    })),
+  };
+}

@@ -1,0 +1,173 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { readConfig } from "../../proxy/config.ts";
+import { defaultLimits } from "../../proxy/limits.ts";
+import { feedLimits } from "../../schemas/feed.ts";
+import { exitCodes } from "../../scripts/cli.ts";
+import { testFolder } from "../helpers/archive-store.ts";
+import { deployed, installedIn, settingsOf, variablesOf } from "../helpers/deployed.ts";
+import { findProgram } from "../helpers/programs.ts";
+
+const root = join(import.meta.dirname, "..");
+const files = readdirSync(join(root, ".github/deploy"), { recursive: true, encoding: "utf8" }).sort();
+const services = files.filter((file) => file.endsWith(".service"));
+const timers = files.filter((file) => file.endsWith(".timer"));
+const sandbox = "prs-.service.d/sandbox.conf";
+const analyze = findProgram("systemd-analyze");
+/** With names filled in, as a bucket's must be. */
+const proxyEnvironment = deployed("prs-proxy.env", { STORE_BUCKET: "store" });
+const one = (unit: string, name: string) => settingsOf(deployed(unit)).get(name)?.join() ?? "";
+
+describe.skipIf(!analyze)("systemd", () => {
+  const folder = testFolder();
+  const units = join(folder, "systemd/system");
+  beforeAll(() => {
+    mkdirSync(units, { recursive: true });
+    // As the README says, but for /etc and the checkout, which is here.
+    const [, install] = /\n *git clone .*\n([\s\S]*?)\n *```/.exec(deployed("README.md")) ?? [];
+    execFileSync("bash", ["-ec", install!.replaceAll("/etc/", `${folder}/`)], { cwd: root });
+    // Only what is there.
+    for (const file of [...services, ...timers, sandbox].map((name) => join(units, name)))
+      writeFileSync(file, readFileSync(file, "utf8").replaceAll(installedIn, root));
+  });
+  const run = (...args: string[]) =>
+    spawnSync(analyze!, args, {
+      encoding: "utf8",
+      env: { PATH: process.env.PATH, SYSTEMD_UNIT_PATH: `${units}:` },
+    });
+
+  test("gets the units where it looks for them, and root alone the secrets", () => {
+    const installed = readdirSync(units, { recursive: true, encoding: "utf8" });
+    expect(installed.sort()).toEqual([...services, ...timers, sandbox, dirname(sandbox)].sort());
+    const secrets = readdirSync(join(folder, "prs"));
+    expect(secrets.sort()).toEqual(files.filter((file) => file.endsWith(".env")));
+    for (const file of ["", ...secrets])
+      expect(statSync(join(folder, "prs", file)).mode & 0o077, file).toBe(0);
+  });
+
+  test("takes every unit, and finds no word wrong in it", () => {
+    const { status, stderr } = run("verify", "--man=no", ...services, ...timers);
+    // It may also speak of the machine's own units.
+    expect([status, stderr.split("\n").filter((line) => line.includes("prs-"))]).toEqual([0, []]);
+    writeFileSync(join(units, "prs-wrong.service"), "[Service]\nExecStart=/bin/true\nProtectSistem=strict\n");
+    expect(run("verify", "--man=no", "prs-wrong.service").stderr).toMatch(/prs-wrong.*ProtectSistem/);
+  });
+
+  test.each(services)("finds %s well shut in", (unit) => {
+    // In tenths: 0 is perfect, and 96 what a unit has without the sandbox. Left are the network, and memory that V8 makes executable.
+    expect(run("security", "--offline=true", "--threshold=20", unit)).toMatchObject({ status: 0 });
+  });
+});
+
+describe("the services", () => {
+  test("run what npm runs, from the installed folder", () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+    const command = (script: string) => `${installedIn}/node_modules/.bin/${scripts[script]}`;
+    expect(one("prs-proxy.service", "ExecStart")).toBe(command("proxy"));
+    const snapshot = command("snapshot");
+    expect(one("prs-publish.service", "ExecStart")).toBe(
+      `${snapshot} publish --sources \${SOURCES} --store \${STORE}`,
+    );
+    expect(one("prs-gc.service", "ExecStart")).toBe(`${snapshot} gc --store \${STORE}`);
+    expect(existsSync(join(root, "node_modules/.bin/node"))).toBe(true);
+    for (const unit of services) {
+      expect(one(unit, "EnvironmentFile")).toBe(`/etc/prs/${unit.replace("service", "env")}`);
+      const script = /(scripts|proxy)\/\w+\.ts/.exec(one(unit, "ExecStart"))?.[0] ?? "";
+      expect(execFileSync("git", ["ls-files", script], { cwd: root, encoding: "utf8" })).toBe(`${script}\n`);
+    }
+    expect(one(sandbox, "WorkingDirectory")).toBe(installedIn);
+  });
+
+  test("count a lost race of publishers as success, and no other failure", () => {
+    const accepted = services.map((unit) => [unit, one(unit, "SuccessExitStatus")]);
+    expect(Object.fromEntries(accepted)).toEqual({
+      "prs-gc.service": "",
+      "prs-proxy.service": "",
+      "prs-publish.service": String(exitCodes.lost),
+    });
+  });
+
+  test("are started by their timers", () => {
+    expect(timers.map((timer) => timer.replace("timer", "service"))).toEqual(
+      services.filter((unit) => one(unit, "Type") === "oneshot"),
+    );
+  });
+
+  test("give the proxy the time and the memory that its variables need", () => {
+    const config = readConfig(variablesOf(proxyEnvironment));
+    expect(Number(one("prs-proxy.service", "TimeoutStopSec"))).toBeGreaterThan(config.shutdownSeconds);
+    const [, gibibytes] = /^(\d+)G$/.exec(one("prs-proxy.service", "MemoryMax")) ?? [];
+    const share = (Number(gibibytes) * 2 ** 30) / (config.webConcurrency * config.cacheBytes);
+    expect(share).toBeGreaterThanOrEqual(8);
+  });
+});
+
+describe("the environment files", () => {
+  const named = (file: string) => [...deployed(file).matchAll(/^#?([A-Z_0-9]+)=/gm)].map(([, name]) => name!);
+  const ofAws = ["AWS_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+
+  /** Whether a value that makes no sense makes any difference. */
+  function isRead(name: string): boolean {
+    const read = (env: Record<string, string>) =>
+      JSON.stringify(readConfig({ SNAPSHOT_STORE: "store", ...env }, 1e9));
+    try {
+      return read({ [name]: " " }) !== read({});
+    } catch {
+      return true;
+    }
+  }
+
+  test("name what the proxy reads and its README tells, all of it", () => {
+    const names = named("prs-proxy.env").filter((name) => !ofAws.includes(name));
+    expect(names.filter((name) => !isRead(name))).toEqual([]);
+    expect(isRead("CACHE_SIZE")).toBe(false);
+    const readme = readFileSync(join(root, "README.md"), "utf8");
+    const [, table = ""] = /^## Configuration of the proxy\n([\s\S]*?)\n##/m.exec(readme) ?? [];
+    const rows = [...table.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \|/gm)].flatMap(([, first]) =>
+      [...first!.matchAll(/[A-Z_]+/g)].map(([name]) => name),
+    );
+    expect(names.toSorted()).toEqual(rows.toSorted());
+  });
+
+  test("say the defaults behind #", () => {
+    const text = proxyEnvironment;
+    const defaults = [...text.matchAll(/^#([A-Z_]+)=(.+)$/gm)].map(([, name, value]) => [name!, value!]);
+    const given = variablesOf(text);
+    expect(readConfig({ ...given, ...Object.fromEntries(defaults) })).toEqual(readConfig(given));
+    expect(defaults.length).toBeGreaterThan(2);
+  });
+
+  test.each(["prs-publish", "prs-gc"])("%s.env names what its unit passes on, and where S3 is", (name) => {
+    const passed = [...one(`${name}.service`, "ExecStart").matchAll(/\$\{(\w+)\}/g)].map(([, each]) => each);
+    expect(named(`${name}.env`)).toEqual([...passed, ...ofAws]);
+  });
+});
+
+describe("the configuration of nginx", () => {
+  const seconds = (file: string, directive: string) =>
+    Number(new RegExp(`^\\s*${directive} (\\d+)s;$`, "m").exec(deployed(file))?.[1]);
+
+  test("waits longer than the proxy does, and lets go of a connection sooner", () => {
+    const { answerSeconds, stalledSeconds, idleSeconds } = defaultLimits;
+    for (const directive of ["proxy_read_timeout", "proxy_send_timeout", "send_timeout"])
+      expect(seconds("nginx-balancer.conf", directive)).toBeGreaterThan(
+        Math.max(answerSeconds, stalledSeconds, feedLimits.pingSeconds),
+      );
+    expect(seconds("nginx-balancer.conf", "keepalive_timeout")).toBeLessThan(idleSeconds);
+  });
+
+  test("sends the headers of the CDN's own policy", () => {
+    const { CorsConfig, SecurityHeadersConfig: security } = JSON.parse(deployed("cdn-response-headers.json"));
+    const added = [...deployed("nginx-cdn.conf").matchAll(/^\s*add_header (\S+) "(.*)";$/gm)];
+    expect(Object.fromEntries(added.map(([, name, value]) => [name, value]))).toEqual({
+      "Access-Control-Allow-Origin": CorsConfig.AccessControlAllowOrigins.Items.join(", "),
+      "Access-Control-Expose-Headers": CorsConfig.AccessControlExposeHeaders.Items.join(", "),
+      "Content-Security-Policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
+      "X-Content-Type-Options": "nosniff",
+      "X-Frame-Options": security.FrameOptions.FrameOption,
+      "Strict-Transport-Security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
+    });
+  });
+});

@@ -1,0 +1,133 @@
+import { HeadObjectCommand } from "@aws-sdk/client-s3";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { publishedSite } from "../../proxy/site/files.ts";
+import type { Manifest } from "../../schemas/snapshot.ts";
+import { newestCommit } from "../../snapshots/store/commits.ts";
+import { headersOf, layout } from "../../snapshots/store/layout.ts";
+import { readManifest } from "../../snapshots/store/objects.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { createBucket, letCdnRead, letNobodyRead, s3Environment, withClient } from "../helpers/ceph.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { call, problemOf } from "../helpers/proxy-client.ts";
+
+const environment = s3Environment();
+
+describe.skipIf(!environment)("a bucket that holds a store", () => {
+  let location: string;
+  let bucket: URL;
+  let storage: Storage;
+  let manifest: Manifest;
+  let proxy: TestProxy;
+
+  beforeAll(async () => {
+    location = await createBucket(environment!);
+    bucket = new URL(location.slice("s3://".length), `${environment!.AWS_ENDPOINT_URL_S3}/`);
+    await letCdnRead(environment!, location);
+    proxy = await startTestProxy({
+      snapshotStore: location,
+      environment: environment!,
+      publicOrigin: bucket,
+      limits: { originSeconds: 10 },
+    });
+    ({ storage } = proxy);
+    await proxy.issue();
+    manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
+  });
+  afterAll(() => proxy.stop());
+
+  const read = (key: string) => call(Number(bucket.port), `${bucket.pathname}/${key}`);
+
+  test("has the right headers on every object", async () => {
+    const types = new Map<string, string>();
+    await withClient(environment!, async (client) => {
+      for await (const { key, bytes } of storage.list("")) {
+        const head = await client.send(
+          new HeadObjectCommand({ Bucket: location.slice("s3://".length), Key: key }),
+        );
+        const { contentType, cacheControl } = headersOf(key);
+        const { ContentType, CacheControl, ContentEncoding, ContentLength } = head;
+        expect({ key, ContentType, CacheControl, ContentEncoding, ContentLength }).toEqual({
+          key,
+          ContentType: contentType,
+          CacheControl: cacheControl,
+          ContentEncoding: undefined,
+          ContentLength: bytes,
+        });
+        types.set(key.replace(/[^/]*$/, ""), `${ContentType}; ${CacheControl}`);
+      }
+    });
+    // In words, so that a wrong table shows too.
+    const unseen = "private, no-store";
+    const shortly = "public, max-age=60, stale-while-revalidate=600";
+    const stable = `application/json; ${shortly}`;
+    expect(Object.fromEntries(types)).toEqual({
+      "": `application/json; ${unseen}`,
+      "commits/": `application/json; ${unseen}`,
+      "keys/": `application/json; ${unseen}`,
+      "manifests/": `application/json; ${unseen}`,
+      "private/objects/": `application/json; ${unseen}`,
+      "private/pages/": `application/gzip; ${unseen}`,
+      "private/rows/": `application/octet-stream; ${unseen}`,
+      "private/segments/": `application/octet-stream; ${unseen}`,
+      "public/api/v1/": stable,
+      "public/api/v1/scores/": stable,
+      "public/": `text/html; charset=utf-8; ${shortly}`,
+      "public/site/": `text/javascript; charset=utf-8; ${shortly}`,
+      "public/objects/": "application/json; public, max-age=31536000, immutable",
+    });
+  });
+
+  test("sends them to whoever reads public/ of it", async () => {
+    let objects = 0;
+    for await (const { key, bytes } of storage.list("public/")) {
+      objects += 1;
+      const { status, headers, body } = await read(key);
+      const { contentType, cacheControl } = headersOf(key);
+      expect({ status, key }).toEqual({ status: 200, key });
+      expect(headers).toMatchObject({
+        "content-type": contentType,
+        "cache-control": cacheControl,
+        etag: expect.stringMatching(/^"?[0-9a-f]{32}"?$/),
+      });
+      expect(headers["content-encoding"]).toBeUndefined();
+      expect(body).toHaveLength(bytes);
+    }
+    const site = publishedSite().size;
+    expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1) + site);
+  });
+
+  test("gives a proxy its scores, which are sent with the proxy's own headers", async () => {
+    const { list, records } = manifest.scores;
+    const paths = { "/api/v1/scores": list, "/api/v1/scores/aave": records.aave! };
+    for (const [path, { hash }] of Object.entries(paths)) {
+      const plain = await proxy.get(path, { headers: { "accept-encoding": "identity" } });
+      expect(plain).toMatchObject({ status: 200, body: await storage.get(layout.publicObject(hash)) });
+      expect(plain.headers).toMatchObject({
+        "content-type": "application/json",
+        "cache-control": "private, max-age=60, stale-while-revalidate=600",
+        etag: `"${hash}"`,
+        "access-control-allow-origin": "*",
+      });
+      expect(Object.keys(plain.headers).filter((name) => /^x-amz|^x-rgw|^server$/.test(name))).toEqual([]);
+      const zipped = await proxy.get(path, { headers: { "accept-encoding": "gzip" } });
+      expect([zipped.text, zipped.headers.etag]).toEqual([plain.text, `"${hash}-gzip"`]);
+      const held = await proxy.get(path, { headers: { "if-none-match": plain.headers.etag! } });
+      expect(held).toMatchObject({ status: 304, body: Buffer.alloc(0) });
+    }
+  });
+
+  test("that reads to nobody any more is an error of the service's own", async () => {
+    await letNobodyRead(environment!, location);
+    const refused = await read(layout.stableScoreList);
+    expect(refused.status).toBe(403);
+    expect(refused.text).toContain("<Code>AccessDenied</Code>");
+    // What the proxy has in memory, it still serves; this one it has not.
+    expect((await proxy.get("/api/v1/scores/aave")).status).toBe(200);
+    const answer = await proxy.get("/api/v1/scores/curve.fi");
+    expect([answer.status, problemOf(answer).code]).toEqual([502, "UPSTREAM_ERROR"]);
+    expect(answer.text).not.toMatch(/<|AccessDenied|403|rgw|tx0/);
+    expect(JSON.stringify(answer.headers)).not.toMatch(/amz|rgw|tx0/i);
+    await letCdnRead(environment!, location);
+    expect((await proxy.get("/api/v1/scores/curve.fi")).status).toBe(200);
+  });
+});

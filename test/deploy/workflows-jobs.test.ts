@@ -1,0 +1,197 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
+import { testFolder } from "../helpers/archive-store.ts";
+
+const root = new URL("..", import.meta.url).pathname;
+const folder = testFolder();
+
+/** Runs a program in the project's folder, with these variables on top of the environment. */
+function run(program: string, parameters: string[], environment: Record<string, string> = {}) {
+  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
+    const options = { cwd: root, env: { ...process.env, ...environment } };
+    execFile(program, parameters, options, (error, stdout, stderr) => {
+      resolve({ code: error ? Number(error.code) : 0, stdout, stderr });
+    });
+  });
+}
+
+describe("snapshot-job.mjs", () => {
+  const summaryFile = join(folder, "summary.md");
+  const job = async (...command: string[]) => {
+    await rm(summaryFile, { force: true });
+    const parameters = [".ci/snapshot-job.mjs", join(folder, "job"), ...command];
+    const done = await run(process.execPath, parameters, { GITHUB_STEP_SUMMARY: summaryFile });
+    return { ...done, summary: await readFile(summaryFile, "utf8") };
+  };
+
+  test("publishes, and puts the counts into the run's summary", async () => {
+    const sources = join(folder, "sources");
+    await writeSample({ ...sampleDefaults, directory: sources, markets: 100, protocols: 5, days: 2 });
+    const arguments_ = ["publish", "--sources", sources, "--store", join(folder, "store")];
+    const first = await job(...arguments_);
+    expect(first).toMatchObject({ code: 0 });
+    expect(first.summary).toMatch(/^### snapshot publish: done\n/);
+    for (const row of ["outcome | published", "commit | 1", "counts.markets | 100", "counts.protocols | 5"]) {
+      expect(first.summary).toContain(`| ${row} |`);
+    }
+    const report = JSON.parse(await readFile(join(folder, "job/report.json"), "utf8"));
+    expect(first.summary).toContain(`| uploaded.objects | ${report.uploaded.objects} |`);
+
+    expect((await job(...arguments_)).summary).toContain("| outcome | unchanged |");
+  });
+
+  test("fails with the command's exit code and shows why", async () => {
+    const sources = join(folder, "empty-sources");
+    await mkdir(sources);
+    const refused = await job("publish", "--sources", sources, "--store", join(folder, "store"));
+    expect(refused.code).toBe(3);
+    expect(refused.stdout).toMatch(/^::error title=snapshot publish::the sources were refused/m);
+    const reason = (await readFile(join(folder, "job/log.txt"), "utf8")).split("\n")[0]!;
+    expect(reason).not.toBe("");
+    expect(refused.summary).toContain(`    ${reason}\n`);
+  });
+});
+
+describe("what the jobs make of a command's end", () => {
+  const programs = join(folder, "bin");
+  const argumentsFile = join(folder, "arguments.txt");
+  const environment = (code: number) => ({
+    PATH: `${programs}:${process.env.PATH}`,
+    GITHUB_STEP_SUMMARY: join(folder, "ignored.md"),
+    RUNNER_TEMP: folder,
+    ARGUMENTS_FILE: argumentsFile,
+    CODE: String(code),
+  });
+
+  beforeAll(async () => {
+    await mkdir(programs);
+    // In npm's place: losing a commit, say, cannot be had on demand.
+    const lines = [
+      "#!/bin/sh",
+      'printf "%s\\n" "$@" >"$ARGUMENTS_FILE"',
+      'echo "::warning::from the sources" >&2',
+      'exit "$CODE"',
+    ];
+    await writeFile(join(programs, "npm"), `${lines.join("\n")}\n`);
+    await chmod(join(programs, "npm"), 0o755);
+  });
+
+  test.each([
+    [0, 0, "notice"],
+    [1, 1, "error"],
+    [2, 2, "error"],
+    [3, 3, "error"],
+    [4, 0, "notice"],
+    [5, 5, "error"],
+  ])("exit code %i ends the job with %i", async (code, expected, kind) => {
+    const parameters = [".ci/snapshot-job.mjs", join(folder, "table"), "publish"];
+    const done = await run(process.execPath, parameters, environment(code));
+    expect(done.code).toBe(expected);
+    expect(done.stdout).toContain(`::${kind} title=snapshot publish::`);
+    // Between the two marks the runner takes no line for a command of its own.
+    const [, token] = /^::stop-commands::(\S+)$/m.exec(done.stdout) ?? [];
+    expect(done.stdout).toContain(`\n::${token}::\n`);
+    expect(done.stderr).toContain("::warning::from the sources");
+  });
+
+  const script = async (file: string, step: string, variables: Record<string, string>) => {
+    const workflow = parse(await readFile(join(root, ".github/workflows", file), "utf8"));
+    const steps: { name?: string; run: string }[] = Object.values<{ steps: [] }>(workflow.jobs)[0]!.steps;
+    const text = steps.find(({ name }) => name === step)!.run;
+    const done = await run("bash", ["-e", "-c", text], { ...environment(0), ...variables });
+    expect(done.code).toBe(0);
+    // The first four are npm's own.
+    return (await readFile(argumentsFile, "utf8")).trimEnd().split("\n").slice(4);
+  };
+  const none = { ALLOW_REMOVED: "", ALLOW_CHANGED: "", ALLOW_ADDED: "", RESUME: "", DRY_RUN: "" };
+  const where = { SOURCES: "s3://sources", STORE: "s3://store" };
+
+  test("publish.yml hands on the overrides it was given, and only these", async () => {
+    const plain = ["publish", "--sources", "s3://sources", "--store", "s3://store"];
+    expect(await script("publish.yml", "Publish", { ...none, ...where })).toEqual([...plain, "--json"]);
+    const all = {
+      ALLOW_REMOVED: "12",
+      ALLOW_CHANGED: "3; touch x",
+      ALLOW_ADDED: "4",
+      RESUME: "yes",
+      DRY_RUN: "yes",
+    };
+    expect(await script("publish.yml", "Publish", { ...all, ...where })).toEqual([
+      ...plain,
+      ...["--allow-removed", "12", "--allow-changed", "3; touch x", "--allow-added", "4"],
+      ...["--resume", "--dry-run", "--json"],
+    ]);
+  });
+
+  test("gc.yml collects unless it was asked for a dry run", async () => {
+    const collect = ["gc", "--store", "s3://store"];
+    expect(await script("gc.yml", "Collect", { ...where, DRY_RUN: "" })).toEqual([...collect, "--json"]);
+    const dry = await script("gc.yml", "Collect", { ...where, DRY_RUN: "yes" });
+    expect(dry).toEqual([...collect, "--dry-run", "--json"]);
+  });
+});
+
+describe("freshness.mjs", () => {
+  let answer: { status: number; body: string };
+  let requests = 0;
+  const server = createServer((_, response) => {
+    requests += 1;
+    response.writeHead(answer.status).end(answer.body);
+  });
+  beforeAll(async () => {
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+  });
+  afterAll(() => void server.close());
+
+  const check = (path = "/api/v1/status", maxAge = "3600") => {
+    requests = 0;
+    const { port } = server.address() as AddressInfo;
+    const url = `http://127.0.0.1:${port}${path}`;
+    return run(process.execPath, [".ci/freshness.mjs", url, maxAge, "2", "0.01"]);
+  };
+  const status = (ageSeconds: number, stale: unknown = false) => ({
+    status: 200,
+    body: JSON.stringify({ checkedAt: new Date(Date.now() - ageSeconds * 1000).toISOString(), stale }),
+  });
+
+  test("is content with a service that is fresh", async () => {
+    answer = status(600);
+    expect(await check()).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^fresh: .* \d+ s ago/),
+    });
+    expect(requests).toBe(1);
+  });
+
+  test.each([
+    ["an old publish run", () => status(4000), /, \d+ s ago; the limit is 3600 s/],
+    ["a proxy that calls itself stale", () => status(10, true), /stale/],
+    ["a status without the word stale", () => status(10, null), /stale/],
+    ["no publish run", () => ({ status: 200, body: '{"checkedAt":null,"stale":false}' }), /at null/],
+    ["a time that is none", () => ({ status: 200, body: '{"checkedAt":"soon","stale":false}' }), /at soon/],
+    ["an error", () => ({ status: 503, body: "{}" }), /answers 503/],
+    ["a page that is no JSON", () => ({ status: 200, body: "<html>" }), /cannot be read/],
+    ["a redirect", () => ({ status: 302, body: "" }), /answers 302|cannot be read/],
+  ])("fails on %s, after a second look", async (_, make, message) => {
+    answer = make();
+    const { code, stdout } = await check();
+    expect(stdout).toMatch(/^::error title=The service is not fresh::/);
+    expect(stdout).toMatch(message);
+    expect(code).toBe(1);
+    expect(requests).toBe(2);
+  });
+
+  test("fails when nothing answers, and when it is not told whom to ask", async () => {
+    const closed = await run(process.execPath, [".ci/freshness.mjs", "http://127.0.0.1:1/", "60", "1"]);
+    expect(closed).toMatchObject({ code: 1, stdout: expect.stringContaining("cannot be read") });
+    expect(await run(process.execPath, [".ci/freshness.mjs", "", ""])).toMatchObject({ code: 2 });
+  });
+});

@@ -1,0 +1,158 @@
+import { randomUUID } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { validate } from "@actions/languageservice";
+import { describe, expect, test } from "vitest";
+import { TextDocument } from "vscode-languageserver-textdocument";
+import { parse } from "yaml";
+import { z } from "zod";
+
+const folder = new URL("../../.github/workflows/", import.meta.url);
+const workflows = readdirSync(folder).map((name) => ({
+  name,
+  text: readFileSync(new URL(name, folder), "utf8"),
+}));
+
+/** The actions in use at the commits that were looked up in their repositories, and their inputs in use. */
+const actions: Record<string, { sha: string; version: string; inputs: readonly string[] }> = {
+  "actions/checkout": {
+    sha: "3d3c42e5aac5ba805825da76410c181273ba90b1",
+    version: "v7.0.1",
+    inputs: ["persist-credentials"],
+  },
+  "actions/setup-node": {
+    sha: "820762786026740c76f36085b0efc47a31fe5020",
+    version: "v7.0.0",
+    inputs: ["node-version"],
+  },
+  "actions/upload-artifact": {
+    sha: "bbbca2ddaa5d8feaa63e36b76fdaad77386f024f",
+    version: "v7.0.0",
+    inputs: ["name", "path", "if-no-files-found", "retention-days"],
+  },
+  "aws-actions/configure-aws-credentials": {
+    sha: "e6de054238d6b7531b4efff3b6587d9aade6a06c",
+    version: "v6.2.3",
+    inputs: ["role-to-assume", "role-session-name", "aws-region"],
+  },
+};
+
+const Permissions = z.record(z.string(), z.enum(["read", "write", "none"]));
+const Step = z.looseObject({ uses: z.string().optional(), run: z.string().optional() });
+/** What every workflow must say: its rights, and how long a job may take. */
+const Workflow = z.looseObject({
+  on: z.record(z.string(), z.unknown()),
+  permissions: Permissions,
+  concurrency: z.looseObject({ group: z.string(), "cancel-in-progress": z.boolean() }),
+  jobs: z.record(
+    z.string(),
+    z.looseObject({
+      permissions: Permissions.optional(),
+      "timeout-minutes": z.int().max(60),
+      steps: z.array(Step),
+    }),
+  ),
+});
+
+/** Messages of GitHub's own language service about a workflow; it knows the inputs of the actions above. */
+async function lint(text: string): Promise<string[]> {
+  // A new name each time: the service remembers what it found under a name, whatever the text is now.
+  const document = TextDocument.create(`file:///${randomUUID()}.yml`, "yaml", 1, text);
+  const diagnostics = await validate(document, {
+    actionsMetadataProvider: {
+      async fetchActionMetadata({ owner, name }) {
+        const action = actions[`${owner}/${name}`];
+        const inputs = action?.inputs.map((input) => [input, { description: input }]) ?? [];
+        return action && { name, description: name, inputs: Object.fromEntries(inputs) };
+      },
+    },
+  });
+  return diagnostics.map(({ message, range }) => `line ${range.start.line + 1}: ${message}`);
+}
+
+/** The faults of every `uses:` line: not pinned, pinned to something unknown, or with another version's name. */
+function faultsOfPins(text: string): string[] {
+  const lines = text.split("\n").filter((line) => /^\s*(- )?uses:/.test(line));
+  return lines.filter((line) => {
+    const [, name = "", sha, version] =
+      /^\s*(?:- )?uses: ([\w-]+\/[\w-]+)@([0-9a-f]{40}) # (v[\d.]+)$/.exec(line) ?? [];
+    const known = actions[name];
+    return known?.sha !== sha || known?.version !== version || sha === undefined;
+  });
+}
+
+const publish = workflows.find(({ name }) => name === "publish.yml")!;
+
+describe.each(workflows)("$name", ({ text }) => {
+  const workflow = Workflow.parse(parse(text));
+
+  test("passes GitHub's language service", async () => {
+    expect(await lint(text)).toEqual([]);
+  });
+
+  test("pins every action to a known commit and names its version", () => {
+    expect(faultsOfPins(text)).toEqual([]);
+    expect(text).toContain("uses:");
+  });
+
+  test("has no more rights than it needs", () => {
+    expect(workflow.permissions).toEqual({ contents: "read" });
+    for (const { permissions } of Object.values(workflow.jobs)) {
+      const credentials = text.includes("configure-aws-credentials") ? { "id-token": "write" } : {};
+      expect(permissions ?? { contents: "read" }).toEqual({ contents: "read", ...credentials });
+    }
+    // Runs of that event have the repository's rights while they may run a stranger's code.
+    expect(Object.keys(workflow.on)).not.toContain("pull_request_target");
+  });
+
+  test("holds no secret, and no expression inside a script", () => {
+    expect(text).not.toMatch(/secrets\.|AKIA|aws-secret-access-key/);
+    for (const { steps } of Object.values(workflow.jobs)) {
+      for (const { run = "" } of steps) expect(run).not.toContain("${{");
+    }
+  });
+});
+
+describe("publish.yml", () => {
+  test("runs from cron and by hand, one run at a time, and never stops one half-way", () => {
+    const workflow = Workflow.parse(parse(publish.text));
+    expect(Object.keys(workflow.on)).toEqual(["schedule", "workflow_dispatch"]);
+    expect(workflow.concurrency).toEqual({ group: "publish", "cancel-in-progress": false });
+  });
+
+  test("is not what its alarm depends on", () => {
+    const freshness = workflows.find(({ name }) => name === "freshness.yml")!;
+    const { on } = Workflow.parse(parse(freshness.text));
+    expect(Object.keys(on)).toEqual(["schedule", "workflow_dispatch"]);
+    expect(on.schedule).not.toEqual(Workflow.parse(parse(publish.text)).on.schedule);
+  });
+});
+
+describe("the linter", () => {
+  const broken = (from: string, to: string) => {
+    expect(publish.text).toContain(from);
+    return publish.text.replaceAll(from, to);
+  };
+
+  test.each([
+    ["an unknown key", "timeout-minutes:", "timeout-minuts:"],
+    ["an expression that does not parse", "inputs.resume && 'yes'", "inputs.resume &&& 'yes'"],
+    ["an unknown context", "runner.temp", "runnr.temp"],
+    ["an unknown right", "id-token: write", "id-token: admin"],
+    ["a bad schedule", '"7 * * * *"', '"7 * * *"'],
+    ["an unknown action", "actions/setup-node@", "actions/setup-nod@"],
+    ["an unknown input of an action", "role-to-assume:", "role-to-asume:"],
+    ["YAML that does not parse", "on:\n", "on: [\n"],
+  ])("reports %s", async (_, from, to) => {
+    expect(await lint(broken(from, to))).not.toEqual([]);
+  });
+
+  test.each([
+    ["a tag", "@3d3c42e5aac5ba805825da76410c181273ba90b1", "@v7.0.1"],
+    ["another commit", "@3d3c42", "@4d3c42"],
+    ["an unknown action", "actions/checkout@", "someone/checkout@"],
+    ["no version beside the commit", " # v7.0.1", ""],
+    ["another version beside the commit", " # v7.0.1", " # v7.0.0"],
+  ])("reports %s in place of a pinned action", (_, from, to) => {
+    expect(faultsOfPins(broken(from, to))).toHaveLength(1);
+  });
+});

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Commit } from "../../schemas/snapshot.ts";
+import { appendCommit, newestCommit } from "../../snapshots/store/commits.ts";
+import { collectGarbage } from "../helpers/archive-memory.ts";
+import { type Content, content, Reader } from "../helpers/edge-snapshots.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { publishRecords } from "../helpers/proxy-archive.ts";
+import { until } from "../helpers/proxy-client.ts";
+
+const [switches, clients] = [200, 3];
+// A proxy keeps 24 snapshots in memory for walks.
+const [keptInMemory, published] = [24, 50];
+
+let proxy: TestProxy;
+let key: string;
+const commits: Commit[] = [];
+const contents = new Map<string, Content>();
+beforeAll(async () => {
+  proxy = await startTestProxy({ empty: true, logLevel: "silent", pollSeconds: 0.01 });
+  key = await proxy.issue({ quota: 10_000_000 });
+});
+afterAll(() => proxy.stop());
+
+async function reading(metric: string): Promise<number> {
+  const text = await proxy.metrics.getSingleMetricAsString(metric);
+  return Number(text.slice(text.lastIndexOf(" ")));
+}
+const served = (commit: number) => until(async () => (await reading("prs_snapshot_commit")) === commit);
+
+/** Bytes of index that the proxy has in memory. */
+async function indexBytes(): Promise<number> {
+  await collectGarbage();
+  return reading("prs_index_bytes");
+}
+
+/** Publishes snapshots until there are so many; the proxy takes up each. */
+async function publishUpTo(count: number): Promise<void> {
+  while (commits.length < count) {
+    const next = content(commits.length);
+    const { commit, snapshotId } = await publishRecords(proxy.storage, next.markets, next.bri);
+    contents.set(snapshotId, next);
+    commits.push((await newestCommit(proxy.storage))!);
+    await served(commit);
+  }
+}
+
+/** Makes one of them after the other current again, as publishing it would: all that is left of that is the commit. */
+async function switchAround(): Promise<void> {
+  let newest = commits.at(-1)!;
+  for (let count = 0; count < switches; count += 1) {
+    const { digest: _, ...known } = commits[count % published]!;
+    const next = { ...known, commit: newest.commit + 1, previous: newest.digest };
+    newest = await appendCommit(proxy.storage, next);
+    await served(next.commit);
+  }
+}
+
+test(`${switches} snapshots one after another, each answer whole and of one of them, memory flat`, {
+  timeout: 300_000,
+}, async () => {
+  await publishUpTo(keptInMemory);
+  const bytes = await indexBytes();
+  await publishUpTo(published);
+  let done = false;
+  const readers = Array.from({ length: clients }, (_, place) => {
+    return new Reader({ port: proxy.port, key, contents, coding: place ? "identity" : "gzip" });
+  });
+  const reading = Promise.all(readers.map((reader) => reader.readUntil(() => done)));
+  await Promise.race([switchAround(), reading]).finally(() => {
+    done = true;
+  });
+  await reading;
+  for (const { seen } of readers) expect(seen.size).toBeGreaterThan(published / 2);
+  expect(await indexBytes()).toBeLessThan(bytes * 1.1);
+});

@@ -1,0 +1,185 @@
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
+import { withTemporaryFolder } from "../../scripts/temporary.ts";
+import { collect } from "../../snapshots/maintain/gc.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { ownerMark } from "../../snapshots/store/leftovers.ts";
+import { LocalFolderError } from "../../snapshots/store/local-folder.ts";
+import { snapshotCommand } from "../helpers/archive-command.ts";
+import { memoryStorage } from "../helpers/archive-storage.ts";
+import { publishSources, testFolder, writeSources } from "../helpers/archive-store.ts";
+import { expectAllGood, publishNew, publishOld } from "../helpers/faulty-store.ts";
+import { nodeOptions } from "../helpers/programs.ts";
+import { smallDisk } from "../helpers/small-disk.ts";
+
+const folder = testFolder();
+const ended = spawnSync("true").pid;
+const random = "0123456789abcdef";
+
+/** Makes a file or folder as old as it says. */
+async function age(path: string, hours: number): Promise<void> {
+  const then = new Date(Date.now() - hours * 3_600_000);
+  await utimes(path, then, then);
+}
+
+describe("temporary files in a directory store", () => {
+  const left = [
+    ["of a process that ended", `.tmp-${ownerMark(ended)}${random}`, 0],
+    ["of another machine, a day old", `.tmp-ffffffff-1-${random}`, 25],
+    ["of an older version, a day old", `.tmp-${random}`, 25],
+  ] as const;
+  const kept = [
+    ["of this process", `.tmp-${ownerMark()}${random}`, 0],
+    ["of another machine", `.tmp-ffffffff-1-${random}`, 23],
+    ["of an older version", `.tmp-${random}`, 23],
+  ] as const;
+
+  test.for([
+    ["a publish", publishNew],
+    [
+      "a collection",
+      (storage: ReturnType<typeof directoryStorage>) =>
+        collect(storage, { keepHours: 48, keepCommits: 24, now: new Date(), dryRun: false }),
+    ],
+  ] as const)("go with %s once nobody can be writing them", async ([, work]) => {
+    const root = await mkdtemp(join(folder, "store-"));
+    const storage = directoryStorage(root);
+    const { snapshotId: old } = await publishOld(storage);
+    const place = async (names: typeof left | typeof kept) => {
+      const paths: string[] = [];
+      for (const under of ["", layout.pages, layout.keys]) {
+        for (const [what, name, hours] of names) {
+          const path = join(root, under, name);
+          await mkdir(dirname(path), { recursive: true });
+          await writeFile(path, what);
+          await age(path, hours);
+          paths.push(path);
+        }
+      }
+      return paths;
+    };
+    const going = await place(left);
+    await work(storage);
+    expect(going.filter(existsSync)).toEqual([]);
+    const staying = await place(kept);
+    await work(storage);
+    expect(staying.filter((path) => !existsSync(path))).toEqual([]);
+    if (work !== publishNew) await expectAllGood(storage, old);
+  });
+});
+
+describe("the folder for temporary files", () => {
+  const { TMPDIR } = process.env;
+  let temporary: string;
+
+  beforeEach(async () => {
+    temporary = await mkdtemp(join(folder, "tmp-"));
+    process.env.TMPDIR = temporary;
+  });
+
+  afterEach(() => {
+    if (TMPDIR === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = TMPDIR;
+  });
+
+  const folders = async () => (await readdir(temporary)).filter((name) => !name.startsWith("tsx-"));
+  const nothing = async () => {};
+
+  test("holds a folder for each run, which goes with the run, also one that fails", async () => {
+    await withTemporaryFolder(async (mine) => {
+      await withTemporaryFolder(nothing);
+      expect(await folders()).toEqual([mine.slice(temporary.length + 1)]);
+    });
+    await expect(withTemporaryFolder(() => Promise.reject(new Error("failed")))).rejects.toThrow("failed");
+    expect(await folders()).toEqual([]);
+  });
+
+  /** Runs a process that makes such a folder, and kills it. */
+  async function killedRun(): Promise<void> {
+    const module = JSON.stringify(join(import.meta.dirname, "../scripts/temporary.ts"));
+    const script = `import(${module}).then(({ withTemporaryFolder }) => withTemporaryFolder(async (folder) => {
+      process.stdout.write(folder);
+      setInterval(() => {}, 1000);
+      await new Promise(() => {});
+    }));`;
+    const child = spawn(process.execPath, [...nodeOptions, "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const closed = new Promise((resolve) => child.once("close", resolve));
+    const made = await new Promise((resolve) => child.stdout.once("data", resolve));
+    await writeFile(join(String(made), "rows"), "x");
+    child.kill("SIGKILL");
+    await closed;
+    expect(await folders()).toHaveLength(1);
+  }
+
+  test("loses the folder of a run that was killed with the next run", async () => {
+    await killedRun();
+    await withTemporaryFolder(nothing);
+    expect(await folders()).toEqual([]);
+  });
+
+  test("loses folders of runs that were killed, and the store its files, with gc", async () => {
+    const root = await mkdtemp(join(folder, "store-"));
+    await publishOld(directoryStorage(root));
+    await writeFile(join(root, layout.pages, `.tmp-${ownerMark(ended)}${random}`), "x");
+    await mkdir(join(temporary, `prs-publish-${ownerMark(ended)}abcXYZ`));
+    const gc = (...more: string[]) =>
+      snapshotCommand(["gc", "--store", root, "--json", ...more], { from: folder });
+    expect(JSON.parse((await gc("--dry-run")).stdout)).toMatchObject({ leftovers: 0 });
+    expect(await folders()).toHaveLength(1);
+    expect(JSON.parse((await gc()).stdout)).toMatchObject({ leftovers: 2 });
+    expect(await folders()).toEqual([]);
+  });
+
+  test("keeps folders that somebody may be using, or that are none of ours", async () => {
+    const names = [
+      ["prs-publish-abcXYZ", 23],
+      ["prs-publish-ffffffff-1-abcXYZ", 23],
+      [`prs-publish-${ownerMark()}abcXYZ`, 0],
+      ["prs-publish-notes", 100],
+    ] as const;
+    for (const [name, hours] of names) {
+      await mkdir(join(temporary, name));
+      await age(join(temporary, name), hours);
+    }
+    await withTemporaryFolder(nothing);
+    expect((await folders()).toSorted()).toEqual(names.map(([name]) => name).toSorted());
+    for (const [name] of names.slice(0, 2)) await age(join(temporary, name), 25);
+    await withTemporaryFolder(nothing);
+    expect(await folders()).toHaveLength(2);
+  });
+
+  /** How a publish of some sources ends. */
+  async function publishing(): Promise<unknown> {
+    const sources = await writeSources(join(folder, `sources-${temporary.slice(-6)}`));
+    const publish = (mine: string) => publishSources(sources, memoryStorage(new Map()), mine);
+    return withTemporaryFolder(publish).catch((error: unknown) => error);
+  }
+
+  test("is named when there is none", async () => {
+    process.env.TMPDIR = join(temporary, "none");
+    const error = await publishing();
+    expect(error).toBeInstanceOf(LocalFolderError);
+    expect(String(error)).toMatch(
+      /tmp-\w+\/none: cannot keep files there: ENOENT.*TMPDIR names another folder/,
+    );
+    expect(exitCodeOf(error)).toBe(exitCodes.unreachable);
+  });
+
+  test.skipIf(!smallDisk)("is named when it is full, and empty afterwards", async () => {
+    process.env.TMPDIR = smallDisk;
+    const error = await publishing();
+    expect(error).toBeInstanceOf(LocalFolderError);
+    expect(String(error)).toMatch(
+      /prs-publish-[\w-]+: cannot keep files there: ENOSPC.*TMPDIR names another/,
+    );
+    expect(exitCodeOf(error)).toBe(exitCodes.unreachable);
+    expect(await readdir(smallDisk!)).toEqual([]);
+  });
+});

@@ -1,0 +1,221 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
+import { CommitUnknownError } from "../../snapshots/store/commits.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { createS3Client, parseS3Location, type S3Limits, s3Storage } from "../../snapshots/store/s3.ts";
+import { CorruptObjectError } from "../../snapshots/store/sealed.ts";
+import { type Storage, StorageError } from "../../snapshots/store/storage.ts";
+import { createBucket, s3Environment } from "../helpers/ceph.ts";
+import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/faulty-s3.ts";
+import {
+  copyOf,
+  expectAllGood,
+  expectWhole,
+  fill,
+  type OldAndNew,
+  oldAndNew,
+  publishNew,
+  seenBy,
+} from "../helpers/faulty-store.ts";
+
+const environment = s3Environment();
+
+/** Long enough for a busy machine, where nothing hangs. */
+const patient: S3Limits = { connectSeconds: 5, attemptSeconds: 20, operationSeconds: 60, attempts: 3 };
+/** Short, where something does. */
+const hasty: S3Limits = { connectSeconds: 5, attemptSeconds: 0.5, operationSeconds: 10, attempts: 3 };
+/** The same where all else must succeed, however busy the machine. */
+const lessHasty: S3Limits = { connectSeconds: 5, attemptSeconds: 3, operationSeconds: 20, attempts: 2 };
+
+/** What a request is for, in whichever trial. */
+const identity = ({ method, path, listed }: S3Operation) =>
+  `${method} ${path} ${listed}`.replaceAll(/trial-\d+/g, "trial");
+const isCommit = ({ method, path }: S3Operation) => method === "PUT" && path.endsWith(layout.commit(2));
+
+describe.skipIf(!environment)("a publish over S3", () => {
+  let snapshots: OldAndNew;
+  let bucket: string;
+  /** The requests of a publish in which nothing fails. */
+  let usual: S3Operation[];
+  let stores = 0;
+
+  /** A publish in a store of its own that has the old snapshot, behind a server that fails as planned. */
+  async function trial(plan: FaultPlan, limits = patient) {
+    stores += 1;
+    const location = parseS3Location(`${bucket}/trial-${stores}`)!;
+    const direct = s3Storage(location, createS3Client(environment!));
+    await fill(direct, snapshots.store);
+    const server = await startFaultyS3(environment!);
+    server.follow(plan);
+    const client = createS3Client(server.environment, limits);
+    const outcome: unknown = await publishNew(s3Storage(location, client, limits)).catch((error) => error);
+    client.destroy();
+    await server.stop();
+    return { outcome, operations: server.operations, store: await copyOf(direct) };
+  }
+
+  async function expectConverged(store: Storage): Promise<void> {
+    expect(await publishNew(store)).toMatchObject({ commit: 2, snapshotId: snapshots.new });
+    await expectAllGood(store, snapshots.new);
+  }
+
+  /** Runs a trial for every item, ten at a time: most of the time they wait. */
+  async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+    const queue = items.values();
+    const lane = async () => {
+      for (const item of queue) await work(item);
+    };
+    await Promise.all(Array.from({ length: 10 }, lane));
+  }
+
+  beforeAll(async () => {
+    snapshots = await oldAndNew();
+    bucket = await createBucket(environment!);
+    const { operations, outcome } = await trial(() => undefined);
+    expect(outcome).toMatchObject({ outcome: "published", commit: 2, snapshotId: snapshots.new });
+    usual = operations;
+    expect(usual.length).toBeGreaterThan(40);
+  });
+
+  const faults = ["unavailable", "reset", "hang", "lost"] as const satisfies S3Fault[];
+
+  test.for([...faults, "cut"] as const)(
+    "succeeds when every request meets, the first time: %s",
+    async (fault) => {
+      const met = new Set<string>();
+      const meets = (operation: S3Operation) => {
+        const first = !met.has(identity(operation));
+        met.add(identity(operation));
+        return first ? fault : undefined;
+      };
+      const { outcome, store } = await trial(meets, fault === "hang" ? hasty : patient);
+      expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
+      expect([...met]).toEqual(expect.arrayContaining(usual.map(identity)));
+      await expectAllGood(store, snapshots.new);
+    },
+  );
+
+  // One trial for each request, and each waits for its tries to end: a minute in all, more on a busy machine.
+  const waiting = { timeout: 300_000 };
+
+  test.for(faults)("ends with exit code 5 when any one request always meets: %s", waiting, async (fault) => {
+    const wanted = [
+      ...new Map(usual.toReversed().map((operation) => [identity(operation), operation])).values(),
+    ];
+    const committed = usual.find(isCommit)!.n;
+    await each(wanted, async (aim) => {
+      const { outcome, store } = await trial(
+        (operation) => (identity(operation) === identity(aim) ? fault : undefined),
+        fault === "hang" ? lessHasty : patient,
+      );
+      const seen = await expectWhole(store, snapshots.old, snapshots.new);
+      // The second try is told that the commit exists, and finds it to be its own.
+      if (isCommit(aim) && fault === "lost") expect(outcome).toMatchObject({ outcome: "published" });
+      else {
+        expect(exitCodeOf(outcome), `${identity(aim)}: ${outcome}`).toBe(exitCodes.unreachable);
+        expect(seen, identity(aim)).toBe(aim.n <= committed ? snapshots.old : snapshots.new);
+      }
+      await expectConverged(store);
+    });
+  });
+
+  test("wins when only the answer to its commit was lost", async () => {
+    const commits: S3Operation[] = [];
+    const { outcome, store } = await trial((operation) => {
+      if (!isCommit(operation)) return undefined;
+      commits.push(operation);
+      return commits.length === 1 ? "lost" : undefined;
+    });
+    expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
+    expect(commits).toHaveLength(2);
+    await expectAllGood(store, snapshots.new);
+  });
+
+  test.for([
+    ["was stored", "lost"],
+    ["was not stored", "reset"],
+  ] as const)("does not know the outcome when its commit %s and then nothing answers", async ([, fault]) => {
+    let gone = false;
+    const { outcome, operations, store } = await trial((operation) => {
+      if (gone) return "reset";
+      gone = isCommit(operation);
+      return gone ? fault : undefined;
+    });
+    expect(outcome).toBeInstanceOf(CommitUnknownError);
+    expect(exitCodeOf(outcome)).toBe(exitCodes.unreachable);
+    expect(String(outcome)).toContain("run again to find out");
+    expect(operations.filter(({ method }) => method === "DELETE")).toEqual([]);
+    expect(await expectWhole(store, snapshots.old, snapshots.new)).toBe(
+      fault === "lost" ? snapshots.new : snapshots.old,
+    );
+    await expectConverged(store);
+  });
+
+  test("tries again when a conditional write meets another one", async () => {
+    let conflicts = 0;
+    const { outcome, store } = await trial((operation) => {
+      if (!isCommit(operation) || conflicts > 0) return undefined;
+      conflicts += 1;
+      return "conflict";
+    });
+    expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
+    expect(conflicts).toBe(1);
+    await expectAllGood(store, snapshots.new);
+  });
+
+  test.for(["conflict", "unimplemented"] as const)(
+    "shows the new snapshot when the first try of every public name meets: %s",
+    async (fault) => {
+      const met = new Set<string>();
+      const { outcome, store } = await trial((operation) => {
+        const first = operation.method === "PUT" && !met.has(operation.path);
+        if (!first || !operation.path.includes(layout.stableScores)) return undefined;
+        met.add(operation.path);
+        return fault;
+      });
+      expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
+      expect(met.size).toBeGreaterThan(4);
+      await expectAllGood(store, snapshots.new);
+    },
+  );
+
+  test("gives up when it always does, with the old snapshot in place", async () => {
+    const { outcome, operations, store } = await trial((operation) =>
+      isCommit(operation) ? "conflict" : undefined,
+    );
+    expect(exitCodeOf(outcome)).toBe(exitCodes.unreachable);
+    expect(operations.filter(isCommit).length).toBeGreaterThan(3);
+    expect(await expectWhole(store, snapshots.old)).toBe(snapshots.old);
+    await expectConverged(store);
+  });
+
+  test("refuses a store that ignores conditions before anything else is written", async () => {
+    const { outcome, operations, store } = await trial(({ method }) =>
+      method === "PUT" ? "unconditional" : undefined,
+    );
+    expect(outcome).toBeInstanceOf(StorageError);
+    expect(String(outcome)).toContain("ignores If-None-Match");
+    const written = operations.filter(({ method }) => method !== "GET").map(({ path }) => path);
+    expect(new Set(written.map((path) => path.split("/").at(-1)))).toEqual(new Set([layout.probe]));
+    await expectAllGood(store, snapshots.old);
+  });
+
+  test.for(["flipped", "shortened"] as const)(
+    "does not commit when any object of the snapshot is %s in the store",
+    async (fault) => {
+      const isObject = ({ method, path }: S3Operation) =>
+        method === "PUT" && /\/(private|manifests|public\/objects)\//.test(path);
+      const objects = usual.filter(isObject).map(identity);
+      expect(objects.length).toBeGreaterThan(6);
+      await each(objects, async (aim) => {
+        const { outcome, store } = await trial((operation) =>
+          identity(operation) === aim ? fault : undefined,
+        );
+        expect(outcome, aim).toBeInstanceOf(CorruptObjectError);
+        expect(String(outcome)).toContain("other bytes than it was given");
+        expect(await seenBy(store)).toBe(snapshots.old);
+        await expectConverged(store);
+      });
+    },
+  );
+});

@@ -1,0 +1,182 @@
+import { mkdir, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { exitCodes } from "../../scripts/cli.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { createS3Client, parseS3Location, s3Storage } from "../../snapshots/store/s3.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
+import { snapshotCommand } from "../helpers/archive-command.ts";
+import { addMarkets } from "../helpers/archive-odd-markets.ts";
+import { memoryStorage } from "../helpers/archive-storage.ts";
+import { publishSources, testFolder, writeSources } from "../helpers/archive-store.ts";
+import { createBucket, s3Environment } from "../helpers/ceph.ts";
+import { type FaultPlan, type S3Operation, startFaultyS3 } from "../helpers/faulty-s3.ts";
+import { copyOf, expectAllGood, expectWhole, fill, seenBy } from "../helpers/faulty-store.ts";
+
+const environment = s3Environment();
+const folder = testFolder();
+
+describe.skipIf(!environment)("a publish command over S3", () => {
+  const sources = join(folder, "sources");
+  const objects = new Map<string, Buffer>();
+  let bucket: string;
+  let snapshots: { old: string; new: string };
+  let stores = 0;
+
+  beforeAll(async () => {
+    await writeSources(sources, { markets: 100 });
+    const { snapshotId: old } = await publishSources(sources, memoryStorage(objects), folder);
+    await addMarkets(sources, 5);
+    const after = await publishSources(sources, memoryStorage(new Map(objects)), folder);
+    snapshots = { old, new: after.snapshotId };
+    bucket = await createBucket(environment!);
+  });
+
+  /** A new store that has the old snapshot: its location, and a direct way to it. */
+  async function storeWithOld() {
+    stores += 1;
+    const location = `${bucket}/store-${stores}`;
+    const storage = s3Storage(parseS3Location(location)!, createS3Client(environment!));
+    await fill(storage, objects);
+    return { location, storage };
+  }
+
+  /** Runs the command behind a server that fails as planned; `stop` sends the process a signal. */
+  async function publishBehind(
+    location: string,
+    plan: (stop: (signal: NodeJS.Signals) => void) => { plan: FaultPlan; lost?: (told: S3Operation) => void },
+  ) {
+    const server = await startFaultyS3(environment!);
+    const temporary = join(folder, `temporary-${stores}`);
+    await mkdir(temporary);
+    let stop: (signal: NodeJS.Signals) => void = () => {};
+    const { plan: follow, lost } = plan((signal) => stop(signal));
+    server.follow(follow);
+    if (lost) server.onLost(lost);
+    let signal: NodeJS.Signals | null = null;
+    const ended = await snapshotCommand(
+      ["publish", "--sources", sources, "--store", location],
+      { from: folder, env: { ...server.environment, TMPDIR: temporary } },
+      (child) => {
+        stop = (sent) => child.kill(sent);
+        child.on("exit", (_, by) => {
+          signal = by;
+        });
+      },
+    );
+    await server.stop();
+    // tsx keeps a cache there.
+    const left = (await readdir(temporary)).filter((name) => !name.startsWith("tsx-"));
+    return { ...ended, signal: signal as NodeJS.Signals | null, left };
+  }
+
+  const places = [
+    ["the probe", /\/probe\.json$/, "old"],
+    ["a page", /\/private\/pages\//, "old"],
+    ["the manifest", /\/manifests\//, "old"],
+    ["the commit", /\/commits\//, "either"],
+    ["the hint", /\/head\.json$/, "new"],
+    ["the record of the run", /\/checked\.json$/, "new"],
+  ] as const;
+  const kills = places.flatMap(([name, key, leaves]) =>
+    (["before", "after"] as const).map((when) => [when, name, key, leaves] as const),
+  );
+
+  test.for(kills)("killed %s it put %s, leaves one whole snapshot", async ([when, , key, leaves]) => {
+    const { location, storage } = await storeWithOld();
+    const isPlace = ({ method, path }: S3Operation) => method === "PUT" && key.test(`/${path}`);
+    const { signal } = await publishBehind(location, (stop) =>
+      when === "before"
+        ? {
+            plan: (operation) => {
+              if (!isPlace(operation)) return undefined;
+              stop("SIGKILL");
+              return "reset";
+            },
+          }
+        : {
+            plan: (operation) => (isPlace(operation) ? "lost" : undefined),
+            lost: () => stop("SIGKILL"),
+          },
+    );
+    expect(signal).toBe("SIGKILL");
+    const left = await copyOf(storage);
+    const seen = await expectWhole(left, snapshots.old, snapshots.new);
+    const committed = leaves === "either" ? when === "after" : leaves === "new";
+    expect(seen).toBe(committed ? snapshots.new : snapshots.old);
+    const again = await publishSources(sources, left, folder);
+    expect(again).toMatchObject({ commit: 2, outcome: committed ? "unchanged" : "published" });
+    await expectAllGood(left, snapshots.new);
+  });
+
+  test.for(["SIGTERM", "SIGINT"] as const)(
+    "told to stop by %s, ends at once and tidies up",
+    async (asked) => {
+      const { location, storage } = await storeWithOld();
+      // The request hangs for longer than the signal may take: only the signal can have ended the process.
+      const { signal, left, stderr } = await publishBehind(location, (stop) => ({
+        plan: ({ method, path }) => {
+          if (method !== "PUT" || !path.includes(layout.pages)) return undefined;
+          stop(asked);
+          return "hang";
+        },
+      }));
+      expect(signal).toBe(asked);
+      expect(stderr).not.toContain("Error");
+      expect(left).toEqual([]);
+      await expectAllGood(await copyOf(storage), snapshots.old);
+      const again = await snapshotCommand(["publish", "--sources", sources, "--store", location], {
+        from: folder,
+        env: { ...environment },
+      });
+      expect(again).toMatchObject({ code: exitCodes.done });
+      await expectAllGood(await copyOf(storage), snapshots.new);
+    },
+  );
+
+  test("of six that commit at the same time, one takes the number, and nothing is lost", async () => {
+    const { location, storage } = await storeWithOld();
+    const rivals = [1, 2, 3, 4, 5, 6].map((count) => ({ count, directory: join(folder, `rival-${count}`) }));
+    for (const { count, directory } of rivals) {
+      await writeSources(directory, { markets: 100 });
+      await addMarkets(directory, count);
+    }
+    const server = await startFaultyS3(environment!);
+    const ready: (() => void)[] = [];
+    // Nobody's commit goes on before all six have sent theirs.
+    server.follow(async ({ method, path }) => {
+      if (method !== "PUT" || !path.endsWith(layout.commit(2))) return undefined;
+      await new Promise<void>((go) => {
+        ready.push(go);
+        if (ready.length === rivals.length) for (const each of ready) each();
+      });
+      return undefined;
+    });
+    const ended = await Promise.all(
+      rivals.map(({ directory }) =>
+        snapshotCommand(["publish", "--sources", directory, "--store", location, "--json"], {
+          from: folder,
+          env: { ...server.environment },
+        }),
+      ),
+    );
+    await server.stop();
+    const won = ended.filter(({ code }) => code === exitCodes.done);
+    expect(won).toHaveLength(1);
+    const { commit, snapshotId } = JSON.parse(won[0]!.stdout);
+    expect(commit).toBe(2);
+    for (const { code, stderr } of ended.filter((one) => one !== won[0])) {
+      expect(stderr).toContain("another publisher made commit 2 first");
+      expect(code).toBe(exitCodes.lost);
+    }
+    const left = await copyOf(storage);
+    await expectAllGood(left, snapshotId);
+    expect(await verify(left, () => {})).toMatchObject({ commits: 2, collected: 0 });
+    // Those that come again later find their turn, one number each.
+    for (const [turn, { directory }] of rivals.slice(0, 2).entries()) {
+      const later = await publishSources(directory, left, folder);
+      expect(later.commit).toBeLessThanOrEqual(3 + turn);
+      expect(await seenBy(left)).toBe(later.snapshotId);
+    }
+  });
+});

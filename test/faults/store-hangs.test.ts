@@ -1,0 +1,149 @@
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { defaultLimits, type Limits } from "../../proxy/limits.ts";
+import { createPoller } from "../../proxy/polling.ts";
+import { commandMilliseconds } from "../../proxy/quota/redis.ts";
+import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import type { S3Limits } from "../../snapshots/store/s3.ts";
+import { memoryStorage } from "../helpers/archive-storage.ts";
+import { findProgram } from "../helpers/programs.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { bearer, outcome, until } from "../helpers/proxy-client.ts";
+import { type SmallS3, startSmallS3 } from "../helpers/small-s3.ts";
+
+const archive = "/api/v1/markets/historical";
+const history = "/api/v1/scores/aave/history";
+const rows = { accept: "application/x-ndjson" };
+const patient: S3Limits = { connectSeconds: 60, attemptSeconds: 60, operationSeconds: 60, attempts: 3 };
+
+let proxy: TestProxy | undefined;
+let s3: SmallS3 | undefined;
+afterEach(async () => {
+  await proxy?.stop();
+  await s3?.stop();
+  [proxy, s3] = [undefined, undefined];
+});
+
+/** A proxy whose store is on S3, and that server; nothing of the archive is in memory. */
+async function startOnS3(limits: Partial<Limits>): Promise<{ proxy: TestProxy; s3: SmallS3 }> {
+  s3 = await startSmallS3(memoryStorage(new Map()));
+  const { environment } = s3;
+  proxy = await startTestProxy({ snapshotStore: "s3://bucket/store", environment, limits });
+  return { proxy, s3 };
+}
+
+describe("a store that takes connections and never answers", () => {
+  const answered = [
+    ["503 SNAPSHOT_UNAVAILABLE", { store: { ...patient, operationSeconds: 1 } }],
+    ["504 UPSTREAM_TIMEOUT", { store: patient, answerSeconds: 1 }],
+  ] as const;
+  test.each(answered)("is told of in time, with %s, and costs no unit", async (expected, limits) => {
+    const on = await startOnS3({ ...limits, stalledSeconds: 60 });
+    const key = await on.proxy.issue();
+    on.s3.fault = () => "hang";
+    const [page, past, lines] = await Promise.all([
+      on.proxy.get(archive, { headers: bearer(key) }),
+      on.proxy.get(history, { headers: bearer(key) }),
+      on.proxy.get(archive, { headers: { ...bearer(key), ...rows } }),
+    ]);
+    expect([page, past, lines].map(outcome)).toEqual([expected, expected, expected]);
+    const { limit, remaining } = (await on.proxy.get("/api/v1/usage", { headers: bearer(key) })).json();
+    expect(remaining).toBe(limit);
+  });
+
+  test("shows in readiness and in a metric, and is looked at again", async () => {
+    const on = await startOnS3({ store: { ...patient, operationSeconds: 1 } });
+    const age = async () => (await on.proxy.get("/readyz")).json().pollAgeSeconds;
+    const metric = () => on.proxy.metrics.getSingleMetricAsString("prs_poll_age_seconds");
+    expect(await age()).toBe(0);
+    on.s3.fault = (_, key) => (key.startsWith(`store/${layout.keys}`) || key === "" ? "hang" : undefined);
+    await until(() => on.proxy.logged.some((line) => /keys.*no answer within 1 s/.test(line)));
+    on.proxy.clock.now += 90_000;
+    expect(await age()).toBe(90);
+    expect(await metric()).toMatch(/^prs_poll_age_seconds 90$/m);
+    on.s3.fault = () => undefined;
+    await until(async () => (await age()) === 0);
+  });
+
+  test("that cuts an answer off in its middle is asked again", async () => {
+    const on = await startOnS3({ store: patient });
+    const key = await on.proxy.issue();
+    const cut = new Set<string>();
+    on.s3.fault = (_, name) => {
+      const first = !cut.has(name);
+      cut.add(name);
+      return first ? "cut" : undefined;
+    };
+    expect(outcome(await on.proxy.get(archive, { headers: bearer(key) }))).toBe("200");
+    expect(outcome(await on.proxy.get(history, { headers: bearer(key) }))).toBe("200");
+    expect([...cut].filter((name) => name.startsWith(`store/${layout.pages}`))).not.toEqual([]);
+  });
+});
+
+describe("polling", () => {
+  test("goes on beside a FIFO among the keys: it is told of, and revoked keys end", async () => {
+    proxy = await startTestProxy();
+    const key = await proxy.issue();
+    const { records } = await readKeys(proxy.storage);
+    execFileSync(findProgram("mkfifo")!, [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);
+    await until(() => proxy!.logged.some((line) => /0123456789abcdef.*no regular file/.test(line)));
+    await revokeKey(proxy.storage, records[0]!.id, new Date(proxy.clock.now));
+    const usage = () => proxy!.get("/api/v1/usage", { headers: bearer(key) });
+    await until(async () => (await usage()).status === 401);
+    expect(outcome(await proxy.get("/readyz"))).toBe("200");
+  });
+
+  test("tells a round that does not end, does not begin it twice, and takes it up when it ends", async () => {
+    const stuck = Promise.withResolvers<void>();
+    const told: string[] = [];
+    let [started, others, now] = [0, 0, 0];
+    const poller = createPoller(
+      [
+        {
+          name: "stuck",
+          run: () => {
+            started += 1;
+            return started === 1 ? stuck.promise : Promise.resolve();
+          },
+        },
+        { name: "other", run: async () => void others++ },
+      ],
+      0.05,
+      () => now,
+      (chore, error) => {
+        if (chore === "stuck") told.push(String(error));
+      },
+    );
+    await poller.once();
+    expect([told, others]).toEqual([["DeadlineError: no answer within 0.05 s"], 1]);
+    poller.start(0.001);
+    now = 7000;
+    await until(() => others > 10 && told.length > 2);
+    expect(told.slice(1, 3)).toEqual(Array(2).fill("Error: the round before has not ended"));
+    expect([started, poller.age()]).toEqual([1, 7]);
+    stuck.resolve();
+    await until(() => started > 1 && poller.age() === 0);
+    poller.stop();
+  });
+});
+
+test("whatever waits for another thing waits longer than that may take", () => {
+  const limits = defaultLimits;
+  const { store } = limits;
+  const quota = commandMilliseconds / 1000;
+  // A unit is taken before, and may be given back after.
+  const whole = quota + limits.answerSeconds + quota;
+  const chains = [
+    [store.connectSeconds, store.attemptSeconds, store.operationSeconds / store.attempts],
+    [store.operationSeconds, limits.answerSeconds, whole, limits.stalledSeconds, limits.sendSeconds],
+    [limits.originSeconds, limits.answerSeconds],
+    [limits.headSeconds, limits.requestSeconds, limits.stalledSeconds, limits.idleSeconds],
+    [store.operationSeconds, limits.roundSeconds],
+  ];
+  for (const chain of chains) {
+    for (const [place, seconds] of chain.entries())
+      if (place > 0) expect(seconds, String(chain)).toBeGreaterThan(chain[place - 1]!);
+  }
+});

@@ -1,0 +1,255 @@
+import { rm, stat, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
+import { publish } from "../../snapshots/publish/publish.ts";
+import { Catalog } from "../../snapshots/read/catalog.ts";
+import { openSources } from "../../snapshots/sources/open-sources.ts";
+import { listCommits, newestCommit } from "../../snapshots/store/commits.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { seal, sha256 } from "../../snapshots/store/sealed.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
+import { addMarkets } from "../helpers/archive-odd-markets.ts";
+import { startArchiveProxy } from "../helpers/archive-proxy.ts";
+import { memoryStorage } from "../helpers/archive-storage.ts";
+import { testFolder, writeSources } from "../helpers/archive-store.ts";
+import {
+  expectAllGood,
+  expectWhole,
+  fill,
+  listed,
+  type OldAndNew,
+  oldAndNew,
+  publishNew,
+  publishOld,
+  seenBy,
+} from "../helpers/faulty-store.ts";
+import { smallDisk } from "../helpers/small-disk.ts";
+
+const folder = testFolder();
+let snapshots: OldAndNew;
+/** A store with both snapshots, the new one current. */
+let both: Map<string, Buffer>;
+
+beforeAll(async () => {
+  snapshots = await oldAndNew();
+  both = new Map(snapshots.store);
+  await publishNew(memoryStorage(both));
+});
+
+/** The key of the only object under a prefix that came with the new snapshot. */
+function newKey(prefix: string): string {
+  const keys = [...both.keys()].filter((key) => key.startsWith(prefix) && !snapshots.store.has(key));
+  expect(keys).toHaveLength(1);
+  return keys[0]!;
+}
+
+const damages: [string, (bytes: Buffer) => Buffer][] = [
+  ["empty", () => Buffer.alloc(0)],
+  ["HTML", () => Buffer.from("<!doctype html><title>503 Service Unavailable</title>")],
+  ["cut short", (bytes) => bytes.subarray(0, bytes.length >> 1)],
+  ["10 MB long", (bytes) => Buffer.concat([bytes, Buffer.alloc(10 * 1024 * 1024, " ")])],
+  [
+    "different in one bit",
+    (bytes) => {
+      const copy = Buffer.from(bytes);
+      copy[copy.length >> 1]! ^= 1;
+      return copy;
+    },
+  ],
+  ["of another format version", (bytes) => withVersion(bytes, 2)],
+];
+
+function withVersion(bytes: Buffer, formatVersion: number): Buffer {
+  const text = bytes.toString("latin1");
+  if (!text.startsWith("{")) return Buffer.from(text.replace(/^..../s, "PRS9"), "latin1");
+  const { digest: _, ...content } = JSON.parse(bytes.toString());
+  return seal({ ...content, formatVersion });
+}
+
+describe("a reader that meets garbage in place of the new snapshot's", () => {
+  const places: [string, () => string][] = [
+    ["commit", () => layout.commit(2)],
+    ["manifest", () => newKey(layout.manifests)],
+    ["segment", () => newKey(layout.segments)],
+  ];
+  const cases = places.flatMap(([name, key]) =>
+    damages.map(([damage, harm]) => [name, damage, key, harm] as const),
+  );
+
+  test.for(cases)(
+    "%s, %s, keeps the old one whole, or has none; then takes up the good one",
+    async (given) => {
+      const [, , keyOf, harm] = given;
+      const key = keyOf();
+      const objects = new Map(snapshots.store);
+      const storage = memoryStorage(objects);
+      const running = await startArchiveProxy(storage);
+      for (const [name, bytes] of both) objects.set(name, bytes);
+      objects.set(key, harm(both.get(key)!));
+      await expect(running.refresh()).rejects.toThrow(key);
+      expect(running.catalog.current()?.commit.snapshotId).toBe(snapshots.old);
+      expect(await running.page({ pageSize: 500 })).toMatchObject({ total: 100, count: 100 });
+
+      const empty = new Map<string, Buffer>();
+      const cold = await startArchiveProxy(memoryStorage(empty));
+      for (const [name, bytes] of objects) empty.set(name, bytes);
+      await expect(cold.refresh()).rejects.toThrow(key);
+      expect(await cold.problem({})).toMatchObject({ status: 503, code: "SNAPSHOT_UNAVAILABLE" });
+
+      for (const [proxy, store] of [
+        [running, objects],
+        [cold, empty],
+      ] as const) {
+        store.set(key, both.get(key)!);
+        await proxy.refresh();
+        expect(proxy.catalog.current()?.commit.snapshotId).toBe(snapshots.new);
+        await proxy.stop();
+      }
+    },
+  );
+
+  test("manifest, named by its hash, of another format version: says both versions", async () => {
+    const objects = new Map(both);
+    const manifest = withVersion(both.get(newKey(layout.manifests))!, 7);
+    const hash = sha256(manifest);
+    const { digest: _, ...commit } = JSON.parse(String(both.get(layout.commit(2))));
+    objects.set(layout.manifest(hash), manifest);
+    objects.set(layout.commit(2), seal({ ...commit, manifest: { hash, bytes: manifest.length } }));
+    const catalog = new Catalog(memoryStorage(objects), { cacheBytes: 1024 });
+    await expect(catalog.refresh()).rejects.toThrow("it has format version 7; this reader knows version 1");
+    expect(catalog.current()).toBeUndefined();
+  });
+});
+
+describe("the hint", () => {
+  const hints: [string, (bytes: Buffer) => Buffer][] = [
+    ...damages,
+    ["far beyond every commit", () => seal({ commit: Number.MAX_SAFE_INTEGER })],
+    ["beyond what a number holds", () => Buffer.from(JSON.stringify({ commit: 2 ** 53, digest: "0" }))],
+    ["of the commit before", () => snapshots.store.get(layout.head)!],
+  ];
+
+  test.for(hints)("that is %s stops neither readers nor the next publish", async ([, harm]) => {
+    const storage = memoryStorage(new Map(both));
+    const running = new Catalog(storage, { cacheBytes: 1024 });
+    await running.refresh();
+    await storage.put(layout.head, harm(both.get(layout.head)!));
+    await running.refresh();
+    expect(running.current()?.commit).toMatchObject({ commit: 2, snapshotId: snapshots.new });
+    expect(await seenBy(storage)).toBe(snapshots.new);
+    expect(await publishOld(storage)).toMatchObject({ outcome: "published", commit: 3 });
+    await expectAllGood(storage, snapshots.old);
+  });
+
+  test.for(damages)(
+    "and a record of the last run that is %s do not stop the next either",
+    async ([, harm]) => {
+      const storage = memoryStorage(new Map(both));
+      await storage.put(layout.checked, harm(both.get(layout.checked)!));
+      expect(await publishNew(storage)).toMatchObject({ outcome: "unchanged", commit: 2 });
+      await expectAllGood(storage, snapshots.new);
+    },
+  );
+});
+
+test("a reader does not go back when a store is put back to an older state", async () => {
+  const objects = new Map(both);
+  const catalog = new Catalog(memoryStorage(objects), { cacheBytes: 1024 });
+  await catalog.refresh();
+  objects.clear();
+  for (const [key, bytes] of snapshots.store) objects.set(key, bytes);
+  await expect(catalog.refresh()).rejects.toThrow(layout.commit(2));
+  expect(catalog.current()?.commit.snapshotId).toBe(snapshots.new);
+});
+
+test("commits count by number, whatever the publishers' clocks say", async () => {
+  const storage = memoryStorage(new Map());
+  const sources = await writeSources(join(folder, "clocks"), { markets: 100 });
+  const today = Date.parse("2030-01-01T00:00:00.000Z");
+  const clocks = [today, today - 86_400_000, today + 86_400_000, 0, today - 3_600_000];
+  for (const [n, clock] of clocks.entries()) {
+    if (n > 0) await addMarkets(sources, n);
+    const opened = await openSources(sources, { now: new Date(today), temporaryDirectory: folder });
+    const now = () => new Date(clock);
+    const done = await publish({ sources: opened, storage, temporaryDirectory: folder, now });
+    await opened.close();
+    expect(done).toMatchObject({ outcome: "published", commit: n + 1 });
+    expect(await newestCommit(storage)).toMatchObject({
+      commit: n + 1,
+      publishedAt: new Date(clock).toISOString(),
+    });
+    await expectAllGood(storage, done.snapshotId);
+  }
+  expect(await listCommits(storage)).toEqual([1, 2, 3, 4, 5]);
+});
+
+describe("a directory", () => {
+  test("with torn files under the right names: the next publish replaces them", async () => {
+    const target = join(folder, "torn");
+    const storage = directoryStorage(target);
+    await fill(storage, snapshots.store);
+    const added = [...both.keys()].filter(
+      (key) => !snapshots.store.has(key) && !key.startsWith(layout.commits),
+    );
+    expect(added.length).toBeGreaterThan(6);
+    for (const key of added) {
+      await storage.put(key, both.get(key)!);
+      await truncate(join(target, key), 10);
+    }
+    expect(await publishNew(storage)).toMatchObject({ outcome: "published", commit: 2 });
+    await expectAllGood(storage, snapshots.new);
+  });
+
+  test("whose current snapshot is torn is made whole again by the next publish", async () => {
+    const target = join(folder, "torn-current");
+    const storage = directoryStorage(target);
+    await fill(storage, both);
+    const pages = (await listed(storage, layout.pages)).map(({ key }) => key);
+    for (const key of pages) await truncate(join(target, key), 10);
+    expect(await publishNew(storage)).toMatchObject({ snapshotId: snapshots.new });
+    expect(await seenBy(storage)).toBe(snapshots.new);
+    const { faults } = await verify(storage, () => {});
+    const repaired = pages.filter((key) => both.has(key) && !snapshots.store.has(key));
+    expect(faults.map(({ key }) => key).filter((key) => repaired.includes(key))).toEqual([]);
+  });
+});
+
+describe.skipIf(!smallDisk)("a disk that is full", () => {
+  test("at any point of a publish leaves one whole snapshot, and with room again all gets good", async () => {
+    const target = join(smallDisk!, "store");
+    const ballast = join(smallDisk!, "ballast");
+    const seen = new Set<string | undefined>();
+    let [failures, ended] = [0, false];
+    // The disk gives room by pages of 4 KiB.
+    for (let left = 0; !ended; left += 4096) {
+      const storage = directoryStorage(target);
+      await fill(storage, snapshots.store);
+      await fillUp(ballast, left);
+      const outcome: unknown = await publishNew(storage).catch((error) => error);
+      ended = !(outcome instanceof Error);
+      seen.add(await expectWhole(storage, snapshots.old, snapshots.new));
+      if (!ended) {
+        failures += 1;
+        expect(exitCodeOf(outcome)).toBe(exitCodes.unreachable);
+        expect(await seenBy(storage)).toBe(
+          (await listCommits(storage)).length === 1 ? snapshots.old : snapshots.new,
+        );
+      }
+      await rm(ballast);
+      expect(await publishNew(storage)).toMatchObject({ commit: 2, snapshotId: snapshots.new });
+      await expectAllGood(storage, snapshots.new);
+      await rm(target, { recursive: true });
+    }
+    expect(failures).toBeGreaterThan(5);
+    expect(seen).toContain(snapshots.old);
+  });
+});
+
+/** Fills the disk up but for `left` bytes. */
+async function fillUp(path: string, left: number): Promise<void> {
+  await writeFile(path, Buffer.alloc(2 * 1024 * 1024)).catch(() => {});
+  const { size } = await stat(path);
+  await truncate(path, Math.max(0, size - left));
+}

@@ -1,0 +1,156 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { dirname, join, posix } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const root = new URL("../..", import.meta.url).pathname;
+const git = (...parameters: string[]) => execFileSync("git", parameters, { cwd: root, encoding: "utf8" });
+const deleted = new Set(git("ls-files", "--deleted", "-z").split("\0"));
+const files = git("ls-files", "-z")
+  .split("\0")
+  .filter((file) => file !== "" && !deleted.has(file));
+const read = (file: string) => readFileSync(join(root, file), "utf8");
+const sources = files.filter((file) => file.endsWith(".ts"));
+
+/** The rooms of the project, and which of them each may import. */
+const rooms: Record<string, readonly string[]> = {
+  schemas: ["schemas"],
+  snapshots: ["schemas", "snapshots"],
+  proxy: ["schemas", "snapshots", "proxy"],
+  scripts: ["schemas", "snapshots", "proxy", "scripts"],
+  test: ["schemas", "snapshots", "proxy", "scripts", "test"],
+};
+
+const roomOf = (file: string) => file.split("/")[0]!;
+
+/** Imports of a source that its room may not have: of another room, or by another way than a path to a .ts file. */
+function faultsOfImports(file: string, text: string): string[] {
+  const specifiers = [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g)].map(
+    ([, specifier]) => specifier!,
+  );
+  return specifiers.filter((specifier) => {
+    if (!specifier.startsWith(".")) return specifier.startsWith("/") || specifier.startsWith("file:");
+    const target = posix.join(dirname(file), specifier);
+    return !rooms[roomOf(file)]?.includes(roomOf(target)) || !/\.(ts|json)$/.test(target);
+  });
+}
+
+describe("imports", () => {
+  test("run one way: schemas, snapshots, proxy, scripts", () => {
+    const faults = sources.flatMap((file) =>
+      faultsOfImports(file, read(file)).map((specifier) => `${file} imports ${specifier}`),
+    );
+    expect(faults).toEqual([]);
+    expect(sources.length).toBeGreaterThan(50);
+  });
+
+  test("are judged as they should be", () => {
+    const judge = (file: string, ...specifiers: string[]) =>
+      faultsOfImports(file, specifiers.map((name) => `import { x } from "${name}";\n`).join(""));
+    expect(judge("snapshots/a/b.ts", "../../schemas/x.ts", "../c.ts", "./d.ts", "node:fs", "zod")).toEqual(
+      [],
+    );
+    const bad = ["../../proxy/x.ts", "../../scripts/x.ts", "../../test/x.ts", "../c", "../../../outside.ts"];
+    expect(judge("snapshots/a/b.ts", ...bad)).toEqual(bad);
+    expect(judge("schemas/a.ts", "../snapshots/x.ts")).toHaveLength(1);
+    expect(judge("proxy/a.ts", "../scripts/x.ts")).toHaveLength(1);
+    expect(faultsOfImports("schemas/a.ts", 'await import("../proxy/x.ts")')).toHaveLength(1);
+    expect(faultsOfImports("schemas/a.ts", 'export * from "../proxy/x.ts"')).toHaveLength(1);
+    expect(faultsOfImports("schemas/a.ts", 'import "../proxy/x.ts"')).toHaveLength(1);
+  });
+});
+
+describe("sources", () => {
+  test("see the process's environment only in scripts/ and scripts/proxy.ts", () => {
+    const seeing = sources.filter((file) =>
+      /\bprocess\s*\.\s*env\b|\benv\b.*from "node:process"/.test(read(file)),
+    );
+    const allowed = (file: string) => /^(scripts|test)\//.test(file) || file === "scripts/proxy.ts";
+    expect(seeing.filter((file) => !allowed(file))).toEqual([]);
+    expect(seeing).toContain("scripts/proxy.ts");
+  });
+
+  test("silence no tool and put nothing off", () => {
+    // In pieces, or this file would find itself.
+    const marks = [
+      `@ts-${"ignore"}`,
+      `@ts-${"expect-error"}`,
+      `@ts-${"nocheck"}`,
+      `biome-${"ignore"}`,
+      `TO${"DO"}`,
+      `FIX${"ME"}`,
+    ];
+    const pattern = new RegExp(marks.join("|"));
+    expect(files.filter((file) => pattern.test(read(file)))).toEqual([]);
+  });
+
+  test("spell the keys of stored objects only in snapshots/store/layout.ts", () => {
+    const spelled = /["'`](?:commits|manifests|private|keys|public)\/|["'`](?:head|checked|probe|hold)\.json/;
+    const code = sources.filter((file) => /^(schemas|snapshots|proxy|scripts)\//.test(file));
+    const spelling = code.filter((file) => spelled.test(read(file).replace(/^\s*(\/\/|\*|\/\*).*$/gm, "")));
+    expect(spelling).toEqual(["snapshots/store/layout.ts"]);
+  });
+});
+
+describe("the repository", () => {
+  test("holds only what belongs to its top level", () => {
+    const allowed = [
+      "README.md",
+      "package-lock.json",
+      "package.json",
+      "tsconfig.json",
+      ...Object.keys(rooms),
+    ];
+    const entries = new Set(files.map((file) => file.split("/")[0]!));
+    expect([...entries].filter((entry) => !entry.startsWith(".") && !allowed.includes(entry))).toEqual([]);
+  });
+
+  test("names no place of one machine, no registry and no planning file", () => {
+    // In pieces, or this file would find itself.
+    const names = [
+      `/work${"/"}`,
+      `/root${"/"}`,
+      `/home/${"[a-z]"}`,
+      `registry\\.${"npmjs"}`,
+      `deb\\.${"debian"}`,
+      `(?:CONTRACT|ARCHITECTURE|QUALITY)${"\\.md"}`,
+    ];
+    const pattern = new RegExp(names.join("|"));
+    const faults = files.flatMap((file) => {
+      const found = pattern.exec(read(file));
+      return found ? [`${file}: ${found[0]}`] : [];
+    });
+    expect(faults).toEqual([]);
+    // One test may look for real data beside the repository; it is skipped where there is none.
+    const beside = files.filter((file) => read(file).includes(`../${"shared"}`));
+    expect(beside.length).toBeLessThanOrEqual(1);
+    expect(beside.filter((file) => !file.startsWith("test/"))).toEqual([]);
+  });
+});
+
+describe("dependencies", () => {
+  test("have exact versions", () => {
+    const { dependencies, devDependencies, optionalDependencies } = JSON.parse(read("package.json"));
+    const versions = Object.entries<string>({ ...dependencies, ...devDependencies, ...optionalDependencies });
+    expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))).toEqual([]);
+    expect(versions.length).toBeGreaterThan(10);
+  });
+
+  test("are locked by integrity, not by an address", () => {
+    const { packages } = JSON.parse(read("package-lock.json"));
+    const entries = Object.entries<{
+      resolved?: string;
+      integrity?: string;
+      optionalDependencies?: Record<string, string>;
+    }>(packages);
+    expect(entries.filter(([, { resolved }]) => resolved !== undefined)).toEqual([]);
+    const unlocked = entries.filter(
+      ([name, { integrity }]) => name !== "" && !integrity?.startsWith("sha512-"),
+    );
+    expect(unlocked).toEqual([]);
+    // `npm ci` wants the binaries of every platform to be there, whichever this one is.
+    const optional = entries.flatMap(([, entry]) => Object.keys(entry.optionalDependencies ?? {}));
+    expect(optional.filter((name) => !packages[`node_modules/${name}`])).toEqual([]);
+    expect(optional.length).toBeGreaterThan(30);
+  });
+});

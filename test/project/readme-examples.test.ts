@@ -1,0 +1,273 @@
+import { execFile } from "node:child_process";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readConfig } from "../../proxy/config.ts";
+import { forgeTiers } from "../../schemas/tiers.ts";
+import { type Query, search } from "../helpers/archive-proxy.ts";
+import { withDuckDb } from "../helpers/archive-sql.ts";
+import { testFolder } from "../helpers/archive-store.ts";
+import { loadSample, publishCounted, writeTables } from "../helpers/editable-sources.ts";
+import { takenUp } from "../helpers/live-feed.ts";
+import { wantsRows } from "../helpers/ndjson.ts";
+import { findProgram } from "../helpers/programs.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { type Answer, bearer } from "../helpers/proxy-client.ts";
+import { type Block, blocksIn, readmeBlocks } from "../helpers/readme-blocks.ts";
+
+// Every block of the README is run here as it stands there, or named with what covers it.
+
+/** How blocks begin that are not run here, and why. */
+const elsewhere: [start: string, covered: string][] = [
+  ["npm ci\nnpm start\n", "start.test.ts runs what npm start runs, .ci/run npm ci"],
+  ["npm ci\nnpm test\n", ".ci/run"],
+  ["node_modules/.bin/vitest run ", "openapi-examples.test.ts compares what this would write anew"],
+  ['{"type": "hello"', "shapes of messages: live-feed.test.ts"],
+  ["schemas/    the contract", "a drawing: project.test.ts knows the folders"],
+  ["npm run bench\n", "bench.test.ts"],
+];
+
+/** Sections whose blocks have a test of their own. */
+const sectionsElsewhere = ["Deploying"];
+
+const blocks = readmeBlocks();
+const ran = new Set<Block>();
+
+/** The one block of a language that begins so; it counts as run from here on. */
+function block(language: string, start: string): string {
+  const found = blocks.filter((one) => one.language === language && one.text.startsWith(start));
+  expect([start, found.length]).toEqual([start, 1]);
+  ran.add(found[0]!);
+  return found[0]!.text;
+}
+
+const programs = ["bash", "curl", "jq", "python3"].map(findProgram);
+const root = new URL("..", import.meta.url).pathname;
+const run = promisify(execFile);
+
+describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
+  const folder = testFolder();
+  let proxy: TestProxy;
+  let key: string;
+  let newest: string;
+
+  beforeAll(async () => {
+    proxy = await startTestProxy({ empty: true, cacheBytes: 64 * 1024 * 1024 });
+    key = await proxy.issue();
+    await withDuckDb(folder, async (sql) => {
+      await loadSample(sql, folder);
+      await publish(await writeTables(sql, join(folder, "sources")));
+    });
+    for (const name of ["lines", "copy", "types"]) await mkdir(join(folder, name));
+  });
+  afterAll(() => proxy?.stop());
+
+  /** Publishes sources, and waits until the proxy answers from them. */
+  async function publish(sources: string): Promise<void> {
+    const { report } = await publishCounted(sources, proxy.storage, folder);
+    newest = report.snapshotId;
+    await takenUp(proxy, newest);
+  }
+
+  /** What a program prints, run as a user would in a folder below the test's; throws when it fails. */
+  async function prints(program: string, parameters: string[], where = "."): Promise<string> {
+    const env = {
+      ...process.env,
+      PATH: [join(root, "node_modules/.bin"), process.env.PATH].join(delimiter),
+      BASE: `http://127.0.0.1:${proxy.port}`,
+      KEY: key,
+      npm_config_offline: "true",
+      npm_config_cache: join(folder, "npm-cache"),
+    };
+    const { stdout } = await run(program, parameters, { cwd: join(folder, where), env });
+    return stdout;
+  }
+  const bash = (text: string, where?: string) => prints("bash", ["-c", text], where);
+
+  const archive = "/api/v1/markets/historical";
+  const ask = (query: Query, headers = {}): Promise<Answer> =>
+    proxy.get(`${archive}?${search(query)}`, { headers: { ...bearer(key), ...headers } });
+  const totalOf = async (query: Query): Promise<number> =>
+    (await ask({ ...query, pageSize: 1 })).json().total;
+  const wholeArchive = async () => (await ask({}, wantsRows)).text;
+
+  test("setting out: where npm start serves, and a key, with no file that only npm start makes", async () => {
+    const printed = await bash(`${block("sh", "export BASE=")}env | grep -E '^(BASE|KEY)=' | sort`);
+    const { host, port } = readConfig({ SNAPSHOT_STORE: "store" });
+    expect(printed).toBe(`BASE=http://${host}:${port}\nKEY=YOUR_AEGIS_KEY\n`);
+    for (const { text } of blocks) {
+      expect(text).not.toContain(".local/");
+      expect(text).not.toMatch(/\bnpx (?!--yes )/);
+    }
+  });
+
+  test("curl and jq: best and worst protocol, total and first markets of a filter", async () => {
+    const lines = (await bash(`set -e\n${block("sh", 'curl -sS --fail "$BASE/api/v1/scores" |')}`)).split(
+      "\n",
+    );
+    const { scores } = (await proxy.get("/api/v1/scores")).json();
+    const { total, markets } = (await ask({ disputed: "true", min_composite: 600, pageSize: 5 })).json();
+    expect(lines.slice(0, 3)).toEqual(
+      [scores[0], scores.at(-1)].map(({ bri, slug }) => `${bri} ${slug}`).concat(String(total)),
+    );
+    expect(scores[0].bri).toBeGreaterThan(scores.at(-1).bri);
+    expect(total).toBeGreaterThan(5);
+    const rows = (markets as Record<string, string>[]).map(
+      ({ resolvedAt, tier, resolvedOutcome, question }) =>
+        [resolvedAt, tier, resolvedOutcome, question].join("\t"),
+    );
+    expect(rows).toHaveLength(5);
+    expect(lines.slice(3)).toEqual([...rows, ""]);
+  });
+
+  test("Python: a walk through all pages", async () => {
+    await writeFile(join(folder, "walk.py"), block("python", "import gzip"));
+    const total = await totalOf({ min_composite: 400 });
+    expect(total).toBeGreaterThan(500);
+    expect(await prints("python3", ["walk.py"])).toBe(`${total} markets of snapshot ${newest}\n`);
+  });
+
+  test("NDJSON: a download, and going on behind its last whole line", async () => {
+    await bash(block("sh", "curl -sS --fail --compressed -D head.txt"), "lines");
+    const file = join(folder, "lines/markets.ndjson");
+    const whole = await readFile(file);
+    expect(whole.toString()).toBe((await ask({ disputed: "true" }, wantsRows)).text);
+    // As if the connection had been cut within the last but one line.
+    await writeFile(file, whole.subarray(0, whole.lastIndexOf("\n", -2) - 100));
+    await bash(block("sh", "CURSOR=$(grep"), "lines");
+    expect(await readFile(join(folder, "lines/whole.ndjson"))).toEqual(whole);
+  });
+
+  describe("a copy", () => {
+    const read = (name: string) => readFile(join(folder, "copy", name), "utf8");
+    const sync = () => prints("bash", ["sync.sh"], "copy");
+    const unitsLeft = async () =>
+      (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining;
+
+    test("is the archive, and costs nothing while that is the same", async () => {
+      await writeFile(join(folder, "copy/sync.sh"), block("sh", "set -euo pipefail"));
+      await sync();
+      expect((await read("archive.ndjson")) === (await wholeArchive())).toBe(true);
+      expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+      const { etag = "" } = (await ask({}, { ...wantsRows, "if-none-match": "*" })).headers;
+      const left = await unitsLeft();
+      await sync();
+      expect((await ask({}, { ...wantsRows, "if-none-match": etag })).status).toBe(304);
+      expect(await unitsLeft()).toBe(left);
+    });
+
+    test("has late and corrected markets, which asking from the newest time misses", async () => {
+      const before = (await read("archive.ndjson")).trimEnd().split("\n");
+      const copy = new Map(before.map((line) => [JSON.parse(line).id as string, line]));
+      const [first, flipped] = [JSON.parse(before[0]!), JSON.parse(before[70]!)];
+      const { etag = "" } = (await ask({}, { ...wantsRows, "if-none-match": "*" })).headers;
+      const late = "0000dead-0000-4000-8000-000000000000";
+      await withDuckDb(folder, async (sql) => {
+        await loadSample(sql, folder);
+        await sql.run(`UPDATE markets SET resolved_outcome = 'Corrected' WHERE id = '${flipped.id}'`);
+        await sql.run(`INSERT INTO markets SELECT * REPLACE ('${late}' AS id, resolved_at - INTERVAL 1 HOUR AS resolved_at)
+          FROM markets WHERE id = '${flipped.id}'`);
+        await publish(await writeTables(sql, join(folder, "sources-later")));
+      });
+      const published = await wholeArchive();
+
+      // The control: what was asked for from the newest time on, put over the copy.
+      const since = (await ask({ from: first.resolvedAt }, wantsRows)).text.trimEnd().split("\n");
+      for (const line of since) copy.set(JSON.parse(line).id, line);
+      const missed = published
+        .trimEnd()
+        .split("\n")
+        .filter((line) => copy.get(JSON.parse(line).id) !== line);
+      expect(missed.map((line) => JSON.parse(line).id).sort()).toEqual([late, flipped.id].sort());
+
+      expect((await ask({}, { ...wantsRows, "if-none-match": etag })).status).toBe(200);
+      await sync();
+      expect((await read("archive.ndjson")) === published).toBe(true);
+      expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+    });
+
+    test("is kept as it was when an answer is not whole", async () => {
+      const [held, snapshot] = [await read("archive.ndjson"), "of another day\n"];
+      await writeFile(join(folder, "copy/archive.snapshot"), snapshot);
+      // A curl that loses the last line and says nothing of it.
+      await mkdir(join(folder, "broken"));
+      const broken = `#!/bin/sh\n${programs[1]} "$@" || exit\n[ ! -e archive.part ] || sed -i '$d' archive.part\n`;
+      await writeFile(join(folder, "broken/curl"), broken, { mode: 0o755 });
+      await expect(bash('PATH="../broken:$PATH" bash sync.sh', "copy")).rejects.toMatchObject({ code: 1 });
+      expect((await read("archive.ndjson")) === held).toBe(true);
+      expect(await read("archive.snapshot")).toBe(snapshot);
+      await sync();
+      expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+    });
+
+    test("DuckDB: the share of disputed markets by tier", async () => {
+      const rows = await withDuckDb(join(folder, "copy"), async (sql) => {
+        const query = block("sql", "SELECT tier").replace(
+          "'archive.ndjson'",
+          `'${folder}/copy/archive.ndjson'`,
+        );
+        return (await sql.runAndReadAll(query)).getRowsJson();
+      });
+      const expected = [];
+      for (const tier of forgeTiers) {
+        const [all, disputed] = [await totalOf({ tier }), await totalOf({ tier, disputed: "true" })];
+        if (all > 0) expected.push([tier, String(all), Math.round((1000 * disputed) / all) / 10]);
+      }
+      expect(rows).toEqual(expected);
+      expect(rows.length).toBeGreaterThan(3);
+    });
+  });
+
+  test("TypeScript: types out of the description, with which a client compiles, and not with a wrong name", async () => {
+    // What npx is to find, and not to fetch.
+    expect(import.meta.resolve("json-schema-to-typescript")).toContain("/node_modules/");
+    await symlink(join(root, "node_modules"), join(folder, "types/node_modules"));
+    await bash(`set -eo pipefail\n${block("sh", 'curl -sS --fail "$BASE/openapi.json"')}`, "types");
+    const client = block("ts", "import type { MarketPage");
+    await writeFile(join(folder, "types/client.mts"), client);
+    await writeFile(join(folder, "types/wrong.mts"), client.replaceAll("a.composite", "a.compsite"));
+    const compiles = (name: string) =>
+      prints(
+        "tsc",
+        ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2023", "--lib", "es2023,dom"].concat(
+          "--allowImportingTsExtensions",
+          "--types",
+          "node",
+          name,
+        ),
+        "types",
+      );
+    expect(await compiles("client.mts")).toBe("");
+    await expect(compiles("wrong.mts")).rejects.toMatchObject({
+      stdout: expect.stringMatching(/'compsite' does not exist on type 'HistoricalMarket'/),
+    });
+    const { total, markets } = (await ask({ tier: "MITHRIL" })).json();
+    const lowest = Math.min(...markets.map(({ composite }: { composite: number }) => composite));
+    const printed = await prints("node", ["client.mts"], "types");
+    expect(printed.startsWith(`${total} ${lowest} `)).toBe(true);
+    expect(total).toBeGreaterThan(1);
+  });
+
+  test("are all run here, or named with what covers them", () => {
+    const named = new Set<Block>();
+    for (const [start] of elsewhere) {
+      const found = blocks.filter(({ text }) => text.startsWith(start));
+      expect([start, found.length]).toEqual([start, 1]);
+      named.add(found[0]!);
+    }
+    const left = blocks.filter((one) => !sectionsElsewhere.includes(one.section) && !ran.has(one));
+    expect(left.filter((one) => !named.has(one))).toEqual([]);
+    expect(left).toHaveLength(named.size);
+  });
+
+  test("are found whatever their language and place", () => {
+    const fence = "`".repeat(3);
+    const text = `## A\n${fence}sh\na\n\n${fence}\ntext\n### B\n- x\n  ${fence}\n  b\n  ${fence}\n## C\n`;
+    expect(blocksIn(text)).toEqual([
+      { section: "A", language: "sh", text: "a\n\n" },
+      { section: "A", language: "", text: "  b\n" },
+    ]);
+    expect(() => blocksIn(`${fence}\nno end`)).toThrow("does not end");
+  });
+});

@@ -1,0 +1,85 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { MarketPage } from "../../schemas/envelopes.ts";
+import { filterValuesOf } from "../../schemas/filters.ts";
+import { HistoricalMarket, ProtocolScore } from "../../schemas/records.ts";
+import { planPage } from "../../snapshots/read/paging.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
+import { testFields } from "../helpers/archive-field-check.ts";
+import { testFilters } from "../helpers/archive-filter-check.ts";
+import { type Query, search } from "../helpers/archive-proxy.ts";
+import { serveArchive } from "../helpers/archive-served.ts";
+import { sourceMarkets, sourceScores } from "../helpers/archive-source-rows.ts";
+import { cursorWalk } from "../helpers/archive-walk.ts";
+import { testWalks } from "../helpers/archive-walk-check.ts";
+import { sourceDetails } from "../helpers/score-details.ts";
+import { readAll } from "../helpers/sources.ts";
+
+// Real input that is not part of the project; everything here is skipped on machines without it.
+const directory = join(import.meta.dirname, "../../shared/data/sources");
+const present = existsSync(directory);
+if (!present) console.log(`real-data.test.ts is skipped: there is no ${directory}`);
+
+describe.skipIf(!present)("the real sources", () => {
+  test("are accepted, and every record equals its row", async () => {
+    // Their protocols were scored in November 2026.
+    const { markets, scores, warnings } = await readAll(directory, { now: new Date("2026-12-01T00:00:00Z") });
+    expect(warnings).toEqual([]);
+    const rows = (await sourceMarkets(directory)).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    expect(markets).toHaveLength(18_133);
+    for (const [index, { json, resolvedAt, values }] of markets.entries()) {
+      const record = HistoricalMarket.parse(JSON.parse(json));
+      expect(JSON.stringify(record)).toBe(JSON.stringify(rows[index]));
+      expect(resolvedAt).toBe(Date.parse(record.resolvedAt));
+      expect(values).toEqual(filterValuesOf(record));
+    }
+    const newest = await sourceScores(directory);
+    expect(scores).toHaveLength(103);
+    const details = await sourceDetails(directory);
+    for (const { entry, json, history, dimensions } of scores) {
+      const record = ProtocolScore.parse(JSON.parse(json));
+      expect(JSON.stringify(record)).toBe(JSON.stringify(newest.get(entry.slug)));
+      expect(history).toBe(JSON.stringify(details.get(entry.slug)?.history));
+      expect(dimensions).toBe(JSON.stringify(details.get(entry.slug)?.dimensions));
+    }
+  });
+});
+
+describe.skipIf(!present)("the archive of the real sources", () => {
+  const served = serveArchive(async () => directory);
+
+  test("is published and verifies", async () => {
+    expect(served.proxy.catalog.current()?.manifest.counts).toMatchObject({
+      markets: 18_133,
+      protocols: 103,
+    });
+    expect((await verify(served.storage, () => {})).faults).toEqual([]);
+  });
+
+  testFields(served);
+  testWalks(served, { cursor: [7, 100, 499, 500], page: [100] });
+
+  test("a cursor walk at pageSize 1 shows every market once, in order", { timeout: 600_000 }, async () => {
+    // Without HTTP, which would take most of the time of 18,133 requests.
+    const page = async (query: Query): Promise<MarketPage> => {
+      const plan = await planPage(served.proxy.catalog, search(query));
+      const body = await plan.body({
+        tier: "enterprise",
+        timestamp: "2030-01-01T00:00:00.000Z",
+        gzip: false,
+      });
+      return JSON.parse(Buffer.concat(body).toString());
+    };
+    let shown = 0;
+    for await (const { markets, total, page: number } of cursorWalk({ page }, { pageSize: 1 })) {
+      const expected = [served.markets[shown]?.id, 18_133, shown + 1];
+      if (`${[markets[0]?.id, total, number]}` !== `${expected}`)
+        expect([markets[0]?.id, total, number]).toEqual(expected);
+      shown += markets.length;
+    }
+    expect(shown).toBe(18_133);
+  });
+
+  testFilters(served, 600);
+});

@@ -1,0 +1,78 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const run = promisify(execFile);
+const script = (name: string) => new URL(`../servers/${name}`, import.meta.url).pathname;
+const start = (...parameters: string[]) => run(script("ceph-start.sh"), parameters);
+const stop = (directory: string) => run(script("ceph-stop.sh"), [directory]);
+
+const installed = existsSync("/usr/bin/ceph-mon");
+if (!installed && process.env.CI) throw new Error("CI runs Ceph: ceph-mon must be installed");
+if (!installed) console.warn("Tests of the Ceph scripts are skipped: ceph-mon is not installed");
+
+describe.skipIf(!installed)("ceph-start.sh and ceph-stop.sh", () => {
+  let folder: string;
+  let clusters: string[];
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "prs-servers-"));
+    clusters = ["one", "two"].map((name) => join(folder, name));
+  });
+  afterAll(async () => {
+    for (const cluster of clusters) await stop(cluster);
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test("run two servers at a time and end one without the other", async () => {
+    const printed = await Promise.all(clusters.map((cluster) => start(cluster)));
+    const ports = printed.map(({ stdout }) => {
+      const lines = new Map(
+        stdout
+          .trim()
+          .split("\n")
+          .map((line) => line.split("=", 2) as [string, string]),
+      );
+      expect([...lines.keys()]).toEqual([
+        "TEST_S3_ENDPOINT",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_REGION",
+      ]);
+      return Number(new URL(lines.get("TEST_S3_ENDPOINT")!).port);
+    });
+    expect(await Promise.all(ports.map(answers))).toEqual([true, true]);
+    await expect(start(join(folder, "three"), String(ports[1]))).rejects.toThrow(/port \d+ is taken/);
+
+    await stop(clusters[0]!);
+    expect(await Promise.all(ports.map(answers))).toEqual([false, true]);
+    expect(await readdir(join(clusters[0]!, "run"))).toEqual([]);
+    await stop(clusters[0]!);
+  });
+
+  test("leave alone what is not theirs", async () => {
+    await expect(start(folder)).rejects.toThrow("holds something else");
+    // As if a daemon had died and its number belonged to another process by now.
+    const reused = join(folder, "reused");
+    await mkdir(join(reused, "run"), { recursive: true });
+    const other = spawn("sleep", ["60"]);
+    await writeFile(join(reused, "run/mon.pid"), String(other.pid));
+    await stop(reused);
+    expect(other.kill("SIGTERM")).toBe(true);
+    expect(await once(other, "exit")).toEqual([null, "SIGTERM"]);
+  });
+});
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+    socket.once("connect", () => socket.destroy());
+  });
+}

@@ -1,0 +1,194 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { presentedKey } from "../../../proxy/access/credentials.ts";
+import { ServiceError } from "../../../schemas/errors.ts";
+import { generateKey } from "../../../snapshots/keys/codec.ts";
+import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { bearer, outcome, problemOf, until } from "../../helpers/proxy-client.ts";
+
+const archive = "/api/v1/markets/historical";
+
+let proxy: TestProxy;
+let aegis: string;
+let developer: string;
+beforeAll(async () => {
+  proxy = await startTestProxy();
+  aegis = await proxy.issue();
+  developer = await proxy.issue({ plan: "developer", owner: "dev" });
+});
+afterAll(() => proxy.stop());
+
+describe("order of checks: each fault is answered before those behind it", () => {
+  const bad = { "x-api-key": "nonsense" };
+  const cases: [string, string, () => Record<string, string>, string][] = [
+    ["DELETE", "/api/v1/nothing?x", () => bad, "404 NOT_FOUND"],
+    ["DELETE", `${archive}?x=1`, () => bad, "405 METHOD_NOT_ALLOWED"],
+    ["POST", "/api/v1/scores", () => bad, "405 METHOD_NOT_ALLOWED"],
+    ["GET", "/api/v1/scores/batch", () => bad, "405 METHOD_NOT_ALLOWED"],
+    ["HEAD", "/api/v1/ws/scores", () => bad, "405"],
+    ["OPTIONS", `${archive}?x=1`, () => bad, "204"],
+    ["GET", "/api/v1/scores/x/history?x=1", () => bad, "401 INVALID_API_KEY"],
+    ["GET", `${archive}?x=1`, () => ({ ...bad, ...bearer(aegis) }), "400 CONFLICTING_CREDENTIALS"],
+    ["GET", "/api/v1/scores/x/history?x=1", () => ({}), "401 API_KEY_REQUIRED"],
+    ["GET", "/api/v1/scores/x/dimensions?x=1", () => bearer(developer), "400 INVALID_PARAMETER"],
+    ["GET", "/api/v1/scores/x/dimensions", () => bearer(developer), "404 PROTOCOL_NOT_FOUND"],
+    ["POST", "/api/v1/scores/batch?x=1", () => ({}), "415 UNSUPPORTED_MEDIA_TYPE"],
+    ["GET", "/api/v1/ws/scores?x=1", () => ({}), "401 API_KEY_REQUIRED"],
+    ["GET", "/api/v1/ws/scores?x=1", () => bearer(developer), "400 INVALID_PARAMETER"],
+    ["GET", "/api/v1/ws/scores", () => bearer(developer), "426 UPGRADE_REQUIRED"],
+    ["GET", `${archive}?x=1`, () => ({}), "401 API_KEY_REQUIRED"],
+    ["GET", `${archive}?x=1`, () => bearer(developer), "403 AEGIS_REQUIRED"],
+    ["GET", `${archive}?x=1&cursor=y`, () => bearer(aegis), "400 INVALID_PARAMETER"],
+    ["GET", "/api/v1/scores/none?x=1", () => ({}), "400 INVALID_PARAMETER"],
+    ["GET", "/api/v1/scores/none", () => ({}), "404 PROTOCOL_NOT_FOUND"],
+    ["GET", `${archive}?cursor=y`, () => bearer(aegis), "400 INVALID_CURSOR"],
+    ["GET", `${archive}?pageSize=1`, () => ({ ...bearer(aegis), "if-none-match": "*" }), "304"],
+    ["GET", `${archive}?pageSize=1`, () => bearer(aegis), "200"],
+    ["GET", "/api/v1/status?x=1", () => bad, "400 INVALID_PARAMETER"],
+    ["GET", "/api/v1/status", () => bad, "200"],
+    ["GET", "/healthz?probe=1", () => bad, "200"],
+  ];
+  test.each(cases)("%s %s", async (method, path, headers, expected) => {
+    expect(outcome(await proxy.get(path, { method, headers: headers() }))).toBe(expected);
+  });
+
+  test("a spent quota before the parameters, and not before the plan", async () => {
+    const spent = await proxy.issue({ owner: "spender", quota: 1 });
+    await proxy.get(archive, { headers: bearer(spent) });
+    expect(outcome(await proxy.get(`${archive}?x=1`, { headers: bearer(spent) }))).toBe("429 QUOTA_EXCEEDED");
+    const small = await proxy.issue({ plan: "developer", owner: "spender", quota: 1 });
+    const live = "/api/v1/ws/scores?x=1";
+    expect(outcome(await proxy.get(live, { headers: bearer(small) }))).toBe("400 INVALID_PARAMETER");
+    expect(outcome(await proxy.get(live, { headers: bearer(small) }))).toBe("429 QUOTA_EXCEEDED");
+    expect(outcome(await proxy.get(archive, { headers: bearer(small) }))).toBe("403 AEGIS_REQUIRED");
+  });
+
+  test("without a snapshot: parameters and slugs first, then 503", async () => {
+    const bare = await startTestProxy({ empty: true });
+    const key = await bare.issue();
+    const of = async (path: string) => outcome(await bare.get(path, { headers: bearer(key) }));
+    expect(await of("/api/v1/scores?x=1")).toBe("400 INVALID_PARAMETER");
+    expect(await of("/api/v1/scores/UPPER")).toBe("404 PROTOCOL_NOT_FOUND");
+    expect(await of("/api/v1/scores")).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(await of("/api/v1/scores/aave")).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(await of("/api/v1/scores/aave/history")).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(await of(archive)).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(await of("/api/v1/status")).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(await of("/readyz")).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(await of("/healthz")).toBe("200");
+    await bare.stop();
+  });
+});
+
+describe("credentials", () => {
+  // What is presented, and whether it is taken as the Aegis key, as no key, or refused.
+  type Verdict = "key" | "none" | "401" | "400";
+  const presented = (k: string): [string, string[], Verdict][] => [
+    ["nothing", [], "none"],
+    ["Bearer", ["Authorization", `Bearer ${k}`], "key"],
+    ["bearer", ["authorization", `bearer ${k}`], "key"],
+    ["BEARER", ["AUTHORIZATION", `BEARER ${k}`], "key"],
+    ["two spaces", ["Authorization", `Bearer  ${k}`], "key"],
+    ["spaces around", ["Authorization", `  Bearer ${k}  `], "key"],
+    ["x-api-key", ["X-Api-Key", k], "key"],
+    ["both, the same", ["Authorization", `Bearer ${k}`, "x-api-key", k], "key"],
+    ["both, different", ["Authorization", `Bearer ${k}`, "x-api-key", generateKey()], "400"],
+    ["one twice, different", ["x-api-key", k, "x-api-key", generateKey()], "400"],
+    ["Authorization twice, different", ["Authorization", `Bearer ${k}`, "Authorization", "Bearer x"], "400"],
+    ["one twice, the same", ["x-api-key", k, "X-API-Key", k], "401"],
+    ["Authorization twice", ["Authorization", `Bearer ${k}`, "Authorization", `Bearer ${k}`], "401"],
+    ["joined by a comma", ["x-api-key", `${k}, ${k}`], "401"],
+    ["a tab for the space", ["Authorization", `Bearer\t${k}`], "401"],
+    ["something behind it", ["Authorization", `Bearer ${k} x`], "401"],
+    ["no scheme", ["Authorization", k], "401"],
+    ["Basic", ["Authorization", "Basic dXNlcjpwYXNz"], "401"],
+    ["Basic beside a key", ["Authorization", "Basic dXNlcjpwYXNz", "x-api-key", k], "401"],
+    ["an empty Authorization", ["Authorization", ""], "401"],
+    ["Bearer and nothing", ["Authorization", "Bearer "], "401"],
+    ["an empty x-api-key", ["x-api-key", ""], "401"],
+    ["an empty x-api-key beside a key", ["Authorization", `Bearer ${k}`, "x-api-key", ""], "401"],
+    ["Bearer within x-api-key", ["x-api-key", `Bearer ${k}`], "401"],
+    ["a cut key", ["x-api-key", k.slice(0, -1)], "401"],
+    ["a longer key", ["x-api-key", `${k}0`], "401"],
+    ["a mistyped key", ["x-api-key", `${k.slice(0, -1)}${k.endsWith("0") ? "1" : "0"}`], "401"],
+    ["another case", ["x-api-key", k.toUpperCase()], "401"],
+    ["an unknown key", ["x-api-key", generateKey()], "401"],
+    ["4 kB", ["x-api-key", "k".repeat(4096)], "401"],
+    ["not ASCII", ["x-api-key", "schl\u00fcssel"], "401"],
+    ["__proto__", ["x-api-key", "__proto__"], "401"],
+    ["constructor", ["Authorization", "Bearer constructor"], "401"],
+  ];
+  const names = presented("").map(([name]) => name);
+
+  test.each(names)("%s", async (name) => {
+    const [, headers, verdict] = presented(aegis).find(([candidate]) => candidate === name)!;
+    const refused = { "401": "401 INVALID_API_KEY", "400": "400 CONFLICTING_CREDENTIALS" };
+    const onArchive = { ...refused, key: "200", none: "401 API_KEY_REQUIRED" };
+    const onScores = { ...refused, key: "200", none: "200" };
+    const answers = [await proxy.get(archive, { headers }), await proxy.get("/api/v1/scores", { headers })];
+    expect(answers.map(outcome)).toEqual([onArchive[verdict], onScores[verdict]]);
+    expect(outcome(await proxy.get("/api/v1/status", { headers }))).toBe("200");
+    expect(outcome(await proxy.get("/healthz", { headers }))).toBe("200");
+    for (const answer of answers) {
+      expect(answer.headers["www-authenticate"] !== undefined).toBe(answer.status === 401);
+      for (const [index, value] of headers.entries())
+        if (index % 2 && value.length > 30) expect(JSON.stringify(answer)).not.toContain(value);
+    }
+  });
+
+  test("the detail says which: malformed, mistyped, unknown, expired, revoked", async () => {
+    const detail = async (key: string) =>
+      problemOf(await proxy.get("/api/v1/scores", { headers: bearer(key) })).detail;
+    const expiring = await proxy.issue({ owner: "e", expiresAt: new Date(proxy.clock.now + 60_000) });
+    proxy.clock.now += 60_000;
+    expect(await detail("prs_live_x")).toMatch(/malformed/);
+    const key = generateKey();
+    expect(await detail(key.replace(/.$/, key.endsWith("0") ? "1" : "0"))).toMatch(/mistyped.*checksum/);
+    expect(await detail(generateKey())).toMatch(/unknown/);
+    expect(await detail(expiring)).toMatch(/expired/);
+  });
+
+  test("a revocation counts within a poll, one ahead when its time comes", async () => {
+    const [now, later] = [await proxy.issue({ owner: "r1" }), await proxy.issue({ owner: "r2" })];
+    const { records } = await readKeys(proxy.storage);
+    const idOf = (owner: string) => records.find((record) => record.owner === owner)!.id;
+    const status = async (key: string) => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status;
+    await revokeKey(proxy.storage, idOf("r2"), new Date(proxy.clock.now + 3_600_000));
+    await revokeKey(proxy.storage, idOf("r1"), new Date(proxy.clock.now));
+    await until(async () => (await status(now)) === 401);
+    expect(await status(later)).toBe(200);
+    proxy.clock.now += 3_600_000;
+    expect(await status(later)).toBe(401);
+    const answer = await proxy.get("/api/v1/scores", { headers: bearer(now) });
+    expect(problemOf(answer).detail).toMatch(/revoked/);
+  });
+});
+
+describe("presentedKey(rawHeaders)", () => {
+  const value = fc.oneof(
+    fc.constantFrom("", "Bearer", "Bearer ", "bearer K", "BEARER K", "Basic K", "K", "L", "Bearer L"),
+    fc.string(),
+  );
+  const header = fc.tuple(
+    fc.constantFrom("Authorization", "authorization", "X-API-Key", "x-api-key", "Cookie"),
+    value,
+  );
+
+  test("gives one key that was sent, nothing when no key header was, and else a ServiceError", () => {
+    fc.assert(
+      fc.property(fc.array(header, { maxLength: 4 }), (headers) => {
+        const sent = headers.filter(([name]) => name !== "Cookie").map(([, sentValue]) => sentValue);
+        try {
+          const key = presentedKey(headers.flat());
+          if (key === undefined) expect(sent).toEqual([]);
+          else for (const one of sent) expect([one, one.replace(/^bearer +/i, "")]).toContain(key);
+        } catch (error) {
+          expect(error).toBeInstanceOf(ServiceError);
+          expect(sent).not.toEqual([]);
+        }
+      }),
+      { numRuns: 5000 },
+    );
+  });
+});

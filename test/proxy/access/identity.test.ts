@@ -1,0 +1,180 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { Agent } from "node:http";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { clientAccount, parseTrust } from "../../../proxy/access/client-address.ts";
+import { createQuota } from "../../../proxy/quota/quota.ts";
+import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
+import { collectGarbage } from "../../helpers/archive-memory.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { nodeOptions } from "../../helpers/programs.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { call } from "../../helpers/proxy-client.ts";
+
+const folder = testFolder();
+const nobody = { hops: 0 };
+
+describe("over real connections", () => {
+  const proxies: TestProxy[] = [];
+  const claim = (...values: string[]) => values.flatMap((value) => ["X-Forwarded-For", value]);
+  /** Units left after a request from a loopback address, with these headers. */
+  async function left(proxy: TestProxy, from: string, headers: string[] = []): Promise<number> {
+    const agent = new Agent({ localAddress: from });
+    const answer = await call(proxy.port, "/api/v1/scores", { agent, headers });
+    agent.destroy();
+    return Number(answer.headers["x-ratelimit-remaining"]);
+  }
+  beforeAll(async () => {
+    const first = await startTestProxy();
+    // All over one quota file: the first trusts nobody, and the last one listens for both kinds of addresses.
+    proxies.push(first, await first.another({ trustProxy: { hops: 1 } }));
+    proxies.push(await first.another({ trustProxy: parseTrust("127.0.0.8/30,2001:db8::/32") }));
+    proxies.push(await first.another({ trustProxy: parseTrust("127.0.0.8/30"), host: "::" }));
+  });
+  afterAll(async () => {
+    for (const proxy of proxies.reverse()) await proxy.stop();
+  });
+
+  test("who is trusted by none is counted by his connection, whatever he claims", async () => {
+    const [proxy] = proxies as [TestProxy];
+    expect(await left(proxy, "127.0.1.1")).toBe(999);
+    const claims = ["192.0.2.1", "127.0.1.2", "::1", "unknown", "", ",".repeat(2000), "192.0.2.1, 192.0.2.2"];
+    for (const [place, value] of claims.entries())
+      expect(await left(proxy, "127.0.1.1", claim(value)), value).toBe(998 - place);
+    expect(await left(proxy, "127.0.1.1", claim(...claims))).toBe(998 - claims.length);
+    expect(await left(proxy, "127.0.1.2")).toBe(999);
+  });
+
+  test("behind one hop the last claim counts, from whatever the client sent before it", async () => {
+    const [, proxy] = proxies as [TestProxy, TestProxy];
+    const spoofs = [[], ["198.51.100.7"], ["198.51.100.7, 198.51.100.8"], ["::1", "garbage,,"], [", ,"]];
+    for (const [place, spoof] of spoofs.entries()) {
+      expect(await left(proxy, "127.0.2.1", claim(...spoof, "203.0.113.1")), String(spoof)).toBe(
+        999 - 2 * place,
+      );
+      const joined = [...spoof, "203.0.113.1"].join(", ");
+      expect(await left(proxy, "127.0.2.1", claim(joined)), joined).toBe(998 - 2 * place);
+    }
+    expect(await left(proxy, "127.0.2.2", claim("198.51.100.7"))).toBe(999);
+    // A hop that says nothing usable answers for it with its own address.
+    const useless = ["unknown", "203.0.113.1:", "[2001:db8::1]x", "for=203.0.113.1", "203.0.113.01", ""];
+    for (const [place, value] of useless.entries())
+      expect(await left(proxy, "127.0.2.3", claim("203.0.113.1", value)), value).toBe(999 - place);
+  });
+
+  test("behind listed networks the first claim that none of them made counts", async () => {
+    const [, , proxy] = proxies as [TestProxy, TestProxy, TestProxy];
+    const listed = "127.0.0.9";
+    expect(await left(proxy, listed, claim("203.0.113.10"))).toBe(999);
+    expect(await left(proxy, listed, claim("198.51.100.7, 203.0.113.10, 127.0.0.11"))).toBe(998);
+    expect(await left(proxy, listed, claim("203.0.113.10", "2001:db8::5", "127.0.0.8"))).toBe(997);
+    expect(await left(proxy, listed, claim("203.0.113.10, 203.0.113.11"))).toBe(999);
+    // Next door to the listed network.
+    expect(await left(proxy, "127.0.0.12", claim("203.0.113.10"))).toBe(999);
+    expect(await left(proxy, "127.0.0.12", claim("203.0.113.11, 127.0.0.9"))).toBe(998);
+  });
+
+  test("an IPv4 address is one client, mapped into IPv6 or not", async () => {
+    const [plain, hop, , both] = proxies as [TestProxy, TestProxy, TestProxy, TestProxy];
+    expect(await left(plain, "127.0.3.1")).toBe(999);
+    // A socket of both kinds sees ::ffff:127.0.3.1.
+    expect(await left(both, "127.0.3.1")).toBe(998);
+    expect(await left(both, "127.0.0.9", claim("127.0.3.1"))).toBe(997);
+    const spellings = ["::ffff:127.0.3.1", "::FFFF:7f00:301", "0:0:0:0:0:ffff:7f00:0301"];
+    for (const [place, spelling] of spellings.entries())
+      expect(await left(hop, "127.0.2.1", claim(spelling)), spelling).toBe(996 - place);
+    // Compatible and translated addresses are other ones.
+    for (const other of ["::127.0.3.1", "64:ff9b::127.0.3.1"])
+      expect(await left(hop, "127.0.2.1", claim(other)), other).toBe(999);
+  });
+});
+
+describe("clientAccount(peer, forwarded, trust)", () => {
+  const hex = (value: number) => value.toString(16);
+
+  test("makes one account of 65,536 addresses of one /64, in any spelling and from any source", () => {
+    const accounts = new Set<string>();
+    for (let index = 0; index < 65_536; index += 1) {
+      const tail = hex(index);
+      const address = [
+        `2001:db8:0:7::${tail}`,
+        `2001:DB8:0:7:${tail}::`,
+        `2001:0db8:0000:0007:${tail}:ffff:0:1`,
+        `2001:db8::7:0:0:${tail}:1`,
+      ][index % 4]!;
+      accounts.add(clientAccount(address, [], nobody));
+      accounts.add(clientAccount("10.0.0.1", [`198.51.100.7, ${address}`], { hops: 1 }));
+    }
+    expect([...accounts]).toEqual(["2001:db8:0:7::/64"]);
+  });
+
+  test("makes 65,536 accounts of as many /64", () => {
+    const accounts = new Set<string>();
+    for (let index = 0; index < 65_536; index += 1)
+      accounts.add(clientAccount(`2001:db8:0:${hex(index)}::1`, [], nobody));
+    expect(accounts.size).toBe(65_536);
+  });
+});
+
+describe("npm run proxy", () => {
+  test.each(["true", "::ffff:10.0.0.0/8", "0.0.0.0/0", "10.0.0.0/8,::/0", "10.0.0.0/8;fd00::/8"])(
+    "does not start with TRUST_PROXY=%s, and names it",
+    async (value) => {
+      const script = new URL("../proxy/server.ts", import.meta.url).pathname;
+      const child = spawn(process.execPath, [...nodeOptions, script], {
+        env: {
+          PATH: process.env.PATH,
+          INIT_CWD: folder,
+          SNAPSHOT_STORE: "store",
+          PORT: "0",
+          TRUST_PROXY: value,
+        },
+      });
+      const said = text(child.stderr);
+      expect(await once(child, "close")).toEqual([1, null]);
+      expect(await said).toMatch(/^TRUST_PROXY must be [^\n]*\n$/);
+    },
+  );
+});
+
+// All of them take half a minute.
+const addresses = process.env.CI ? 1_000_000 : 100_000;
+const atOnce = 500;
+
+test(`${addresses} addresses leave spent accounts spent, and memory as it was`, {
+  timeout: 600_000,
+}, async () => {
+  const now = () => Date.parse("2026-03-01T12:00:00.000Z");
+  const failed = (error: unknown) => {
+    throw error;
+  };
+  const quota = createQuota(sqliteQuota(join(folder, "million.sqlite")), {
+    onFailure: "closed",
+    now,
+    failed,
+  });
+  const caller = (address: string, limit: number) => {
+    return { plan: "free", account: `free:${clientAccount(address, [], nobody)}`, limit } as const;
+  };
+  const spent = Array.from({ length: 10 }, (_, index) => caller(`192.0.2.${index}`, 2));
+  for (const one of [...spent, ...spent]) expect((await quota.take(one, 1)).allowed).toBe(true);
+  await collectGarbage();
+  const before = process.memoryUsage();
+  const takeFirst = async (index: number) => {
+    const address = `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
+    const { allowed, remaining } = await quota.take(caller(address, 2), 1);
+    if (!allowed || remaining !== 1) expect.fail(`${address}: ${allowed}, ${remaining} left`);
+  };
+  for (let index = 0; index < addresses; index += atOnce)
+    await Promise.all(Array.from({ length: atOnce }, (_, place) => takeFirst(index + place)));
+  await collectGarbage();
+  const after = process.memoryUsage();
+  for (const one of spent) expect((await quota.take(one, 1)).allowed).toBe(false);
+  expect((await quota.take(caller("10.0.0.0", 2), 1)).remaining).toBe(0);
+  quota.close();
+  // The name of an account alone is longer than this for each of them.
+  const taken = after.heapUsed + after.external - before.heapUsed - before.external;
+  expect(taken).toBeLessThan(16 * addresses);
+});

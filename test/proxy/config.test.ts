@@ -1,0 +1,139 @@
+import { totalmem } from "node:os";
+import { describe, expect, test } from "vitest";
+import { clientAccount, isPrivate, parseTrust } from "../../proxy/access/client-address.ts";
+import { ConfigError, readConfig } from "../../proxy/config.ts";
+
+const store = { SNAPSHOT_STORE: "store" };
+
+describe("readConfig(env)", () => {
+  test("needs the store alone and has documented defaults", () => {
+    expect(readConfig({ ...store, PATH: "/bin", PORT: "" }, 8e9)).toEqual({
+      host: "127.0.0.1",
+      port: 8080,
+      metricsPort: undefined,
+      webConcurrency: 1,
+      snapshotStore: "store",
+      publicOrigin: undefined,
+      quotaStore: ".local/quota.sqlite",
+      quotaOnFailure: "local",
+      trustProxy: undefined,
+      pollSeconds: 5,
+      staleAfterSeconds: 93_600,
+      cacheBytes: 1e9,
+      logLevel: "info",
+      shutdownSeconds: 10,
+    });
+  });
+
+  test("lets workers share the memory for the cache, and takes less than is there", () => {
+    expect(readConfig({ ...store, WEB_CONCURRENCY: "4" }, 8e9).cacheBytes).toBe(2.5e8);
+    expect(readConfig({ ...store, CACHE_BYTES: "2000000" }, 8e9).cacheBytes).toBe(2e6);
+    expect(readConfig(store, 1).cacheBytes).toBe(1_048_576);
+    expect(readConfig(store).cacheBytes).toBeLessThan(totalmem());
+  });
+
+  test("reads what is given", () => {
+    const config = readConfig({
+      ...store,
+      PORT: "0",
+      PUBLIC_ORIGIN: "https://cdn.example.org/scores",
+      TRUST_PROXY: "10.0.0.0/8, fd00::/8",
+      QUOTA_ON_FAILURE: "closed",
+      WEB_CONCURRENCY: "4",
+      METRICS_PORT: "9090",
+      QUOTA_STORE: "rediss://:SECRET@redis.example.org:6380/1",
+    });
+    expect(config).toMatchObject({ port: 0, quotaOnFailure: "closed", webConcurrency: 4, metricsPort: 9090 });
+    expect(config.quotaStore).toMatch(/^rediss:/);
+    expect(config.publicOrigin?.href).toBe("https://cdn.example.org/scores");
+    expect(config.trustProxy).toMatchObject({ networks: [{ length: 2 }, { length: 2 }] });
+  });
+
+  test.each([
+    ["SNAPSHOT_STORE", undefined],
+    ["SNAPSHOT_STORE", "gs://bucket"],
+    ["PORT", "65536"],
+    ["PORT", "8080 "],
+    ["PORT", "0x50"],
+    ["PORT", "1e3"],
+    ["METRICS_PORT", "0"],
+    ["PUBLIC_ORIGIN", "cdn.example.org"],
+    ["PUBLIC_ORIGIN", "ftp://cdn.example.org"],
+    ["PUBLIC_ORIGIN", "https://user:SECRET@cdn.example.org"],
+    ["PUBLIC_ORIGIN", "https://cdn.example.org/?SECRET"],
+    ["QUOTA_STORE", "postgres://:SECRET@localhost"],
+    ["QUOTA_STORE", "redis://:SECRET@:port"],
+    ["QUOTA_ON_FAILURE", "maybe"],
+    ["TRUST_PROXY", "true"],
+    ["TRUST_PROXY", "loopback"],
+    ["TRUST_PROXY", "10.0.0.0"],
+    ["TRUST_PROXY", "10.0.0.0/33"],
+    ["TRUST_PROXY", "0.0.0.0/0"],
+    ["TRUST_PROXY", "::ffff:10.0.0.0/8"],
+    ["TRUST_PROXY", "10.0.0.0/8,"],
+    ["TRUST_PROXY", "-1"],
+    ["POLL_SECONDS", "0"],
+    ["STALE_AFTER_SECONDS", "soon"],
+    ["CACHE_BYTES", "256MB"],
+    ["LOG_LEVEL", "loud"],
+    ["SHUTDOWN_SECONDS", "-1"],
+    ["WEB_CONCURRENCY", "0"],
+    ["WEB_CONCURRENCY", "auto"],
+  ])("%s=%s is refused by name, its value not repeated", (name, value) => {
+    const read = () => readConfig({ ...store, [name]: value });
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(new RegExp(`^${name} (must|is) [^\\n]*\\.$`));
+    expect(read).not.toThrow(/SECRET/);
+  });
+
+  test("names every bad variable at once", () => {
+    expect(() => readConfig({ PORT: "x", LOG_LEVEL: "y" })).toThrow(/PORT .*\nSNAPSHOT_STORE .*\nLOG_LEVEL /);
+  });
+});
+
+describe("clientAccount(peer, forwarded, trust)", () => {
+  const nobody = { hops: 0 };
+  const networks = parseTrust("10.0.0.0/8,fd00::/8");
+  test.each([
+    ["198.51.100.1", ["192.0.2.1"], nobody, "198.51.100.1"],
+    ["10.0.0.1", ["192.0.2.1"], { hops: 1 }, "192.0.2.1"],
+    ["10.0.0.1", ["spoofed, 192.0.2.1"], { hops: 1 }, "192.0.2.1"],
+    ["10.0.0.1", ["198.51.100.9, 192.0.2.1"], { hops: 1 }, "192.0.2.1"],
+    ["10.0.0.1", ["198.51.100.9, 192.0.2.1"], { hops: 2 }, "198.51.100.9"],
+    ["10.0.0.1", ["198.51.100.9", "192.0.2.1"], { hops: 1 }, "192.0.2.1"],
+    ["10.0.0.1", ["192.0.2.1"], { hops: 9 }, "192.0.2.1"],
+    ["10.0.0.1", [], { hops: 1 }, "10.0.0.1"],
+    ["10.0.0.1", ["", "rubbish"], { hops: 2 }, "10.0.0.1"],
+    ["10.0.0.1", ["192.0.2.1, 10.2.3.4"], networks, "192.0.2.1"],
+    ["::ffff:10.0.0.1", ["192.0.2.1"], networks, "192.0.2.1"],
+    ["fd00::1", ["2001:db8::1"], networks, "2001:db8:0:0::/64"],
+    ["11.0.0.1", ["192.0.2.1"], networks, "11.0.0.1"],
+    ["10.0.0.1", ["192.0.2.1, 192.0.2.2"], networks, "192.0.2.2"],
+    ["fe80::1%eth0", [], nobody, "fe80:0:0:0::/64"],
+    ["10.0.0.1", ["0x7f.1"], { hops: 1 }, "10.0.0.1"],
+    ["10.0.0.1", ["192.0.2.1:4711"], { hops: 1 }, "192.0.2.1"],
+    ["10.0.0.1", ["[2001:db8::1]:4711"], { hops: 1 }, "2001:db8:0:0::/64"],
+    ["10.0.0.1", ["[2001:db8::1]"], { hops: 1 }, "2001:db8:0:0::/64"],
+    ["10.0.0.1", ["64:ff9b::192.0.2.1"], { hops: 1 }, "64:ff9b:0:0::/64"],
+    ["10.0.0.1", ["0177.0.0.1"], { hops: 1 }, "10.0.0.1"],
+    [undefined, ["192.0.2.1"], { hops: 1 }, "unknown"],
+  ] as const)("%s with %j", (peer, forwarded, trust, account) => {
+    expect(clientAccount(peer, forwarded, trust)).toBe(account);
+  });
+
+  test("all addresses of one /64 are one account", () => {
+    const accounts = Array.from({ length: 1000 }, (_, index) =>
+      clientAccount(
+        `2001:db8:0:7:${(index * 65_521).toString(16).slice(-4)}::${index.toString(16)}`,
+        [],
+        nobody,
+      ),
+    );
+    expect(new Set(accounts)).toEqual(new Set(["2001:db8:0:7::/64"]));
+  });
+
+  test("private peers are those that may be load balancers", () => {
+    const peers = ["127.0.0.1", "10.1.1.1", "::1", "fd00::1", "192.0.2.1", "8.8.8.8", undefined];
+    expect(peers.map(isPrivate)).toEqual([true, true, true, true, false, false, false]);
+  });
+});

@@ -1,0 +1,131 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { writeSample } from "../../../snapshots/sample/sample.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { collectGarbage } from "../../helpers/archive-memory.ts";
+import { publishSources, testFolder } from "../../helpers/archive-store.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
+import { outcome, until } from "../../helpers/proxy-client.ts";
+import { type FaultyOrigin, good, startOriginOf } from "../../helpers/proxy-origin.ts";
+
+const clients = 500;
+// The connections that the proxy opens to an origin, those of them that it keeps, and more records than either.
+const [connections, kept, protocols] = [64, 16, 150];
+const folder = testFolder();
+const store = join(folder, "store");
+const list = "/api/v1/scores";
+
+let proxy: TestProxy;
+let origin: FaultyOrigin;
+let head: (path: string) => string;
+beforeAll(async () => {
+  const directory = join(folder, "sources");
+  await writeSample({ directory, markets: 60, protocols, days: 2, outcomes: 10, seed: 1 });
+  await publishSources(directory, directoryStorage(store), folder);
+});
+afterEach(async () => {
+  await proxy.stop();
+  await origin.stop();
+});
+
+async function start(options: TestProxyOptions): Promise<void> {
+  origin = await startOriginOf(() => proxy.storage);
+  proxy = await startTestProxy({
+    ...options,
+    empty: true,
+    snapshotStore: store,
+    publicOrigin: origin.url,
+    logLevel: "silent",
+  });
+  const key = await proxy.issue({ quota: 1_000_000 });
+  head = (path) => `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+}
+
+/** Every client sends requests and goes away, politely or not, once `enough` settles. */
+async function allLeave(heads: (client: number) => string, enough: (socket: Socket) => Promise<unknown>) {
+  const leave = async (_: unknown, client: number) => {
+    const socket = connect(proxy.port, "127.0.0.1");
+    socket.write(heads(client));
+    await enough(socket);
+    const closed = once(socket, "close");
+    if (client % 2) socket.destroy();
+    else socket.resetAndDestroy();
+    await closed;
+  };
+  await Promise.all(Array.from({ length: clients }, leave));
+}
+
+async function total(metric: string): Promise<number> {
+  const text = await proxy.metrics.getSingleMetricAsString(metric);
+  return [...text.matchAll(/^[^#].* (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+/** Sockets of this process, which has both ends of every connection. */
+const sockets = () => process.getActiveResourcesInfo().filter((kind) => kind === "TCPSocketWrap").length;
+
+async function bytesInUse(): Promise<number> {
+  await collectGarbage();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+/** Runs a round again and again: no connection and no memory stays of it, and the proxy goes on. */
+async function nothingStays(rounds: number, round: () => Promise<void>): Promise<void> {
+  const before = sockets();
+  const bytes: number[] = [];
+  for (let count = 0; count < rounds; count += 1) {
+    await round();
+    await until(async () => (await total("http_connections")) === 0 && sockets() <= before + 2 * kept);
+    origin.requests.length = 0;
+    bytes.push(await bytesInUse());
+  }
+  // The first rounds warm up the engine. A kilobyte of each client that went away would be twice as much.
+  expect(bytes.at(-1)! - bytes[2]!).toBeLessThan(((rounds - 3) * clients * 1024) / 2);
+  expect(outcome(await proxy.get(list))).toBe("200");
+}
+
+describe(`${clients} clients that go away again and again`, () => {
+  test("in the middle of their answers", async () => {
+    await start({});
+    const request = head("/api/v1/markets/historical?pageSize=60");
+    const whole = (await proxy.raw(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"))).length;
+    await nothingStays(6, () =>
+      allLeave(
+        () => request,
+        async (socket) => {
+          const [first] = await once(socket, "data");
+          expect(first.toString()).toMatch(/^HTTP\/1\.1 200 /);
+          expect(first.length).toBeLessThan(whole);
+        },
+      ),
+    );
+  });
+
+  test.each([
+    { title: "until it answers after all", rounds: 6, originSeconds: 60, answers: true },
+    { title: "which never answers", rounds: 4, originSeconds: 2, answers: false },
+  ])("unanswered, every connection to the origin taken, $title", async (how) => {
+    // Nothing is kept of an answer, so that every request needs the origin.
+    await start({ cacheBytes: 8, limits: { originSeconds: how.originSeconds } });
+    const slugs = (await proxy.get(list)).json().scores.map((row: { slug: string }) => row.slug);
+    expect(slugs).toHaveLength(protocols);
+    await nothingStays(how.rounds, async () => {
+      const owed: { socket: Socket; answer: () => void }[] = [];
+      origin.behave = (socket, body, target) =>
+        owed.push({ socket, answer: () => good(socket, body, target) });
+      const taken = until(() => owed.length === connections);
+      await allLeave(
+        (client) => head(`${list}/${slugs[client % protocols]}`),
+        () => taken,
+      );
+      // Those that wait for a connection are answered as soon as they have one.
+      origin.behave = good;
+      if (how.answers) for (const { answer } of owed) answer();
+      else await until(() => owed.every(({ socket }) => socket.destroyed));
+      // After so many failures the origin is left alone for a second.
+      await until(async () => (await proxy.get(list)).status === 200);
+    });
+  });
+});

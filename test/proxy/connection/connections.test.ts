@@ -1,0 +1,154 @@
+import { connect, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { feedPath, handshake } from "../../helpers/live-feed.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
+import { outcome, until } from "../../helpers/proxy-client.ts";
+import { type FaultyOrigin, startOriginOf } from "../../helpers/proxy-origin.ts";
+
+const list = "/api/v1/scores";
+const fieldsOf = (headers: object) =>
+  Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("");
+const get = (path: string, fields = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n`;
+const upgrade = fieldsOf(handshake);
+const tunnel = "CONNECT evil.test:443 HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/** Behind a request of which the origin owes the answer, each another one. */
+const behindUnanswered = [
+  get(`${list}/aave`) + get(feedPath, upgrade),
+  get(`${list}/curve.fi`) + tunnel,
+  `${get(list)}garbage\r\n\r\n`,
+];
+
+let proxy: TestProxy;
+let origin: FaultyOrigin;
+let sockets: Socket[] = [];
+/** Answers of the origin that it holds back. */
+let owed: (() => void)[] = [];
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  sockets = [];
+  await proxy.stop();
+  await origin.stop();
+});
+
+/** Starts a proxy of which no deadline of its own is near, over an origin that holds its answers back. */
+async function start({ limits, ...options }: TestProxyOptions = {}): Promise<void> {
+  origin = await startOriginOf(() => proxy.storage);
+  const { behave } = origin;
+  owed = [];
+  origin.behave = (...asked) => owed.push(() => behave(...asked));
+  const seconds = 3600;
+  const patient = { headSeconds: seconds, requestSeconds: seconds, idleSeconds: seconds };
+  proxy = await startTestProxy({
+    publicOrigin: origin.url,
+    cacheBytes: 8,
+    ...options,
+    limits: { ...patient, stalledSeconds: seconds, originSeconds: seconds, ...limits },
+  });
+}
+
+/** Sends bytes on a connection whose client never closes its side. */
+function hold(bytes: string, { port } = proxy) {
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  sockets.push(socket);
+  const held = { socket, received: "" };
+  socket.on("data", (chunk) => (held.received += chunk.toString("latin1"))).on("error", () => {});
+  socket.write(bytes);
+  return held;
+}
+
+async function open({ metrics } = proxy): Promise<number> {
+  const text = await metrics.getSingleMetricAsString("http_connections");
+  return Number(/^http_connections (\d+)$/m.exec(text)![1]);
+}
+const noneIsOpen = () => until(async () => (await open()) === 0);
+
+describe("a connection whose client never closes it", () => {
+  const refused: [string, string, string][] = [
+    ["a handshake without a key", get(feedPath, upgrade), "401"],
+    ["a handshake that breaks a rule of its protocol", get(feedPath, upgrade.replace("13", "8")), "401"],
+    ["an upgrade to another protocol", get("/healthz", "Connection: Upgrade\r\nUpgrade: h2c\r\n"), "200"],
+    ["CONNECT", tunnel, "404"],
+    ["an expectation of nothing known", get("/healthz", "Expect: wonders\r\n"), "200"],
+    ["an expectation before no body", get("/healthz", "Expect: 100-continue\r\n"), "200"],
+    ["bytes that are no head", "garbage\r\n\r\n", "400"],
+    ["a head that is too long", get("/healthz", `X: ${"x".repeat(32 * 1024)}\r\n`), "431"],
+  ];
+  test("is destroyed soon after the answer, whatever it asked that is refused", async () => {
+    await start();
+    const held = refused.flatMap(([what, bytes, status]) =>
+      // What a client goes on to send does not cost it the answer.
+      ["", "more\r\n\r\n"].map((rest) => ({ what: what + rest, status, ...hold(bytes + rest) })),
+    );
+    for (const each of held)
+      each.socket.removeAllListeners("data").on("data", (chunk) => (each.received += chunk));
+    await until(() => held.every(({ received }) => received !== ""));
+    for (const { what, received, status } of held) {
+      expect([what, received.slice(9, 12)]).toEqual([what, status]);
+      expect([what, received.match(/^connection: .*/gim)]).toEqual([
+        what,
+        [expect.stringMatching(/^connection: (upgrade, )?close$/i)],
+      ]);
+    }
+    await noneIsOpen();
+  });
+
+  test("is destroyed when nothing moves, with an answer due before what is refused", async () => {
+    await start({ limits: { stalledSeconds: 1 } });
+    for (const bytes of behindUnanswered) hold(bytes);
+    await until(() => origin.requests.length === 3);
+    await noneIsOpen();
+  });
+
+  test("makes room once it has its answer", async () => {
+    await start({ limits: { connections: 20 } });
+    const held = Array.from({ length: 20 }, (_, place) => hold(place % 2 ? tunnel : get(feedPath, upgrade)));
+    await until(() => held.every(({ received }) => received !== ""));
+    await until(async () => (await proxy.get("/healthz").then(outcome, () => "turned away")) === "200");
+  });
+
+  test("does not keep the process, whatever kind it is", async () => {
+    await start();
+    const ending = await proxy.another({ shutdownSeconds: 1 });
+    const idle = hold(get("/healthz"), ending);
+    for (const bytes of [...behindUnanswered, "GET /healthz HTTP/1.1\r\n", ""]) hold(bytes, ending);
+    await until(() => origin.requests.length === 3 && idle.received !== "");
+    await until(async () => (await open(ending)) === 6);
+    // What is refused at the last moment too.
+    for (const bytes of [tunnel, get(feedPath, upgrade), "garbage\r\n\r\n"]) hold(bytes, ending);
+    await ending.stop();
+    expect(await open(ending)).toBe(0);
+  });
+});
+
+describe("requests behind one that is not answered yet", () => {
+  const batch = `{"slugs":["aave"]}`;
+  const post = `POST ${list}/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${batch.length}\r\nX-Api-Key: KEY\r\n\r\n${batch}`;
+  const waiting = (count: number) => get("/healthz").repeat(count);
+
+  test("wait, 16 of them", async () => {
+    await start();
+    const held = hold(get(list) + waiting(16));
+    await until(() => owed.length === 1);
+    owed[0]!();
+    await until(() => held.received.split('{"status":"alive"}').length === 17);
+  });
+
+  test("cut the connection when they are more, also behind a body", async () => {
+    await start();
+    const key = await proxy.issue();
+    for (const first of [get(list), post.replace("KEY", key)]) {
+      const held = hold(first);
+      const before = owed.length;
+      await until(() => owed.length > before);
+      const closed = new Promise((resolve) => held.socket.on("close", resolve));
+      // Far more than one read takes.
+      held.socket.write(waiting(10_000));
+      await closed;
+      expect(held.received).toBe("");
+    }
+    await noneIsOpen();
+  });
+});

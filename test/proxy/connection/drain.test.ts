@@ -1,0 +1,91 @@
+import { once } from "node:events";
+import { Agent } from "node:http";
+import { connect } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { bearer, call, outcome, until } from "../../helpers/proxy-client.ts";
+import { type FaultyOrigin, good, startOriginOf } from "../../helpers/proxy-origin.ts";
+
+const list = "/api/v1/scores";
+const archive = "/api/v1/markets/historical?pageSize=500";
+
+let proxy: TestProxy;
+let origin: FaultyOrigin;
+beforeEach(async () => {
+  origin = await startOriginOf(() => proxy.storage);
+  proxy = await startTestProxy({ publicOrigin: origin.url, markets: 500, shutdownSeconds: 60 });
+});
+afterEach(async () => {
+  await origin.stop();
+});
+
+/** Asks again and again on one kept connection until it is refused a new one; tells how each request ended. */
+async function load(path: string, headers: Record<string, string>): Promise<string[]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ends: string[] = [];
+  while (ends.at(-1) !== "ECONNREFUSED") {
+    const ended = call(proxy.port, path, { agent, headers }).then(outcome, (error) => error.code);
+    ends.push(await ended);
+  }
+  agent.destroy();
+  return ends;
+}
+
+describe("a proxy that is told to stop under load", () => {
+  test("answers every request it was sent, then refuses connections", async () => {
+    const key = await proxy.issue();
+    const paths = [list, archive, `${archive}&min_composite=500`, "/api/v1/scores/aave"];
+    const clients = Array.from({ length: 12 }, (_, index) => load(paths[index % 4]!, bearer(key)));
+    await until(
+      async () => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining < 99_900,
+    );
+    await proxy.stop();
+    for (const ends of await Promise.all(clients)) {
+      expect(ends.pop()).toBe("ECONNREFUSED");
+      expect(new Set(ends)).toEqual(new Set(["200"]));
+    }
+  });
+
+  test("answers those whose connections the kernel has made and it has not yet taken", async () => {
+    const sent = Array.from({ length: 50 }, () => call(proxy.port, list));
+    // In each turn of the event loop the proxy takes one.
+    await nextTurn();
+    const stopped = proxy.stop();
+    const ends = sent.map((answer) => answer.then(outcome, (error) => error.code));
+    expect(new Set(await Promise.all(ends))).toEqual(new Set(["200"]));
+    await stopped;
+  });
+
+  test("finishes an answer that is under way, and says on it that the connection ends", async () => {
+    let release = () => {};
+    origin.behave = (socket, body, target) => {
+      release = () => good(socket, body, target);
+    };
+    const answer = proxy.get(list, { agent: new Agent({ keepAlive: true }) });
+    await until(() => origin.requests.length === 1);
+    const stopped = proxy.stop();
+    await until(() =>
+      call(proxy.port, "/healthz").then(
+        () => false,
+        () => true,
+      ),
+    );
+    release();
+    expect([(await answer).status, (await answer).headers.connection]).toEqual([200, "close"]);
+    await stopped;
+  });
+
+  test("still answers the next request of a kept connection, as its last, with readiness refused", async () => {
+    const socket = connect(proxy.port, "127.0.0.1");
+    let received = "";
+    socket.on("data", (chunk) => (received += chunk.toString("latin1")));
+    socket.write("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+    await until(() => received.includes("ready"));
+    const stopped = proxy.stop();
+    socket.write("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+    await once(socket, "close");
+    expect(received).toMatch(/HTTP\/1\.1 200 .*HTTP\/1\.1 503 .*Connection: close.*is ending/s);
+    await stopped;
+  });
+});

@@ -1,0 +1,247 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { clientAccount } from "../../../proxy/access/client-address.ts";
+import { presentedKey } from "../../../proxy/access/credentials.ts";
+import { matchTarget } from "../../../proxy/routes/target.ts";
+import { ProtocolSlug } from "../../../schemas/primitives.ts";
+import { archiveParameters, parseArchiveQuery } from "../../../schemas/query.ts";
+import { isWellFormedKey } from "../../../snapshots/keys/codec.ts";
+import { decodeCursor } from "../../../snapshots/read/cursor.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { type Answer, bearer, outcome, problemOf } from "../../helpers/proxy-client.ts";
+
+const archive = "/api/v1/markets/historical";
+const kibibyte = 1024;
+
+let proxy: TestProxy;
+let key: string;
+beforeAll(async () => {
+  proxy = await startTestProxy();
+  key = await proxy.issue({ quota: 1_000_000 });
+});
+afterAll(() => proxy.stop());
+
+/** The answers on a connection, in order; none of their bodies is compressed. */
+function answersIn(text: string): Answer[] {
+  const answers: Answer[] = [];
+  for (let rest = text; rest !== ""; ) {
+    const end = rest.indexOf("\r\n\r\n");
+    const [line = "", ...fields] = rest.slice(0, end).split("\r\n");
+    const headers = Object.fromEntries(
+      fields.map((field) => [field.split(": ")[0]!.toLowerCase(), field.slice(field.indexOf(": ") + 2)]),
+    );
+    const length = Number(headers["content-length"]);
+    const body = rest.slice(end + 4, end + 4 + length);
+    expect(body.length, line).toBe(length);
+    rest = rest.slice(end + 4 + length);
+    const json = () => JSON.parse(body);
+    answers.push({ status: Number(line.split(" ")[1]), headers, body: Buffer.from(body), text: body, json });
+  }
+  return answers;
+}
+
+const lines = (path: string, fields: string[]) =>
+  [`GET ${path} HTTP/1.1`, "Host: x", ...fields, "", ""].join("\r\n");
+const send = async (path: string, ...fields: string[]) =>
+  answersIn(await proxy.raw(lines(path, [...fields, "Connection: close"])))[0]!;
+
+/** A request whose head has exactly so many bytes. */
+const headOf = (bytes: number) => {
+  const rest = lines("/healthz", ["Connection: close", "X: "]).length;
+  return lines("/healthz", ["Connection: close", `X: ${"x".repeat(bytes - rest)}`]);
+};
+
+describe("long heads", () => {
+  test("up to some 16 KiB are read, longer ones are refused", async () => {
+    const of = async (bytes: number) => outcome(answersIn(await proxy.raw(headOf(bytes)))[0]!);
+    expect(await of(15 * kibibyte)).toBe("200");
+    for (const size of [17, 32]) expect(await of(size * kibibyte)).toBe("431 HEADERS_TOO_LARGE");
+  });
+
+  test("that come byte by byte, or never end, are no different", async () => {
+    const socket = connect(proxy.port, "127.0.0.1").setNoDelay(true);
+    let received = "";
+    socket.on("data", (chunk) => (received += chunk.toString("latin1"))).on("error", () => {});
+    const closed = once(socket, "close");
+    const endless = `GET /healthz HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(20 * kibibyte)}`;
+    for (let at = 0; at < endless.length && !socket.destroyed; at += 100) {
+      socket.write(endless.slice(at, at + 100));
+      await new Promise(setImmediate);
+    }
+    await closed;
+    expect(outcome(answersIn(received)[0]!)).toBe("431 HEADERS_TOO_LARGE");
+  });
+
+  test("of 8 KiB of address are answered by what it says", async () => {
+    const long = "x".repeat(8 * kibibyte);
+    const authorization = `Authorization: Bearer ${key}`;
+    expect(outcome(await send(`/${long}`))).toBe("404 NOT_FOUND");
+    expect(outcome(await send(`/api/v1/scores/${long}`))).toBe("404 PROTOCOL_NOT_FOUND");
+    expect(problemOf(await send(`${archive}?category=${long}`, authorization)).parameter).toBe("category");
+    const refused = await send(`${archive}?${long}=1`, authorization);
+    expect(problemOf(refused)).toMatchObject({ code: "INVALID_PARAMETER", parameter: long });
+    expect(problemOf(await send(`${archive}?cursor=${long}`, authorization)).code).toBe("INVALID_CURSOR");
+    expect(outcome(await send(`/healthz?${long}`))).toBe("200");
+  });
+
+  test("of 64 KiB in one parameter are refused before anybody reads it", async () => {
+    for (const { name } of archiveParameters) {
+      const path = `${archive}?${name}=${"1".repeat(64 * kibibyte)}`;
+      // What was not read yet when the connection is closed may reset it.
+      const answer = await send(path).then(outcome, () => "closed");
+      expect(["431 HEADERS_TOO_LARGE", "closed"], name).toContain(answer);
+    }
+  });
+});
+
+describe("2,000 headers", () => {
+  const many = Array.from({ length: 2000 }, () => "a: b");
+  test("hide no key behind them, and no second key or Host", async () => {
+    const authorization = `Authorization: Bearer ${key}`;
+    expect(outcome(await send(archive, ...many, authorization))).toBe("200");
+    const other = `x-api-key: ${key.slice(0, -1)}`;
+    expect(outcome(await send(archive, authorization, ...many, other))).toBe("400 CONFLICTING_CREDENTIALS");
+    expect(outcome(await send(archive, ...many, "Host: y"))).toBe("400 BAD_REQUEST");
+  });
+
+  test("that are too long together are refused", async () => {
+    expect(outcome(await send(archive, ...many.map((field) => `${field}${"b".repeat(8)}`)))).toBe(
+      "431 HEADERS_TOO_LARGE",
+    );
+  });
+});
+
+describe("17 requests at once on one connection, of which 16 wait", () => {
+  const slugs = ["aave", "curve.fi", "lido-dao", "constructor"];
+  const requests = () =>
+    Array.from({ length: 17 }, (_, place) => {
+      if (place % 3 === 0) return lines(`/api/v1/scores/${slugs[place % 4]}`, [`x-api-key: ${key}`]);
+      if (place % 3 === 1) return lines(`${archive}?pageSize=${place}`, [`x-api-key: ${key}`]);
+      return lines(`/api/v1/scores?p${place}=1`, [`x-api-key: ${key}`]);
+    });
+  const all = () =>
+    requests()
+      .join("")
+      .replace(/\r\n\r\n$/, "\r\nConnection: close\r\n\r\n");
+  const left = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
+
+  test("are answered one after another and counted one by one", async () => {
+    const before = left(await proxy.get("/api/v1/scores", { headers: bearer(key) }));
+    const answers = answersIn(await proxy.raw(all()));
+    expect(answers).toHaveLength(17);
+    for (const [place, answer] of answers.entries()) {
+      if (place % 3 === 0) expect(answer.json().slug).toBe(slugs[place % 4]);
+      if (place % 3 === 1) expect(answer.json().pageSize).toBe(place);
+      if (place % 3 === 2) expect(problemOf(answer).parameter).toBe(`p${place}`);
+    }
+    const counted = answers.map(left);
+    expect(counted.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 17 }, (_, n) => before - 1 - n));
+    expect(left(await proxy.get("/api/v1/scores", { headers: bearer(key) }))).toBe(before - 18);
+  });
+
+  test("with 10 units left are 10 answers and 7 refusals", async () => {
+    const poor = await proxy.issue({ owner: "poor", quota: 10 });
+    const answers = answersIn(await proxy.raw(all().replaceAll(key, poor)));
+    expect(answers).toHaveLength(17);
+    expect(answers.filter(({ status }) => status !== 429)).toHaveLength(10);
+    expect(new Set(answers.filter(({ status }) => status === 429).map(outcome))).toEqual(
+      new Set(["429 QUOTA_EXCEEDED"]),
+    );
+  });
+
+  test("with garbage behind them: whole answers in order, or a closed connection", async () => {
+    const answers = (await proxy.raw(`${requests().join("")}garbage\r\n\r\n`)).split(/(?=HTTP\/1\.1 \d{3} )/);
+    for (const [place, answer] of answers.filter(Boolean).slice(0, -1).entries()) {
+      const [parsed] = answersIn(answer);
+      if (place % 3 === 1) expect(parsed!.json().pageSize).toBe(place);
+    }
+    expect(outcome(await proxy.get("/healthz"))).toBe("200");
+  });
+});
+
+/** Texts of a length on which patterns with two ways to match take the square of it, or worse. */
+const hostile: Record<string, (length: number) => string> = {
+  digits: (length) => "1".repeat(length),
+  "zeros and a letter": (length) => `${"0".repeat(length)}x`,
+  letters: (length) => `${"a".repeat(length)}!`,
+  spaces: (length) => `a${" ".repeat(length)}\u0001`,
+  pluses: (length) => `${"+".repeat(length)}x`,
+  percents: (length) => "%41".repeat(length / 3),
+  "a broken percent": (length) => `${"%41".repeat(length / 3)}%`,
+  ampersands: (length) => "&".repeat(length),
+  equals: (length) => "=".repeat(length),
+  pairs: (length) => "tier=RAW&".repeat(length / 9),
+  dashes: (length) => "2026-".repeat(length / 5),
+  times: (length) => `2026-01-01T00:00:00.${"0".repeat(length)}`,
+  zones: (length) => "2026-01-01T00:00:00+00:00".repeat(length / 25),
+  slashes: (length) => `${"/".repeat(length)}%`,
+  dots: (length) => `${"a.".repeat(length / 2)}%`,
+  quotes: (length) => '"'.repeat(length + 1),
+  commas: (length) => ",".repeat(length),
+  addresses: (length) => "10.0.0.1,".repeat(length / 9),
+  colons: (length) => ":".repeat(length),
+  words: (length) => "Bearer ".repeat(length / 7),
+  key: (length) => `prs_live_${"0".repeat(length)}`,
+  brackets: (length) => Buffer.from("[".repeat(length * 0.75)).toString("base64url"),
+};
+
+/** Everything that reads what a caller sent; a refusal is as good as an answer. */
+const readers: Record<string, (text: string) => unknown> = {
+  "the query": parseArchiveQuery,
+  ...Object.fromEntries(
+    archiveParameters.map(({ name }) => [
+      `parameter ${name}`,
+      (text: string) => parseArchiveQuery(`${name}=${text}`),
+    ]),
+  ),
+  "a cursor": decodeCursor,
+  "a path": matchTarget,
+  "a path of a score": (text) => matchTarget(`/api/v1/scores/${text}`),
+  "a slug": (text) => ProtocolSlug.safeParse(text),
+  Authorization: (text) => presentedKey(["Authorization", text]),
+  "a bearer": (text) => presentedKey(["Authorization", `Bearer ${text}`]),
+  "a key": isWellFormedKey,
+  "X-Forwarded-For": (text) => clientAccount("10.0.0.1", [text], { hops: 99 }),
+};
+
+/** Microseconds of reading a text; the least of several runs. */
+function cost(read: (text: string) => unknown, text: string): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < 5; run += 1) {
+    const start = performance.now();
+    try {
+      read(text);
+    } catch {
+      // Refused.
+    }
+    least = Math.min(least, performance.now() - start);
+  }
+  return least * 1000;
+}
+
+describe("texts made to be slow", () => {
+  test.each(Object.entries(readers))("cost %s no more than their length does", (_what, read) => {
+    for (const [kind, text] of Object.entries(hostile)) {
+      const [short, long] = [cost(read, text(4 * kibibyte)), cost(read, text(256 * kibibyte))];
+      // 64 times the length: a square would be 4096 times the cost. The least costs cannot be measured.
+      expect(long / Math.max(short, 100), `${kind}: ${short} and ${long} µs`).toBeLessThan(1000);
+    }
+  });
+
+  test("are answered in the one error shape, in headers and parameters alike", async () => {
+    const free = new Set(["200", "400 INVALID_PARAMETER", "400 INVALID_CURSOR", "400 BAD_REQUEST"]);
+    const headers = ["Accept-Encoding", "If-None-Match", "X-Forwarded-For", "Forwarded", "Cookie", "Via"];
+    for (const [kind, text] of Object.entries(hostile)) {
+      const value = text(12 * kibibyte);
+      for (const name of headers) {
+        const answer = await send("/api/v1/scores", `x-api-key: ${key}`, `${name}: ${value}`);
+        expect(free, `${kind} as ${name}`).toContain(outcome(answer));
+      }
+      for (const { name } of archiveParameters) {
+        const path = `${archive}?${name}=${value.replaceAll(/[^!-~]/g, "%20").slice(0, 12 * kibibyte)}`;
+        expect(free, `${kind} as ${name}`).toContain(outcome(await send(path, `x-api-key: ${key}`)));
+      }
+    }
+  });
+});

@@ -1,0 +1,99 @@
+import { connect, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import type { Limits } from "../../../proxy/limits.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
+import { bearer, outcome, until } from "../../helpers/proxy-client.ts";
+
+const archive = "/api/v1/markets/historical?pageSize=500";
+const list = "/api/v1/scores";
+
+let proxy: TestProxy;
+let sockets: Socket[] = [];
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  sockets = [];
+  await proxy.stop();
+});
+
+const start = async (limits: Partial<Limits>, options: TestProxyOptions = {}) => {
+  proxy = await startTestProxy({ ...options, limits, trustProxy: { hops: 1 } });
+};
+
+/** Opens a connection and sends the beginning of something; tells all that came back once it is closed. */
+function begin(bytes: string): { socket: Socket; closed: Promise<string> } {
+  const socket = connect(proxy.port, "127.0.0.1");
+  sockets.push(socket);
+  let received = "";
+  socket.on("data", (chunk) => (received += chunk.toString("latin1"))).on("error", () => socket.destroy());
+  socket.write(bytes);
+  const closed = new Promise<string>((resolve) => socket.on("close", () => resolve(received)));
+  return { socket, closed };
+}
+
+const many = <T>(count: number, make: (index: number) => T) =>
+  Array.from({ length: count }, (_, i) => make(i));
+const head = (path: string, ...fields: string[]) =>
+  `GET ${path} HTTP/1.1\r\nHost: x\r\n${fields.map((field) => `${field}\r\n`).join("")}\r\n`;
+
+describe("slow clients", () => {
+  test("500 that never end their heads are cut off, with 408, while others are answered", async () => {
+    await start({ headSeconds: 1, requestSeconds: 2 });
+    const halves = many(500, (index) => begin(`GET ${list} HTTP/1.1\r\nHost: x\r\nX-Half: ${index}`));
+    for (const _ of many(20, String)) expect(outcome(await proxy.get(list))).toBe("200");
+    const answers = await Promise.all(halves.map(({ closed }) => closed));
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 408 .*"code":"REQUEST_TIMEOUT"/s);
+    expect(outcome(await proxy.get(list))).toBe("200");
+  });
+
+  test("one that adds a header field now and then is cut off all the same", async () => {
+    await start({ headSeconds: 1, requestSeconds: 2 });
+    const { socket, closed } = begin(`GET ${list} HTTP/1.1\r\nHost: x\r\n`);
+    const drip = setInterval(() => socket.writable && socket.write("X-Drip: 1\r\n"), 50);
+    expect(await closed).toMatch(/^HTTP\/1\.1 408 /);
+    clearInterval(drip);
+  });
+
+  test("50 that announce a body and never send it hold nothing: they are answered and closed", async () => {
+    await start({});
+    const slow = many(50, () => begin(`POST ${list} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{`));
+    for (const { closed } of slow) expect(await closed).toMatch(/^HTTP\/1\.1 405 .*Connection: close/s);
+  });
+
+  const readers: [string, Partial<Limits>][] = [
+    ["nothing moves for a while", { stalledSeconds: 1 }],
+    ["the answer is not taken in time, whatever moves", { sendSeconds: 1 }],
+  ];
+  test.each(readers)("40 that do not read their answers are cut off when %s", async (_when, limits) => {
+    await start(limits, { markets: 500 });
+    const key = await proxy.issue();
+    // Far more than the buffers of both ends hold.
+    const requests = head(archive, `x-api-key: ${key}`).repeat(17);
+    const slow = many(40, () => begin(requests));
+    for (const { socket } of slow) socket.pause();
+    for (const _ of many(10, String)) expect(outcome(await proxy.get(list))).toBe("200");
+    // Under load one may be cut off before its request was read, so answers broken off are not counted one by one.
+    await until(async () => /^http_connections 0$/m.test(await proxy.metrics.metrics()));
+    expect(proxy.logged.some((line) => line.includes("aborted"))).toBe(true);
+    for (const { socket, closed } of slow) {
+      socket.resume();
+      await closed;
+    }
+    expect((await proxy.get(archive, { headers: bearer(key) })).json().count).toBe(500);
+  });
+});
+
+describe("connections beyond the limit", () => {
+  test("are turned away; those without a request make room first", async () => {
+    await start({ connections: 20 });
+    const idle = many(10, () => begin(head("/healthz")));
+    const busy = many(10, () => begin(`GET ${list} HTTP/1.1\r\n`));
+    await until(() => idle.every(({ socket }) => socket.bytesRead > 0));
+    await until(() => busy.every(({ socket }) => !socket.connecting));
+    // The first one meets the limit and lets the idle ones be closed.
+    expect(await begin(head("/healthz")).closed).toBe("");
+    for (const { closed } of idle) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
+    expect(outcome(await proxy.get(list))).toBe("200");
+    for (const { socket } of busy) socket.write(`Host: x\r\nConnection: close\r\n\r\n`);
+    for (const { closed } of busy) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});

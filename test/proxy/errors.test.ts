@@ -1,0 +1,123 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { pino } from "pino";
+import { describe, expect, test } from "vitest";
+import { createProxy } from "../../proxy/app.ts";
+import { createLiveFeed } from "../../proxy/feed/live-feed.ts";
+import { defaultLimits } from "../../proxy/limits.ts";
+import type { PublicObjects } from "../../proxy/origin/public-objects.ts";
+import { createQuota } from "../../proxy/quota/quota.ts";
+import { sqliteQuota } from "../../proxy/quota/sqlite.ts";
+import { createMetrics } from "../../proxy/telemetry/metrics.ts";
+import { keyRing } from "../../snapshots/keys/ring.ts";
+import { Catalog } from "../../snapshots/read/catalog.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { publishArchive } from "../helpers/proxy-archive.ts";
+import { bearer, call, outcome, problemOf, until } from "../helpers/proxy-client.ts";
+
+const archive = "/api/v1/markets/historical";
+
+/** A proxy whose public objects come from `get`. */
+async function withObjects(
+  proxy: TestProxy,
+  get: PublicObjects["get"],
+  ask: (port: number) => Promise<void>,
+  answerSeconds = defaultLimits.answerSeconds,
+) {
+  const { storage } = proxy;
+  const now = Date.now;
+  const catalog = new Catalog(storage, { cacheBytes: 1_000_000 });
+  await catalog.refresh();
+  const keys = keyRing(storage, { now, damaged: () => {} });
+  const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now, failed: () => {} });
+  const log = pino({ level: "silent" });
+  const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
+  const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: () => {} });
+  const parts = { catalog, objects, quota, feed, pollAge: () => 0, now };
+  const metrics = createMetrics({ ...parts, connections: async () => 0 });
+  const limits = { ...defaultLimits, answerSeconds };
+  const rest = { trustProxy: undefined, staleAfterSeconds: 1, files: [] };
+  const { server } = createProxy({ ...parts, keys, metrics, limits, log, ...rest });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  await ask((server.address() as AddressInfo).port);
+  server.close();
+  server.closeAllConnections();
+  quota.close();
+}
+
+describe("errors that need more than a request", () => {
+  test("INTERNAL tells nothing and returns the unit; keys not read yet are 503, not unknown", async () => {
+    const proxy = await startTestProxy();
+    const get = () => Promise.reject(new Error("SECRET of the inside"));
+    await withObjects(proxy, get, async (port) => {
+      const answer = await call(port, "/api/v1/scores");
+      expect(outcome(answer)).toBe("500 INTERNAL");
+      expect(answer.text).not.toMatch(/SECRET|\.ts|Error:/);
+      expect(answer.headers["x-ratelimit-remaining"]).toBe("1000");
+      const key = await proxy.issue();
+      expect(outcome(await call(port, "/api/v1/scores", { headers: bearer(key) }))).toBe(
+        "503 SNAPSHOT_UNAVAILABLE",
+      );
+      expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    });
+    await proxy.stop();
+  });
+
+  test("UPSTREAM_TIMEOUT for an answer that is not ready in time", async () => {
+    const proxy = await startTestProxy();
+    await withObjects(
+      proxy,
+      () => new Promise(() => {}),
+      async (port) => {
+        expect(outcome(await call(port, "/api/v1/scores"))).toBe("504 UPSTREAM_TIMEOUT");
+      },
+      0.2,
+    );
+    await proxy.stop();
+  });
+
+  test.each([
+    ["local", "200"],
+    ["open", "200"],
+    ["closed", "503 QUOTA_UNAVAILABLE"],
+  ] as const)("a quota store that fails, under QUOTA_ON_FAILURE=%s: %s", async (quotaOnFailure, expected) => {
+    const proxy = await startTestProxy({ quotaOnFailure });
+    const file = new DatabaseSync(join(proxy.directory, "quota.sqlite"));
+    file.exec("DROP TABLE quota");
+    file.close();
+    expect(outcome(await proxy.get("/api/v1/scores"))).toBe(expected);
+    await until(() => proxy.logged.some((line) => line.includes("the quota store failed")));
+    await proxy.stop();
+  });
+
+  test("CURSOR_EXPIRED carries the cursor that goes on in the current snapshot", async () => {
+    const first = await startTestProxy();
+    const key = await first.issue();
+    const page = await first.get(`${archive}?pageSize=10&category=crypto`, { headers: bearer(key) });
+    await publishArchive(first.storage, { markets: 60, bri: 711 });
+    await first.storage.delete(layout.commit(1));
+    const proxy = await first.another();
+    const expired = await proxy.get(`${archive}?cursor=${page.json().nextCursor}`, { headers: bearer(key) });
+    const problem = problemOf(expired);
+    expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED", parameter: "cursor" });
+    const resumed = await proxy.get(`${archive}?cursor=${problem.resumeCursor}`, { headers: bearer(key) });
+    const last = page.json().markets.at(-1).resolvedAt;
+    expect(resumed.json().markets[0].resolvedAt < last).toBe(true);
+    await proxy.stop();
+    await first.stop();
+  });
+
+  test("CURSOR_MISMATCH names what differs", async () => {
+    const proxy = await startTestProxy();
+    const key = await proxy.issue();
+    const page = await proxy.get(`${archive}?pageSize=5&category=crypto`, { headers: bearer(key) });
+    const path = `${archive}?category=politics&cursor=${page.json().nextCursor}`;
+    const problem = problemOf(await proxy.get(path, { headers: bearer(key) }));
+    expect(problem).toMatchObject({ status: 400, code: "CURSOR_MISMATCH", parameter: "category" });
+    await proxy.stop();
+  });
+});

@@ -1,0 +1,277 @@
+import { once } from "node:events";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { WebSocket } from "ws";
+import { feedLimits, keyEnded } from "../../../schemas/feed.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { revokeKey } from "../../../snapshots/keys/records.ts";
+import { appendCommit, newestCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { collectGarbage } from "../../helpers/archive-memory.ts";
+import {
+  connections,
+  hello,
+  type Listener,
+  leave,
+  listen,
+  listenGreeted,
+  rawListener,
+  startFeedProxy,
+} from "../../helpers/live-feed.ts";
+import type { TestProxy, TestProxyOptions } from "../../helpers/proxy.ts";
+import { until } from "../../helpers/proxy-client.ts";
+import { type Book, bookOf, publishBook } from "../../helpers/score-books.ts";
+
+let proxy: TestProxy;
+let key: string;
+let first: string;
+afterEach(async () => {
+  vi.useRealTimers();
+  await proxy.stop();
+});
+
+const start = async (options: TestProxyOptions = {}, book: Book = bookOf({ aave: 500 })) => {
+  ({ proxy, key, first } = await startFeedProxy(book, options));
+};
+const invalid = { type: "error", code: "INVALID_MESSAGE" };
+const stays = ({ socket }: Listener) => expect(socket.readyState).toBe(WebSocket.OPEN);
+
+describe("what a client sends", () => {
+  test("may have 4 KiB and not a byte more, in however many frames", async () => {
+    await start();
+    const sized = (bytes: number) => {
+      const rest = bytes - JSON.stringify({ type: "subscribe", slugs: [""] }).length;
+      return JSON.stringify({ type: "subscribe", slugs: ["x".repeat(rest)] });
+    };
+    const fits = await listenGreeted(proxy.port, key);
+    fits.say(sized(feedLimits.messageBytes));
+    await fits.subscribe("aave");
+    stays(fits);
+    const one = await listenGreeted(proxy.port, key);
+    one.say(sized(feedLimits.messageBytes + 1));
+    expect(await one.closed).toBe(1009);
+    const parts = await listenGreeted(proxy.port, key);
+    for (const fin of [false, true]) parts.socket.send("x".repeat(2049), { fin });
+    expect(await parts.closed).toBe(1009);
+    stays(fits);
+    expect(fits.heard).toEqual([hello(first)]);
+    await leave(proxy, fits);
+  });
+
+  test("is refused by name when it is no command, and changes nothing", async () => {
+    await start();
+    const listener = await listenGreeted(proxy.port, key);
+    await listener.subscribe("lido");
+    const wrong = [
+      ...["", "{", "null", "[]", '"subscribe"', "7", "\u0000"],
+      ...[{}, { type: "subscribe" }, { type: "Subscribe", slugs: [] }, { type: "hello", slugs: [] }],
+      ...[
+        { type: "subscribe", slugs: "aave" },
+        { type: "subscribe", slugs: [1] },
+      ],
+      ...[
+        { type: "subscribe", slugs: [null] },
+        { type: "subscribe", slugs: ["aave"], all: true },
+      ],
+    ];
+    for (const message of wrong) listener.say(message);
+    listener.socket.send(Buffer.from(JSON.stringify({ type: "subscribe", slugs: ["aave"] })), {
+      binary: true,
+    });
+    await listener.count(wrong.length + 2);
+    expect(listener.heard.slice(1)).toEqual([...wrong, "binary"].map(() => invalid));
+    await publishBook(proxy.storage, bookOf({ aave: 501, lido: 1 }));
+    await listener.count(wrong.length + 3);
+    expect(listener.changes().map(({ slug }) => slug)).toEqual(["lido"]);
+    stays(listener);
+    await leave(proxy, listener);
+  });
+
+  test("ends the connection when it is no WebSocket at all, and no other one", async () => {
+    await start();
+    const listener = await listenGreeted(proxy.port, key);
+    // Not masked; a reserved bit; an opcode there is not; text that is no UTF-8; rubbish behind the head.
+    const frames = ["8101 61", "c181 00000000 61", "8381 00000000 61", "8181 00000000 ff", "474554"];
+    for (const frame of frames) {
+      const socket = rawListener(proxy.port, key);
+      socket.write(Buffer.from(frame.replaceAll(" ", ""), "hex"));
+      socket.resume();
+      await once(socket, "close");
+    }
+    stays(listener);
+    await leave(proxy, listener);
+  });
+});
+
+describe("a key that ends", () => {
+  test("by being revoked closes its connections, however it was presented, and no others", async () => {
+    await start();
+    const other = await proxy.issue({ owner: "other" });
+    const listeners = [
+      await listenGreeted(proxy.port, key),
+      await listenGreeted(proxy.port, key, { headers: {}, protocols: ["scores.v1", `bearer.${key}`] }),
+    ];
+    const stranger = await listenGreeted(proxy.port, other);
+    const id = (await idsOf("developer"))[0]!;
+    await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
+    for (const { closed } of listeners) expect(await closed).toBe(keyEnded.code);
+    await until(async () => (await connections(proxy)) === 1);
+    stays(stranger);
+    await leave(proxy, stranger);
+  });
+
+  test("by its time closes its connections too, and not a moment earlier", async () => {
+    await start();
+    const expiresAt = new Date(proxy.clock.now + 60_000);
+    const brief = await proxy.issue({ owner: "brief", expiresAt });
+    const [listener, other] = [await listenGreeted(proxy.port, brief), await listenGreeted(proxy.port, key)];
+    proxy.clock.now = expiresAt.getTime() - 1;
+    await publishBook(proxy.storage, bookOf({ aave: 501 }));
+    await listener.count(2);
+    stays(listener);
+    proxy.clock.now = expiresAt.getTime();
+    expect(await listener.closed).toBe(keyEnded.code);
+    stays(other);
+    await leave(proxy, other);
+  });
+});
+
+/** Ids of the keys of a plan. */
+async function idsOf(plan: string): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { key: object } of proxy.storage.list(layout.keys)) {
+    const record = JSON.parse(String(await proxy.storage.get(object)));
+    if (record.plan === plan) ids.push(record.id);
+  }
+  return ids;
+}
+
+describe("a client that is not there any more", () => {
+  test("is asked every half minute, and cut off when it has not answered until the next time", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    await start();
+    const [silent, alive] = [
+      await listenGreeted(proxy.port, key, { autoPong: false }),
+      await listenGreeted(proxy.port, key),
+    ];
+    for (let round = 0; round < 2; round += 1) {
+      stays(silent);
+      const asked = round === 0 ? [silent, alive] : [alive];
+      const pings = asked.map(({ socket }) => once(socket, "ping"));
+      vi.advanceTimersByTime(feedLimits.pingSeconds * 1000);
+      await Promise.all(pings);
+      // Frames are taken in turn: by the answer to this, the answer to the ping has come.
+      await alive.subscribe("aave");
+    }
+    expect(await silent.closed).toBe(1006);
+    stays(alive);
+    vi.useRealTimers();
+    await leave(proxy, alive);
+  });
+});
+
+/** A store whose commits change every one of many scores: more than a connection holds on its way. */
+async function startWithMuch(options: TestProxyOptions): Promise<{ messages: number }> {
+  const [protocols, commits] = [100, 160];
+  const names = Array.from({ length: protocols }, (_, n) => `protocol-${n}`.padEnd(100, "-"));
+  const book = (bri: number) => bookOf(Object.fromEntries(names.map((name) => [name, bri])));
+  await start(options, book(0));
+  const published: Commit[] = [];
+  for (const bri of [1, 2]) {
+    await publishBook(proxy.storage, book(bri));
+    published.push((await newestCommit(proxy.storage))!);
+  }
+  // The two in turn, as if by rollbacks.
+  let last = published[1]!;
+  while (last.commit < commits) {
+    const { digest: previous, ...rest } = last;
+    const { commit } = last;
+    const { snapshotId, manifest } = published[(commit + 1) % 2]!;
+    last = await appendCommit(proxy.storage, { ...rest, commit: commit + 1, snapshotId, manifest, previous });
+  }
+  await until(async () => (await proxy.get("/api/v1/status")).json().commit === commits);
+  return { messages: protocols * (commits - 1) + 1 };
+}
+
+describe("a client that does not read", () => {
+  /** Opens a connection that reads nothing of what it is told, from the first snapshot on. */
+  async function deaf(): Promise<Listener> {
+    const listener = await listen(proxy.port, key, { since: first });
+    listener.socket.pause();
+    return listener;
+  }
+
+  test("is cut off after a while, and others are told everything meanwhile", async () => {
+    const { messages } = await startWithMuch({ limits: { stalledSeconds: 1 } });
+    const lost = [await deaf(), await deaf()];
+    const reader = await listen(proxy.port, key, { since: first });
+    await reader.count(messages);
+    expect(reader.changes()).toHaveLength(messages - 1);
+    await until(async () => (await connections(proxy)) === 1);
+    for (const listener of lost) {
+      listener.socket.resume();
+      expect(await listener.closed).toBe(1006);
+      expect(listener.heard.length).toBeLessThan(messages);
+    }
+    stays(reader);
+    await leave(proxy, reader);
+  });
+
+  test("costs the proxy no memory while it is waited for, and is told everything once it reads", async () => {
+    const { messages } = await startWithMuch({ limits: { stalledSeconds: 3600 } });
+    const used = async (reader: Listener) => {
+      await reader.count(messages);
+      reader.heard.length = 0;
+      await collectGarbage();
+      const { heapUsed, external } = process.memoryUsage();
+      return heapUsed + external;
+    };
+    const reader = await listen(proxy.port, key, { since: first });
+    const before = await used(reader);
+    const late = await Promise.all([deaf(), deaf(), deaf()]);
+    const again = await listen(proxy.port, key, { since: first });
+    // Each has 15 MB to be told.
+    expect((await used(again)) - before).toBeLessThan(8 * 1024 * 1024);
+    expect(await connections(proxy)).toBe(5);
+    for (const { socket } of late) socket.resume();
+    for (const { count, heard } of late) {
+      await count(messages);
+      expect(heard.filter(({ type }) => type === "score.changed")).toHaveLength(messages - 1);
+      expect(heard).toHaveLength(messages);
+    }
+    await leave(proxy, reader, again, ...late);
+  });
+
+  test("and says what it wants while it still has much to read is not cut off for that", async () => {
+    const { messages } = await startWithMuch({ limits: { stalledSeconds: 3600 } });
+    const late = await deaf();
+    const reader = await listen(proxy.port, key, { since: first });
+    await reader.count(messages);
+    // By now as much is on its way as there is room for.
+    late.say({ type: "subscribe", slugs: [] });
+    await reader.subscribe();
+    late.socket.resume();
+    const greeted = until(() => late.heard.some(({ type }) => type === "hello"));
+    expect(await Promise.race([greeted, late.closed])).toBeUndefined();
+    expect(late.heard.length).toBeLessThan(messages);
+    await leave(proxy, late, reader);
+  });
+
+  const floods: [string, (socket: WebSocket) => void][] = [
+    ["rubbish", (socket) => socket.send("{")],
+    ["pings", (socket) => socket.ping("x".repeat(125))],
+  ];
+  test.each(floods)("and floods the proxy with %s is cut off", async (_what, send) => {
+    await start();
+    const [flooding, other] = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
+    flooding.socket.pause();
+    await until(async () => {
+      for (let n = 0; n < 10_000; n += 1)
+        if (flooding.socket.readyState === WebSocket.OPEN) send(flooding.socket);
+      return (await connections(proxy)) === 1;
+    });
+    flooding.socket.resume();
+    expect(await flooding.closed).toBe(1006);
+    stays(other);
+    await leave(proxy, other);
+  });
+});

@@ -1,0 +1,282 @@
+import { mkdir, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { ScoreChange } from "../../../schemas/feed.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import {
+  bring,
+  draftOf,
+  hello,
+  type Listener,
+  listen,
+  listenGreeted,
+  newestManifest,
+  startFeedProxy,
+  takenUp,
+} from "../../helpers/live-feed.ts";
+import type { TestProxy } from "../../helpers/proxy.ts";
+import { until } from "../../helpers/proxy-client.ts";
+import { type Book, bookOf, changesBetween, publishBook } from "../../helpers/score-books.ts";
+
+const books = [
+  bookOf({ aave: 500, curve: 600, lido: 700 }),
+  bookOf({ aave: 510, curve: 600, lido: 710 }),
+  bookOf({ aave: 520, lido: 710, maker: 800 }),
+  bookOf({ aave: 520, curve: 630, lido: 710, maker: 810 }),
+] as const;
+const expired = { type: "error", code: "SNAPSHOT_EXPIRED" };
+
+let proxy: TestProxy;
+let others: TestProxy[];
+let key: string;
+/** Ids of the snapshots, and what each changed. */
+let ids: string[];
+let steps: ScoreChange[][];
+let book: Book;
+beforeEach(async () => {
+  const started = await startFeedProxy(books[0]);
+  ({ proxy, key } = started);
+  others = [];
+  ids = [started.first];
+  steps = [[]];
+  book = books[0];
+});
+afterEach(async () => {
+  for (const other of others) await other.stop();
+  await proxy.stop();
+});
+
+async function publish(next: Book, storage = proxy.storage, markets = 3): Promise<string> {
+  const id = await publishBook(storage, next, { markets });
+  steps.push(await changesBetween(storage, book, next));
+  ids.push(id);
+  book = next;
+  return id;
+}
+const stepsFrom = (first: number) => steps.slice(first).flat();
+const type = ({ type: name }: { type: string }) => name;
+
+describe("a client", () => {
+  test("is greeted with the current snapshot, and told each change of two quick publishes once, in order", async () => {
+    const { heard, count } = await listenGreeted(proxy.port, key);
+    expect(heard).toEqual([hello(ids[0]!)]);
+    await publish(books[1]);
+    await publish(books[2]);
+    await publish(books[3]);
+    const expected = [hello(ids[0]!), ...stepsFrom(1)];
+    expect(expected.map(type)).toEqual([
+      "hello",
+      ...["score.changed", "score.changed"],
+      ...["score.changed", "score.removed", "score.added"],
+      ...["score.added", "score.changed"],
+    ]);
+    await count(expected.length);
+    expect(heard).toEqual(expected);
+  });
+
+  test("is stepped through all commits between two polls, also those that take back or change no score", async () => {
+    const { heard, count } = await listenGreeted(proxy.port, key);
+    const draft = await draftOf(proxy.storage);
+    await publish(books[1], draft.storage);
+    await publish(books[1], draft.storage, 4);
+    await publish(books[0], draft.storage, 4);
+    await publish(books[2], draft.storage, 4);
+    expect(stepsFrom(2).filter(({ snapshotId }) => snapshotId === ids[2])).toEqual([]);
+    await bring(draft.objects, proxy.storage);
+    await count(1 + stepsFrom(1).length);
+    expect(heard).toEqual([hello(ids[0]!), ...stepsFrom(1)]);
+  });
+
+  test("is told of a rollback as of any other commit", async () => {
+    await publish(books[1]);
+    const { heard, count } = await listenGreeted(proxy.port, key, { since: ids[1]! });
+    await rollback(proxy.storage, "1", () => new Date("2026-03-01T02:00:00.000Z"));
+    const back = await changesBetween(proxy.storage, books[1], books[0]);
+    await count(1 + back.length);
+    expect(heard).toEqual([hello(ids[1]!), ...back]);
+  });
+
+  test("hears of the slugs alone that it last asked for, and is told of them whatever it asked before", async () => {
+    const listener = await listenGreeted(proxy.port, key);
+    const told = async (next: Book, ...slugs: string[]) => {
+      const before = listener.heard.length;
+      const other = await listenGreeted(proxy.port, key);
+      await publish(next);
+      // Who hears all has heard the last one of the commit; then this one has too, if it is told at all.
+      await other.count(1 + steps.at(-1)!.length);
+      other.socket.terminate();
+      await listener.count(before + slugs.length);
+      expect(listener.heard.slice(before)).toEqual(steps.at(-1)!.filter(({ slug }) => slugs.includes(slug)));
+      expect(listener.heard.slice(before)).toHaveLength(slugs.length);
+    };
+    await listener.subscribe("lido", "nobody", "lido");
+    await told(books[1], "lido");
+    await listener.subscribe();
+    await told(books[2]);
+    await listener.subscribe("maker", "curve", "__proto__", "");
+    await told(books[3], "curve", "maker");
+    await listener.subscribe("aave", "lido");
+    await told(books[0], "aave", "lido");
+    expect(listener.changes()).toHaveLength(5);
+  });
+
+  test("neither misses nor hears twice what is published while it connects", async () => {
+    const listeners: Listener[] = [];
+    const publishing = (async () => {
+      for (let n = 0; n < 24; n += 1) await publish(bookOf({ aave: n, lido: 700 + (n % 2) }));
+    })();
+    // Five at a time are allowed; each leaves once it has heard of two more commits.
+    const follow = async () => {
+      while (ids.length < 20) {
+        const listener = await listen(proxy.port, key, listeners.length % 2 ? {} : { since: ids[0]! });
+        await until(() => listener.changes().length >= 4);
+        listeners.push(listener);
+        listener.socket.terminate();
+        await listener.closed;
+      }
+    };
+    await Promise.all([publishing, follow(), follow(), follow()]);
+    expect(listeners.length).toBeGreaterThan(5);
+    for (const { heard, changes } of listeners) {
+      const told = changes();
+      const start = stepsFrom(0).findIndex((change) => sameChange(change, told[0]!));
+      expect(told).toEqual(stepsFrom(0).slice(start, start + told.length));
+      const place = heard.findIndex(({ type: name }) => name === "hello");
+      const greeting = heard[place];
+      if (greeting?.type !== "hello") continue;
+      // What comes before the greeting leads up to its snapshot, what comes after begins behind it.
+      const next = ids.indexOf(greeting.snapshotId) + 1;
+      expect(heard.slice(place + 1)).toEqual(stepsFrom(next).slice(0, heard.length - place - 1));
+    }
+  });
+});
+
+const sameChange = (one: ScoreChange, other: ScoreChange) =>
+  one.slug === other.slug && one.snapshotId === other.snapshotId;
+
+describe("a client that goes on from a snapshot", () => {
+  const from = async (since: string) => (await listenGreeted(proxy.port, key, { since })).heard;
+
+  test("is told what changed since, and then greeted", async () => {
+    await publish(books[1]);
+    await publish(books[2]);
+    await takenUp(proxy, ids[2]!);
+    expect(await from(ids[2]!)).toEqual([hello(ids[2]!)]);
+    expect(await from(ids[1]!)).toEqual([...stepsFrom(2), hello(ids[2]!)]);
+    expect(await from(ids[0]!)).toEqual([...stepsFrom(1), hello(ids[2]!)]);
+  });
+
+  test("that a rollback withdrew is told the way back from it", async () => {
+    await publish(books[1]);
+    const { publishedAt } = await rollback(proxy.storage, "1", () => new Date("2026-03-01T02:00:00.000Z"));
+    const back = await changesBetween(proxy.storage, books[1], books[0]);
+    await until(async () => (await proxy.get("/api/v1/status")).json().publishedAt === publishedAt);
+    expect(await from(ids[1]!)).toEqual([...back, hello(ids[0]!)]);
+    // The snapshot rolled back to is the newest of its name.
+    expect(await from(ids[0]!)).toEqual([hello(ids[0]!)]);
+  });
+
+  test("that is unknown, or no longer kept, hears that, is greeted, and told what follows", async () => {
+    await publish(books[1]);
+    await publish(books[2]);
+    await takenUp(proxy, ids[2]!);
+    const key1 = layout.manifest((await newestManifestOf(1)).hash);
+    await proxy.storage.delete(key1);
+    const [unknown, gone] = [
+      await listenGreeted(proxy.port, key, { since: "0".repeat(64) }),
+      await listenGreeted(proxy.port, key, { since: ids[0]! }),
+    ];
+    await publish(books[3]);
+    for (const { heard, count } of [unknown, gone]) {
+      await count(2 + steps[3]!.length);
+      expect(heard).toEqual([expired, hello(ids[2]!), ...steps[3]!]);
+    }
+  });
+
+  test("that another process has already taken up is greeted with it, and told what follows once", async () => {
+    const draft = await draftOf(proxy.storage);
+    await publish(books[1], draft.storage, 5);
+    const segment = layout.segment((await newestManifest(draft.storage)).segments.at(-1)!.hash);
+    const hold = await unreadable(segment);
+    await bring(draft.objects, proxy.storage, [segment]);
+    const { heard, count } = await listenGreeted(proxy.port, key, { since: ids[1]! });
+    expect(heard).toEqual([hello(ids[1]!)]);
+    expect((await proxy.get("/healthz")).headers["x-snapshot-id"]).toBe(ids[0]);
+    await hold.release(draft.objects.get(segment)!);
+    await publish(books[2], proxy.storage, 5);
+    await count(1 + steps[2]!.length);
+    expect(heard).toEqual([hello(ids[1]!), ...steps[2]!]);
+  });
+
+  test("goes on through a restart of the proxy, and over to another one", async () => {
+    const first = await proxy.another();
+    const { heard, closed, count } = await listenGreeted(first.port, key);
+    await publish(books[1]);
+    await count(1 + steps[1]!.length);
+    await first.stop();
+    expect(await closed).toBe(1001);
+    await publish(books[2]);
+    others = [await proxy.another(), await proxy.another()];
+    await publish(books[3]);
+    const listeners = await Promise.all(
+      [proxy, ...others].map(({ port }) => listen(port, key, { since: ids[1]! })),
+    );
+    for (const again of listeners) {
+      await again.count(steps[2]!.length + steps[3]!.length + 1);
+      expect([...heard.slice(1), ...again.changes()]).toEqual(stepsFrom(1));
+    }
+  });
+});
+
+/** The reference of an earlier commit's manifest. */
+async function newestManifestOf(number: number): Promise<{ hash: string }> {
+  return JSON.parse(String(await proxy.storage.get(layout.commit(number)))).manifest;
+}
+
+/** Lets the store fail at one object, which is still to come. */
+async function unreadable(object: string) {
+  const place = join(proxy.directory, "store", object);
+  await mkdir(dirname(place), { recursive: true });
+  await symlink(proxy.directory, place);
+  // A put takes the place of the link: were it away for a moment, the object would be missing, which is another thing.
+  return { release: (bytes: Buffer) => proxy.storage.put(object, bytes) };
+}
+
+describe("while the store fails", () => {
+  const failed = () => proxy.logged.filter((line) => line.includes("the live feed could not go on")).length;
+
+  test("nothing is told, and afterwards all of it", async () => {
+    const { heard, count } = await listenGreeted(proxy.port, key);
+    const draft = await draftOf(proxy.storage);
+    await publish(books[1], draft.storage);
+    const list = layout.publicObject((await newestManifest(draft.storage)).scores.list.hash);
+    await publish(books[2], draft.storage);
+    const hold = await unreadable(list);
+    await bring(draft.objects, proxy.storage, [list]);
+    await until(() => failed() > 1);
+    await publish(books[3]);
+    expect(heard).toEqual([hello(ids[0]!)]);
+    await hold.release(draft.objects.get(list)!);
+    await count(1 + stepsFrom(1).length);
+    expect(heard).toEqual([hello(ids[0]!), ...stepsFrom(1)]);
+  });
+
+  test("a snapshot that is collected before it could be told makes the client look anew", async () => {
+    const { heard, count } = await listenGreeted(proxy.port, key);
+    const draft = await draftOf(proxy.storage);
+    await publish(books[1], draft.storage);
+    const list = layout.publicObject((await newestManifest(draft.storage)).scores.list.hash);
+    await publish(books[2], draft.storage);
+    const hold = await unreadable(list);
+    await bring(draft.objects, proxy.storage, [list]);
+    await until(() => failed() > 0);
+    for (const number of [1, 2])
+      await proxy.storage.delete(layout.manifest((await newestManifestOf(number)).hash));
+    await count(3);
+    await publish(books[3]);
+    await count(3 + steps[3]!.length);
+    expect(heard).toEqual([hello(ids[0]!), expired, hello(ids[2]!), ...steps[3]!]);
+    await hold.release(draft.objects.get(list)!);
+  });
+});

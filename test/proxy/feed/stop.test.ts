@@ -1,0 +1,93 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { WebSocket } from "ws";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { connections, listenGreeted, rawListener, startFeedProxy } from "../../helpers/live-feed.ts";
+import type { TestProxy } from "../../helpers/proxy.ts";
+import { until } from "../../helpers/proxy-client.ts";
+import { startProxyCommand } from "../../helpers/proxy-command.ts";
+import { bookOf, publishBook } from "../../helpers/score-books.ts";
+import { startSmallS3 } from "../../helpers/small-s3.ts";
+
+let proxy: TestProxy;
+let key: string;
+let first: string;
+let stopped: boolean;
+let sockets: Socket[];
+beforeEach(async () => {
+  ({ proxy, key, first } = await startFeedProxy(bookOf({ aave: 500 })));
+  stopped = false;
+  sockets = [];
+});
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  if (!stopped) await proxy.stop();
+});
+
+/** Is let go of in the end, whatever happens. */
+function kept(socket: Socket): Socket {
+  sockets.push(socket);
+  return socket;
+}
+
+describe("a proxy that stops", () => {
+  test("closes with 1001, waits for the answer a moment, and lets go", async () => {
+    const listeners = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
+    const dumb = kept(rawListener(proxy.port, key));
+    await until(async () => (await connections(proxy)) === 3);
+    const gone = once(dumb.resume(), "close");
+    const another = await proxy.another();
+    const moved = await listenGreeted(another.port, key);
+    await another.stop();
+    expect(await moved.closed).toBe(1001);
+    for (const { socket } of listeners) expect(socket.readyState).toBe(WebSocket.OPEN);
+    stopped = true;
+    await proxy.stop();
+    await gone;
+    expect(await Promise.all(listeners.map(({ closed }) => closed))).toEqual([1001, 1001]);
+    expect(await connections(proxy)).toBe(0);
+  });
+
+  test("ends as a process on SIGTERM, with clients that answer and clients that do not", async () => {
+    const command = startProxyCommand(proxy.directory, { POLL_SECONDS: "1" });
+    try {
+      const port = await command.listening();
+      const listener = await listenGreeted(port, key);
+      const dumb = kept(rawListener(port, key));
+      await once(dumb, "data");
+      command.child.kill("SIGTERM");
+      expect(await listener.closed).toBe(1001);
+      expect(await command.ended).toBe(0);
+      expect(command.output.out + command.output.err).not.toContain(key);
+    } finally {
+      await command.kill();
+    }
+  });
+
+  test("also lets go of a client that gets in while it stops", { timeout: 30_000 }, async () => {
+    await publishBook(proxy.storage, bookOf({ aave: 501 }));
+    // The log is read back to the first commit, and that one is not to be had at once.
+    const asked = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<undefined>();
+    const s3 = await startSmallS3(proxy.storage);
+    s3.fault = (_, name) => {
+      if (name !== layout.commit(1)) return undefined;
+      asked.resolve();
+      return answered.promise;
+    };
+    const { environment } = s3;
+    const another = await proxy.another({ snapshotStore: "s3://bucket", environment });
+    const dumb = kept(rawListener(another.port, key));
+    await once(dumb, "data");
+    const late = kept(rawListener(another.port, key, `?since=${first}`));
+    await asked.promise;
+    const ending = another.stop();
+    // Cut off when its time to answer the close was over.
+    await once(dumb.resume(), "close");
+    answered.resolve(undefined);
+    await once(late.resume(), "close");
+    await ending;
+    await s3.stop();
+  });
+});

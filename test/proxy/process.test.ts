@@ -1,0 +1,105 @@
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { publishArchive } from "../helpers/proxy-archive.ts";
+import { call, outcome, until } from "../helpers/proxy-client.ts";
+import { type ProxyCommand, startProxyCommand } from "../helpers/proxy-command.ts";
+
+let directory: string;
+let proxies: ProxyCommand[];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "prs-process-"));
+  proxies = [];
+});
+afterEach(async () => {
+  for (const proxy of proxies) await proxy.kill();
+  await rm(directory, { recursive: true, force: true });
+});
+
+function start(env: Record<string, string>): ProxyCommand {
+  const proxy = startProxyCommand(directory, env);
+  proxies.push(proxy);
+  return proxy;
+}
+
+describe("npm run proxy", () => {
+  test("starts without a store, which it tells of once, takes up the first snapshot, and keeps its files in the user's folder", async () => {
+    const proxy = start({ POLL_SECONDS: "1" });
+    const port = await proxy.listening();
+    expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    const warning = `there is no store at ${join(directory, "store")}`;
+    await until(() => proxy.output.out.includes(warning));
+    await publishArchive(directoryStorage(join(directory, "store")));
+    await until(async () => (await call(port, "/readyz")).status === 200);
+    expect(proxy.output.out.split(warning)).toHaveLength(2);
+    expect(outcome(await call(port, "/api/v1/scores"))).toBe("200");
+    expect(await readdir(join(directory, ".local"))).toContain("quota.sqlite");
+  });
+
+  test.each(["SIGTERM", "SIGINT"] as const)(
+    "%s lets answers under way finish, then ends with 0",
+    async (signal) => {
+      await publishArchive(directoryStorage(join(directory, "store")));
+      const proxy = start({ SHUTDOWN_SECONDS: "5" });
+      const port = await proxy.listening();
+      const idle = connect(port, "127.0.0.1");
+      idle.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+      await once(idle, "data");
+      proxy.child.kill(signal);
+      expect(await proxy.ended).toBe(0);
+      expect(proxy.output.out).toContain("draining");
+      idle.destroy();
+    },
+  );
+
+  test("connections that never end are cut off after SHUTDOWN_SECONDS, a tunnel and a handshake too", async () => {
+    const proxy = start({ SHUTDOWN_SECONDS: "1" });
+    const port = await proxy.listening();
+    const upgrade =
+      "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+    const heads = [
+      "GET /healthz HTTP/1.1\r\nHost: x\r\n",
+      "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n",
+      `GET /api/v1/ws/scores HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n${upgrade}\r\n\r\n`,
+    ];
+    const sockets = heads.map((head) => {
+      const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+      socket.on("error", () => {}).write(head);
+      return socket;
+    });
+    await Promise.all([
+      once(sockets[0]!, "ready"),
+      ...sockets.slice(1).map((socket) => once(socket, "data")),
+    ]);
+    proxy.child.kill("SIGTERM");
+    expect(await proxy.ended).toBe(0);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  test("a taken port ends it with 1 and names PORT", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const proxy = start({ PORT: String(port) });
+    expect(await proxy.ended).toBe(1);
+    expect(proxy.output.err).toMatch(new RegExp(`^PORT ${port} is taken`));
+    taken.close();
+  });
+
+  test("a bad value ends it with 1 and names the variable, as does a quota file that cannot be", async () => {
+    const bad = start({ POLL_SECONDS: "often" });
+    expect([await bad.ended, bad.output.err]).toEqual([
+      1,
+      "POLL_SECONDS must be an integer from 1 to 3600.\n",
+    ]);
+    await mkdir(join(directory, "folder"));
+    const file = start({ QUOTA_STORE: "folder" });
+    expect(await file.ended).toBe(1);
+    expect(file.output.err).toMatch(/^QUOTA_STORE cannot be used/);
+  });
+});

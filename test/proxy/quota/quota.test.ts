@@ -1,0 +1,294 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createQuota } from "../../../proxy/quota/quota.ts";
+import { redisQuota } from "../../../proxy/quota/redis.ts";
+import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
+import type { QuotaStore } from "../../../proxy/quota/store.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { type Answer, bearer, outcome, problemOf } from "../../helpers/proxy-client.ts";
+import { findRedis, testRedis } from "../../helpers/redis.ts";
+
+const list = "/api/v1/scores";
+const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
+
+describe("over HTTP", () => {
+  let proxy: TestProxy;
+  beforeEach(async () => {
+    proxy = await startTestProxy({ trustProxy: { hops: 1 } });
+  });
+  afterEach(() => proxy.stop());
+  const as = (address: string, headers = {}) => ({ headers: { "x-forwarded-for": address, ...headers } });
+
+  test("of 200 at once with 100 left exactly 100 pass", async () => {
+    const key = await proxy.issue({ quota: 100 });
+    const calls = Array.from({ length: 200 }, () => proxy.get(list, { headers: bearer(key) }));
+    const outcomes = (await Promise.all(calls)).map(outcome);
+    expect(outcomes.filter((one) => one === "200")).toHaveLength(100);
+    expect(outcomes.filter((one) => one === "429 QUOTA_EXCEEDED")).toHaveLength(100);
+  });
+
+  test("every metered answer tells limit, remaining and reset, in both families of headers", async () => {
+    const { headers } = await proxy.get(list);
+    expect(headers).toMatchObject({
+      "x-ratelimit-limit": "1000",
+      "x-ratelimit-remaining": "999",
+      "x-ratelimit-reset": String(Date.parse("2026-03-02T00:00:00Z") / 1000),
+      "ratelimit-policy": '"free";q=1000;w=86400',
+      ratelimit: '"free";r=999;t=43200',
+    });
+    expect(remaining(await proxy.get("/api/v1/scores/unknown"))).toBe(998);
+    expect(remaining(await proxy.get(`${list}?x=1`))).toBe(997);
+    expect(remaining(await proxy.get(list, { method: "HEAD" }))).toBe(996);
+  });
+
+  test("304 and 5xx cost nothing; what is refused before counting neither", async () => {
+    const key = await proxy.issue();
+    const { etag = "" } = (await proxy.get(list, { headers: bearer(key) })).headers;
+    await proxy.get(list, { headers: { ...bearer(key), "if-none-match": etag } });
+    const free: [string, object][] = [
+      ["/api/v1/status", {}],
+      ["/healthz", {}],
+      ["/api/v1/nothing", {}],
+      ["/api/v1/ws/scores", {}],
+      ["/api/v1/markets/historical", {}],
+      [list, { method: "DELETE" }],
+      [list, { method: "OPTIONS" }],
+      [list, { headers: { "x-api-key": "wrong" } }],
+    ];
+    for (const [path, how] of free) {
+      const answer = await proxy.get(path, { headers: {}, ...how });
+      expect([path, remaining(answer)]).toEqual([path, Number.NaN]);
+    }
+    const developer = await proxy.issue({ plan: "developer" });
+    await proxy.get("/api/v1/markets/historical", { headers: bearer(developer) });
+    expect(remaining(await proxy.get(list))).toBe(999);
+    expect(remaining(await proxy.get(list, { headers: bearer(key) }))).toBe(99_998);
+    expect(remaining(await proxy.get(list, { headers: bearer(developer) }))).toBe(49_999);
+    const held = await proxy.get(list, { headers: { ...bearer(key), "if-none-match": etag } });
+    expect([held.status, remaining(held)]).toEqual([304, 99_998]);
+  });
+
+  test("304 costs a unit when the caller names no tag", async () => {
+    const key = await proxy.issue();
+    const archive = "/api/v1/markets/historical";
+    const asked = [
+      [list, {}],
+      [archive, {}],
+      [archive, { accept: "application/x-ndjson" }],
+    ] as const;
+    for (const [place, [path, fields]] of asked.entries()) {
+      const headers = { ...bearer(key), ...fields, "if-none-match": "*" };
+      for (const [extra, method] of ["GET", "HEAD"].entries()) {
+        const held = await proxy.get(path, { method, headers });
+        expect([held.status, remaining(held)]).toEqual([304, 99_999 - 2 * place - extra]);
+      }
+    }
+  });
+
+  test("429 says plan, reset and the way to more, and Retry-After", async () => {
+    const key = await proxy.issue({ plan: "developer", owner: "small", quota: 1 });
+    await proxy.get(list, { headers: bearer(key) });
+    const answer = await proxy.get(list, { headers: bearer(key) });
+    expect(problemOf(answer)).toMatchObject({ status: 429, code: "QUOTA_EXCEEDED" });
+    expect(problemOf(answer).detail).toMatch(/developer plan's 1 .*2026-03-02T00:00:00.000Z.*Aegis.*100000/);
+    expect(answer.headers).toMatchObject({ "retry-after": "43200", "x-ratelimit-remaining": "0" });
+  });
+
+  test("keys of one owner and plan share a counter, each against its own limit", async () => {
+    const [big, small] = [await proxy.issue({ quota: 10 }), await proxy.issue({ quota: 3 })];
+    const otherOwner = await proxy.issue({ owner: "other", quota: 3 });
+    const otherPlan = await proxy.issue({ plan: "developer", quota: 3 });
+    for (let count = 0; count < 3; count += 1) await proxy.get(list, { headers: bearer(big) });
+    expect(outcome(await proxy.get(list, { headers: bearer(small) }))).toBe("429 QUOTA_EXCEEDED");
+    expect(remaining(await proxy.get(list, { headers: bearer(big) }))).toBe(6);
+    expect(remaining(await proxy.get(list, { headers: bearer(otherOwner) }))).toBe(2);
+    expect(remaining(await proxy.get(list, { headers: bearer(otherPlan) }))).toBe(2);
+  });
+
+  test("the day is UTC's: a new one at midnight, the old one when the clock is set back", async () => {
+    await proxy.get(list);
+    proxy.clock.now = Date.parse("2026-03-01T23:59:59.900Z");
+    const last = await proxy.get(list);
+    expect([remaining(last), last.headers.ratelimit]).toEqual([998, '"free";r=998;t=1']);
+    proxy.clock.now = Date.parse("2026-03-02T00:00:00.000Z");
+    expect(remaining(await proxy.get(list))).toBe(999);
+    proxy.clock.now -= 3_600_000;
+    expect(remaining(await proxy.get(list))).toBe(997);
+  });
+
+  test("counters survive a restart and are shared by proxies over one file", async () => {
+    await proxy.get(list, as("192.0.2.1"));
+    const second = await proxy.another();
+    expect(remaining(await second.get(list, as("192.0.2.1")))).toBe(998);
+    expect(remaining(await proxy.get(list, as("192.0.2.1")))).toBe(997);
+    await second.stop();
+  });
+
+  test("Free is counted by client address: IPv6 by /64, mapped addresses unwrapped", async () => {
+    const left = async (address: string) => remaining(await proxy.get(list, as(address)));
+    expect(await left("192.0.2.7")).toBe(999);
+    expect(await left("::ffff:192.0.2.7")).toBe(998);
+    expect(await left("::ffff:c000:207")).toBe(997);
+    expect(await left("2001:db8:1:2::1")).toBe(999);
+    expect(await left("2001:DB8:1:2:ffff:ffff:ffff:ffff")).toBe(998);
+    expect(await left("2001:db8:1:3::1")).toBe(999);
+    // What the client itself claims, further left, does not count.
+    expect(await left("192.0.2.99, 192.0.2.7")).toBe(996);
+  });
+});
+
+describe("without TRUST_PROXY", () => {
+  test("a claimed address changes nothing, and one warning names the variable", async () => {
+    const proxy = await startTestProxy();
+    for (let count = 0; count < 3; count += 1)
+      await proxy.get(list, { headers: { "x-forwarded-for": `192.0.2.${count}` } });
+    expect(remaining(await proxy.get(list))).toBe(996);
+    expect(proxy.logged.filter((line) => line.includes("TRUST_PROXY"))).toHaveLength(1);
+    await proxy.stop();
+  });
+});
+
+describe("createQuota(store, options) while the store fails", () => {
+  const caller = { plan: "free", account: "free:192.0.2.1", limit: 2 } as const;
+  const broken: QuotaStore = {
+    take: () => Promise.reject(new Error("down")),
+    giveBack: () => Promise.reject(new Error("down")),
+    used: () => Promise.reject(new Error("down")),
+    close() {},
+  };
+  const failures: unknown[] = [];
+  const options = { now: () => 0, failed: (error: unknown) => failures.push(error) };
+
+  test("local counts in this process", async () => {
+    const quota = createQuota(broken, { ...options, onFailure: "local" });
+    const first = await quota.take(caller, 1);
+    expect([first.allowed, first.remaining]).toEqual([true, 1]);
+    await quota.take(caller, 1);
+    expect((await quota.take(caller, 1)).allowed).toBe(false);
+    await first.giveBack();
+    expect((await quota.take(caller, 1)).allowed).toBe(true);
+    quota.close();
+  });
+
+  test("open lets everything through", async () => {
+    const quota = createQuota(broken, { ...options, onFailure: "open" });
+    for (let count = 0; count < 5; count += 1) expect((await quota.take(caller, 1)).allowed).toBe(true);
+    quota.close();
+  });
+
+  test("closed answers 503 QUOTA_UNAVAILABLE; a failure is reported when it begins", async () => {
+    let down = true;
+    const store = {
+      ...broken,
+      take: async () => (down ? broken.take("", "", 1, 1) : { allowed: true, used: 1 }),
+    };
+    const quota = createQuota(store, { ...options, onFailure: "closed" });
+    const before = failures.length;
+    for (down of [true, true, false, true]) {
+      const taken = quota.take(caller, 1);
+      if (down) await expect(taken).rejects.toMatchObject({ code: "QUOTA_UNAVAILABLE" });
+      else expect((await taken).allowed).toBe(true);
+    }
+    expect(failures.length).toBe(before + 2);
+    quota.close();
+  });
+
+  test("a unit that cannot be given back is no error of the request", async () => {
+    const store = { ...broken, take: async () => ({ allowed: true, used: 1 }) };
+    const quota = createQuota(store, { ...options, onFailure: "closed" });
+    const receipt = await quota.take(caller, 1);
+    await receipt.giveBack();
+    expect(receipt.remaining).toBe(1);
+    quota.close();
+  });
+});
+
+const redisServer = findRedis();
+// Redis deletes what is past its time at once.
+const day = "2100-01-01";
+
+/** Where the connections of one test lead. */
+interface Place {
+  open(): Promise<QuotaStore>;
+  close(): Promise<void>;
+}
+
+const places: [string, boolean, () => Promise<Place>][] = [
+  [
+    "sqliteQuota(file)",
+    true,
+    async () => {
+      const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
+      return {
+        open: async () => sqliteQuota(join(directory, "new", "folder", "quota.sqlite")),
+        close: () => rm(directory, { recursive: true }),
+      };
+    },
+  ],
+  [
+    "redisQuota(url)",
+    redisServer !== undefined,
+    async () => {
+      const server = await testRedis(redisServer!);
+      await server.start();
+      const failed = (error: Error) => expect.fail(error.message);
+      return { open: () => redisQuota(server.url, failed), close: () => server.stop() };
+    },
+  ],
+];
+
+describe.each(places)("%s", (_name, installed, prepare) => {
+  let place: Place;
+  let [one, two]: QuotaStore[] = [];
+  beforeEach(async () => {
+    if (!installed) return;
+    place = await prepare();
+    [one, two] = [await place.open(), await place.open()];
+  });
+  afterEach(async () => {
+    for (const store of [one, two]) store?.close();
+    await place?.close();
+  });
+  const testIt = test.skipIf(!installed);
+
+  testIt("never passes the limit, also with several units, and never falls below nothing", async () => {
+    expect(await one!.take("a", day, 5, 4)).toEqual({ allowed: false, used: 0 });
+    expect(await one!.take("a", day, 3, 4)).toEqual({ allowed: true, used: 3 });
+    expect(await one!.take("a", day, 2, 4)).toEqual({ allowed: false, used: 3 });
+    await one!.giveBack("a", day, 9);
+    await one!.giveBack("unknown", day, 1);
+    expect([await one!.used("a", day), await one!.used("unknown", day)]).toEqual([0, 0]);
+    expect(await one!.take("a", day, 4, 4)).toEqual({ allowed: true, used: 4 });
+  });
+
+  testIt("says what was used; each account and day has its own counter", async () => {
+    await one!.take("a", day, 3, 4);
+    await one!.take("a", "2100-01-02", 2, 4);
+    expect(await one!.take("b", day, 1, 4)).toEqual({ allowed: true, used: 1 });
+    expect(await one!.used("a", day)).toBe(3);
+    expect(await one!.used("a", "2100-01-02")).toBe(2);
+    expect(await one!.used("free:2001:db8:1:2::/64", day)).toBe(0);
+  });
+
+  testIt("a lower limit than what was used refuses and says so", async () => {
+    await one!.take("a", day, 9, 9);
+    expect(await one!.take("a", day, 1, 3)).toEqual({ allowed: false, used: 9 });
+  });
+
+  testIt("two connections count together", async () => {
+    const takes = Array.from({ length: 40 }, (_, index) => (index % 2 ? one : two)!.take("a", day, 1, 25));
+    expect((await Promise.all(takes)).filter(({ allowed }) => allowed)).toHaveLength(25);
+    await two!.giveBack("a", day, 2);
+    expect(await one!.used("a", day)).toBe(23);
+  });
+});
+
+test("sqliteQuota keeps yesterday, forgets the days before", async () => {
+  const store = sqliteQuota(":memory:");
+  for (const each of ["2026-01-01", "2026-01-02", "2026-01-03"]) await store.take("a", each, 1, 9);
+  expect((await store.take("a", "2026-01-02", 1, 9)).used).toBe(2);
+  expect((await store.take("a", "2026-01-01", 1, 9)).used).toBe(1);
+  store.close();
+});

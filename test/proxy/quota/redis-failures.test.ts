@@ -1,0 +1,196 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { FailurePolicy } from "../../../proxy/quota/quota.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { type Answer, bearer, outcome, until } from "../../helpers/proxy-client.ts";
+import { findRedis, type Relay, startRelay, type TestRedis, testRedis } from "../../helpers/redis.ts";
+
+const [list, usagePath] = ["/api/v1/scores", "/api/v1/usage"];
+const program = findRedis();
+const noon = Date.parse("2100-03-01T12:00:00.000Z");
+const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
+
+/** `200 4`: the outcome and what is left, once both families of headers tell the same, or nothing. */
+function told(answer: Answer): string {
+  const { headers } = answer;
+  const left = headers["x-ratelimit-remaining"];
+  expect(headers.ratelimit?.toString().match(/;r=(\d+);/)?.[1]).toBe(left);
+  expect(Number(left ?? 0)).toBeLessThanOrEqual(Number(headers["x-ratelimit-limit"] ?? 0));
+  return `${outcome(answer)} ${left ?? "-"}`;
+}
+
+const limit = 5;
+
+let redis: TestRedis;
+let relay: Relay;
+let ends: (() => Promise<void> | void)[] = [];
+
+async function serve(quotaOnFailure: FailurePolicy, quotaStore = relay.url): Promise<TestProxy> {
+  const proxy = await startTestProxy({ quotaStore, quotaOnFailure });
+  ends.push(() => proxy.stop());
+  proxy.clock.now = noon;
+  return proxy;
+}
+
+const ask = (proxy: TestProxy, key: string) => proxy.get(list, { headers: bearer(key) });
+const atOnce = (proxy: TestProxy, key: string, count: number) =>
+  Promise.all(Array.from({ length: count }, () => ask(proxy, key)));
+
+/** What 30 requests of a limit of 5 are answered while nobody counts together, and what /usage says then. */
+const expected: Record<FailurePolicy, { answers: string[]; usage: string; readyz: string }> = {
+  local: {
+    answers: [
+      ...["200 4", "200 3", "200 2", "200 1", "200 0"],
+      ...Array.from({ length: 25 }, () => "429 QUOTA_EXCEEDED 0"),
+    ],
+    usage: "200 0",
+    readyz: "200",
+  },
+  open: { answers: Array.from({ length: 30 }, () => "200 5"), usage: "200 5", readyz: "200" },
+  closed: {
+    answers: Array.from({ length: 30 }, () => "503 QUOTA_UNAVAILABLE -"),
+    usage: "503 QUOTA_UNAVAILABLE",
+    readyz: "503 SNAPSHOT_UNAVAILABLE",
+  },
+};
+
+const failures = {
+  "killed and started": { begin: () => redis.kill(), end: () => redis.start() },
+  "frozen and thawed": { begin: () => redis.freeze(), end: () => redis.thaw() },
+  "lost in silence": { begin: () => relay.lose(), end: () => {} },
+};
+const cases = (["local", "open", "closed"] as const).flatMap((policy) =>
+  (Object.keys(failures) as (keyof typeof failures)[]).map((failure) => [policy, failure] as const),
+);
+
+describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
+  beforeEach(async () => {
+    redis = await testRedis(program!);
+    await redis.start();
+    relay = await startRelay(redis.port);
+    ends = [() => redis.stop(), () => relay.stop()];
+  });
+  afterEach(async () => {
+    for (const end of ends.reverse()) await end();
+  });
+
+  test.each(cases)("%s: right answers while it is %s, and after", async (policy, failure) => {
+    const proxy = await serve(policy);
+    const key = await proxy.issue({ quota: limit });
+    const usage = () => proxy.get(usagePath, { headers: bearer(key) });
+    const ready = () => proxy.get("/readyz");
+    expect([told(await ask(proxy, key)), told(await ask(proxy, key))]).toEqual(["200 4", "200 3"]);
+    expect((await ready()).json().quotaStore).toBe("ok");
+
+    await failures[failure].begin();
+    // The first ones wait for the deadline together.
+    const first = await atOnce(proxy, key, 10);
+    const before = relay.scripts();
+    const answers = [...first, ...(await atOnce(proxy, key, 20))].map(told);
+    expect(answers.sort()).toEqual([...expected[policy].answers].sort());
+    expect(proxy.logged.filter((line) => line.includes("the quota store failed"))).toHaveLength(1);
+    // Those that follow find the way closed, but for one a second that tries it.
+    expect(relay.scripts() - before).toBeLessThan(5);
+
+    if (failure !== "lost in silence") {
+      const during = await usage();
+      const told = during.status === 200 ? `200 ${during.json().remaining}` : outcome(during);
+      expect(told).toBe(expected[policy].usage);
+      expect(outcome(await ready())).toBe(expected[policy].readyz);
+    }
+    await failures[failure].end();
+    // Nothing but the look of a load balancer is needed for it to be found again.
+    await until(async () => {
+      const answer = await ready();
+      return answer.status === 200 && answer.json().quotaStore === "ok";
+    });
+    const left = (await usage()).json().remaining;
+    // What was sent before it froze is counted late; what found the way closed is not.
+    expect(left).toBeLessThanOrEqual(3);
+    expect(left).toBeGreaterThanOrEqual(failure === "frozen and thawed" ? 0 : 3);
+    if (left > 0) expect(remaining(await ask(proxy, key))).toBe(left - 1);
+    expect(proxy.logged.filter((line) => line.includes("answers again"))).toHaveLength(1);
+  });
+
+  test.each([
+    ["local", "200 999"],
+    ["closed", "503 QUOTA_UNAVAILABLE -"],
+  ] as const)("%s: a proxy that starts without it answers, and finds it later", async (policy, answer) => {
+    await redis.kill();
+    const proxy = await serve(policy, redis.url);
+    expect(told(await proxy.get(list))).toBe(answer);
+    await redis.start();
+    await until(async () => (await proxy.get("/readyz")).json().quotaStore === "ok");
+    expect(told(await proxy.get(list))).toBe("200 999");
+    expect(await redis.run("DBSIZE")).toBe(1);
+  });
+
+  test("closed: before any request it is known that there is no server", async () => {
+    await redis.kill();
+    const proxy = await serve("closed", redis.url);
+    expect(outcome(await proxy.get("/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    await redis.start();
+    await until(async () => (await proxy.get("/readyz")).status === 200);
+    expect(told(await proxy.get(list))).toBe("200 999");
+  });
+
+  test("closed: a server frozen until its connection was given up is found again", async () => {
+    const proxy = await serve("closed");
+    expect(told(await proxy.get(list))).toBe("200 999");
+    const before = relay.connections();
+    redis.freeze();
+    await until(async () => {
+      expect(told(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE -");
+      return relay.connections() >= before + 3;
+    });
+    redis.thaw();
+    await until(async () => (await proxy.get("/readyz")).status === 200);
+    expect((await proxy.get(list)).status).toBe(200);
+  });
+
+  test("a server that stays away is told of once, however often it is tried", async () => {
+    let attempts = 0;
+    const away = createServer((socket) => {
+      attempts += 1;
+      socket.resetAndDestroy();
+    }).listen(0, "127.0.0.1");
+    await once(away, "listening");
+    ends.push(() => void away.close());
+    const { port } = away.address() as AddressInfo;
+    const proxy = await serve("closed", `redis://127.0.0.1:${port}`);
+    await until(() => attempts >= 5);
+    expect(told(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE -");
+    const warnings = proxy.logged.filter((line) => line.includes("no connection to the quota store"));
+    expect(warnings).toHaveLength(1);
+  });
+
+  test("a wrong password refuses as policy says, and shows neither it nor the address", async () => {
+    const guarded = await testRedis(program!, "the right one");
+    await guarded.start();
+    ends.push(() => guarded.stop());
+    const wrong = "wr0ng-s3cret";
+    const url = `redis://someone:${wrong}@127.0.0.1:${guarded.port}/0`;
+    for (const [policy, answer] of [
+      ["closed", "503 QUOTA_UNAVAILABLE -"],
+      ["local", "200 999"],
+    ] as const) {
+      const proxy = await serve(policy, url);
+      const answers = [await proxy.get(list), await proxy.get(usagePath), await proxy.get("/readyz")];
+      expect(told(answers[0]!)).toBe(answer);
+      const log = proxy.logged.join("");
+      const shown = [log, ...answers.map(({ text, headers }) => text + JSON.stringify(headers))].join("");
+      expect(log).toContain("WRONGPASS");
+      for (const secret of [wrong, "the right one", "someone", url]) expect(shown).not.toContain(secret);
+    }
+  });
+
+  test("the right password is used", async () => {
+    const guarded = await testRedis(program!, "s3cret");
+    await guarded.start();
+    ends.push(() => guarded.stop());
+    const proxy = await serve("closed", guarded.url);
+    expect(told(await proxy.get(list))).toBe("200 999");
+    expect(proxy.logged.join("")).not.toContain("s3cret");
+  });
+});

@@ -1,0 +1,270 @@
+import { randomBytes } from "node:crypto";
+import { cp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { revokeKey } from "../../../snapshots/keys/records.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { collectGarbage } from "../../helpers/archive-memory.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { listed } from "../../helpers/faulty-store.ts";
+import { askRows, type RowsReader, wantsRows } from "../../helpers/ndjson.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
+import { market, publishArchive, publishRecords } from "../../helpers/proxy-archive.ts";
+import { bearer, outcome, problemOf, until } from "../../helpers/proxy-client.ts";
+
+const archive = "/api/v1/markets/historical";
+const day = 86_400_000;
+/** Eight units, and far more than the buffers of both ends hold: 60 MB, of which gzip leaves three quarters. */
+const [rows, randomBytesEach] = [4_000, 11_250];
+
+const folder = testFolder();
+const original = join(folder, "store");
+beforeAll(async () => {
+  const markets = Array.from({ length: rows }, (_, index) => ({
+    ...market(index),
+    question: randomBytes(randomBytesEach).toString("base64"),
+  }));
+  await publishRecords(directoryStorage(original), markets);
+});
+
+let proxy: TestProxy;
+let stopped: Promise<void> | undefined;
+const stop = () => {
+  stopped ??= proxy.stop();
+  return stopped;
+};
+let readers: RowsReader[] = [];
+afterEach(async () => {
+  vi.useRealTimers();
+  for (const reader of readers) reader.leave();
+  readers = [];
+  await stop();
+  await rm(join(folder, "copy"), { recursive: true });
+});
+
+/** Starts a proxy on a copy of the archive, free to be tampered with. */
+async function start(options: TestProxyOptions = {}): Promise<void> {
+  stopped = undefined;
+  const snapshotStore = join(folder, "copy");
+  await cp(original, snapshotStore, { recursive: true });
+  proxy = await startTestProxy({ ...options, empty: true, snapshotStore });
+}
+
+const get = (key: string, query = "") =>
+  proxy.get(`${archive}${query}`, { headers: { ...bearer(key), ...wantsRows } });
+
+/** An answer that is read only as far as a test says. */
+async function open(key: string, query = "", headers = {}): Promise<RowsReader> {
+  const reader = await askRows(`http://127.0.0.1:${proxy.port}${archive}${query}`, {
+    ...bearer(key),
+    ...headers,
+  });
+  readers.push(reader);
+  return reader;
+}
+
+/** What is left of a key's quota. */
+const left = async (key: string) =>
+  (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining;
+
+/** What was broken off, by code; and what the log says of it. */
+const broken = async (code: string) =>
+  new RegExp(`^prs_ndjson_broken_total\\{code="${code}"\\} 1$`, "m").test(await proxy.metrics.metrics()) &&
+  proxy.logged.some((line) => line.includes(`"code":"${code}"`));
+
+describe("the quota", () => {
+  test("pays for 500 rows a unit, for as many as are sent, and one for none", async () => {
+    await start();
+    const key = await proxy.issue({ quota: 100 });
+    const costs = async (query: string) => {
+      const before = await left(key);
+      await get(key, query);
+      return before - (await left(key));
+    };
+    const since = (index: number) => `?from=${market(index).resolvedAt}`;
+    expect(await costs("")).toBe(8);
+    expect(await costs(since(rows - 500))).toBe(1);
+    expect(await costs(since(rows - 501))).toBe(2);
+    expect(await costs("?outcome=never")).toBe(1);
+    expect(await costs("?page=1")).toBe(1);
+    const { headers } = await get(key, since(rows - 500));
+    expect(Number(headers["x-ratelimit-remaining"])).toBe(await left(key));
+    const before = await left(key);
+    await proxy.get(archive, { method: "HEAD", headers: { ...bearer(key), ...wantsRows } });
+    expect(before - (await left(key))).toBe(1);
+    const etag = String((await get(key, since(rows - 500))).headers.etag);
+    const held = await proxy.get(`${archive}${since(rows - 500)}`, {
+      headers: { ...bearer(key), ...wantsRows, "if-none-match": etag },
+    });
+    expect([held.status, await left(key)]).toEqual([304, before - 2]);
+  });
+
+  test("that does not suffice refuses all rows beforehand, and nothing is taken", async () => {
+    await start();
+    const key = await proxy.issue({ quota: 7 });
+    for (const method of ["GET", "HEAD"]) {
+      const answer = await proxy.get(archive, { method, headers: { ...bearer(key), ...wantsRows } });
+      expect([answer.status, answer.headers["retry-after"]]).toEqual([429, String(day / 2000)]);
+    }
+    const { detail } = problemOf(await get(key));
+    expect(detail).toMatch(/a unit for every 500, more than the 7 left of the aegis plan's 7 until/);
+    // Nothing is taken, so nothing is told.
+    expect(detail).not.toMatch(/4000|\b8\b/);
+    expect(await left(key)).toBe(7);
+    expect((await get(key, `?from=${market(rows - 3_500).resolvedAt}`)).text.split("\n")).toHaveLength(3_501);
+    expect(await left(key)).toBe(0);
+  });
+
+  test("that others use up meanwhile breaks the answer off; it is gone on with the next day", async () => {
+    await start();
+    const key = await proxy.issue({ quota: 8 });
+    const reader = await open(key);
+    await reader.until(1);
+    while (outcome(await proxy.get(archive, { headers: bearer(key) })) === "200");
+    expect(await reader.ending()).toBe("broken off");
+    expect(reader.lines.length).toBeLessThan(rows);
+    await until(() => broken("QUOTA_EXCEEDED"));
+    proxy.clock.now += day;
+    const rest = await open(key, `?cursor=${reader.headers["x-cursor"]}&skip=${reader.lines.length}`);
+    const ids = [...reader.lines, ...(await rest.toEnd())].map((line) => JSON.parse(line).id);
+    expect(ids).toEqual(Array.from({ length: rows }, (_, place) => market(rows - 1 - place).id));
+  });
+});
+
+describe("an owner", () => {
+  test("has one answer at a time, whichever key asks, and its place is free as soon as it goes away", async () => {
+    await start();
+    const [key, second] = [await proxy.issue(), await proxy.issue()];
+    const other = await proxy.issue({ owner: "other" });
+    const reader = await open(key);
+    await reader.until(1);
+    const before = await left(second);
+    expect(outcome(await get(second))).toBe("429 TOO_MANY_CONNECTIONS");
+    expect(await left(second)).toBe(before);
+    expect(outcome(await proxy.get(archive, { headers: bearer(key) }))).toBe("200");
+    const head = await proxy.get(archive, { method: "HEAD", headers: { ...bearer(key), ...wantsRows } });
+    expect(head.status).toBe(200);
+    expect((await get(other, "?min_composite=900")).status).toBe(200);
+    reader.leave();
+    await until(async () => (await get(second, "?outcome=never")).status === 200);
+    // Units of what was never sent were not taken.
+    expect(100_000 - (await left(key))).toBeLessThan(8 + 4);
+    expect((await get(key)).text.split("\n")).toHaveLength(rows + 1);
+    expect((await get(key, "?outcome=never")).status).toBe(200);
+  });
+
+  test("lets one pass of twenty at once", async () => {
+    await start();
+    const key = await proxy.issue();
+    const tries = await Promise.all(Array.from({ length: 20 }, () => open(key)));
+    expect(tries.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(429)]);
+  });
+
+  test("on a lower plan has none", async () => {
+    await start();
+    const key = await proxy.issue({ plan: "developer", owner: "dev" });
+    expect(outcome(await get(key))).toBe("403 AEGIS_REQUIRED");
+    expect(outcome(await proxy.get(archive, { headers: wantsRows }))).toBe("401 API_KEY_REQUIRED");
+  });
+});
+
+describe("a client that reads slowly", () => {
+  test.each(["identity", "gzip"])("costs no memory while it is waited for, in %s", async (coding) => {
+    await start({ cacheBytes: 1024 * 1024 });
+    const keys = await Promise.all(["a", "b", "c", "d"].map((owner) => proxy.issue({ owner })));
+    const used = async () => {
+      await collectGarbage();
+      const { heapUsed, external } = process.memoryUsage();
+      return heapUsed + external;
+    };
+    // What everything takes once.
+    expect(await (await open(keys[3]!)).toEnd()).toHaveLength(rows);
+    readers[0]!.lines.length = 0;
+    const before = await used();
+    const slow = await Promise.all(
+      keys.slice(0, 3).map((key) => open(key, "", { "accept-encoding": coding })),
+    );
+    expect(await (await open(keys[3]!)).toEnd()).toHaveLength(rows);
+    readers.at(-1)!.lines.length = 0;
+    // All three have 180 MB to be sent.
+    expect((await used()) - before).toBeLessThan(48 * 1024 * 1024);
+    if (coding === "identity") for (const reader of slow) expect(await reader.ending()).toBe("whole");
+  });
+
+  test("is cut off when it reads nothing", async () => {
+    await start({ limits: { stalledSeconds: 1 } });
+    const key = await proxy.issue();
+    const reader = await open(key);
+    await until(async () => (await get(key, "?outcome=never")).status === 200);
+    expect(await reader.ending()).toBe("broken off");
+  });
+
+  test("has its time for every 500 rows, not for all of them", async () => {
+    await start();
+    const key = await proxy.issue();
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const reader = await open(key);
+    for (let received = 500; received <= rows; received += 500) {
+      await reader.until(received);
+      vi.advanceTimersByTime(60_000);
+    }
+    expect(await reader.ending()).toBe("whole");
+    const idle = await open(key);
+    await idle.until(1);
+    vi.advanceTimersByTime(181_000);
+    expect(await idle.ending()).toBe("broken off");
+  });
+});
+
+describe("an answer under way", () => {
+  test.each(["identity", "gzip"])("ends without an end when the store fails, in %s", async (coding) => {
+    await start({ cacheBytes: 1024 * 1024 });
+    const key = await proxy.issue();
+    const reader = await open(key, "", { "accept-encoding": coding });
+    const pages = await listed(proxy.storage, layout.pages);
+    await Promise.all(pages.map((page) => proxy.storage.delete(page.key)));
+    expect(await reader.ending()).toBe("broken off");
+    await until(() => broken("SNAPSHOT_UNAVAILABLE"));
+    expect(proxy.logged.some((line) => /"level":50.*it is missing.*"msg":"failed"/.test(line))).toBe(true);
+    expect(outcome(await get(key, "?outcome=never"))).toBe("200");
+  });
+
+  test("ends so when its key is revoked", async () => {
+    await start();
+    const key = await proxy.issue();
+    const reader = await open(key);
+    await reader.until(1);
+    const [record] = await listed(proxy.storage, layout.keys);
+    const { id } = JSON.parse(String(await proxy.storage.get(record!.key)));
+    await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
+    await until(async () => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status === 401);
+    expect(await reader.ending()).toBe("broken off");
+    await until(() => broken("INVALID_API_KEY"));
+  });
+
+  test("keeps to its snapshot, whatever is published meanwhile", async () => {
+    await start();
+    const reader = await open(await proxy.issue());
+    await reader.until(1);
+    for (const markets of [50, 60, 70]) await publishArchive(proxy.storage, { markets });
+    await until(async () => (await proxy.get("/api/v1/status")).json().commit === 4);
+    const lines = await reader.toEnd();
+    expect([lines.length, JSON.parse(lines.at(-1)!).id]).toEqual([rows, market(0).id]);
+  });
+
+  test("is sent to its end when the process stops", async () => {
+    await start({ shutdownSeconds: 100 });
+    const reader = await open(await proxy.issue());
+    const ended = stop();
+    expect(await reader.toEnd()).toHaveLength(rows);
+    await ended;
+  });
+
+  test("is cut off when that takes too long", async () => {
+    await start({ shutdownSeconds: 1 });
+    const reader = await open(await proxy.issue());
+    await stop();
+    expect(await reader.ending()).toBe("broken off");
+  });
+});

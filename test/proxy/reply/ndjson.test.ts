@@ -1,0 +1,284 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { combinations } from "../../helpers/archive-combinations.ts";
+import { plainFilter } from "../../helpers/archive-plain-filter.ts";
+import { type Query, search, startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { serveSample } from "../../helpers/archive-served.ts";
+import { sourceMarkets } from "../../helpers/archive-source-rows.ts";
+import { withDuckDb } from "../../helpers/archive-sql.ts";
+import { sqlFilter } from "../../helpers/archive-sql-filter.ts";
+import { cursorWalk, pagesOf } from "../../helpers/archive-walk.ts";
+import { askRows, type RowsReader, wantsRows } from "../../helpers/ndjson.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { type Answer, outcome, problemOf, raw } from "../../helpers/proxy-client.ts";
+
+const served = serveSample({ markets: 700, seed: 5 });
+
+const get = (query: Query = {}, headers = {}) => served.proxy.get(query, { ...wantsRows, ...headers });
+/** Lines of a body that consists of nothing else. */
+function linesOf({ text }: Answer): string[] {
+  const lines = text.split("\n");
+  expect(lines.pop()).toBe("");
+  return lines;
+}
+/** The records of lines are these, in this order; a long difference is not shown. */
+function expectRows(lines: readonly string[], records: readonly object[]): void {
+  const differing = lines.findIndex(
+    (line, place) => JSON.stringify(JSON.parse(line)) !== JSON.stringify(records[place]),
+  );
+  expect([lines.length, differing]).toEqual([records.length, -1]);
+}
+/** Whoever has just gone away holds the owner's place until that is noticed. */
+async function open(query: Query): Promise<RowsReader> {
+  const reader = await askRows(`${served.proxy.address}?${search(query)}`, served.proxy.headers);
+  if (reader.status !== 429) return reader;
+  await reader.ending();
+  return open(query);
+}
+const ofRows = (answer: Answer) => answer.headers["content-type"] === "application/x-ndjson";
+
+/** Filters of which every one finds something, and one that finds nothing. */
+const queries: Query[] = [
+  {},
+  { min_composite: 700 },
+  { category: "CRYPTO", max_oracle: 80 },
+  { disputed: "true", from: "2024-01-01" },
+  { outcome: "No" },
+  { tier: "RAW", max_composite: 300, min_design: 100 },
+];
+
+describe("all rows in one answer", () => {
+  test("are those that SQL finds in the sources, whole and in order, as many as it says and as pages have", async () => {
+    const records = new Map((await sourceMarkets(served.directory)).map((row) => [row.id, row]));
+    await withDuckDb(served.folder, async (connection) => {
+      const sql = await sqlFilter(connection, served.directory);
+      for (const query of queries) {
+        const answer = await get(query);
+        const expected = (await sql(query)).map((id) => records.get(id)!);
+        expectRows(linesOf(answer), expected);
+        const { total } = await served.proxy.page({ ...query, pageSize: 1 });
+        const { "x-count": count, "x-total-count": all, "content-length": length } = answer.headers;
+        expect([count, all, length]).toEqual([String(total), String(total), undefined]);
+        expect(expected).toHaveLength(total);
+      }
+    });
+  });
+
+  test("of random filters are those of SPEC's words, the same in both codings and in pages", async () => {
+    await fc.assert(
+      fc.asyncProperty(combinations(served.markets), async ({ filters }) => {
+        const [plain, zipped] = [await get(filters), await get(filters, { "accept-encoding": "gzip" })];
+        expectRows(linesOf(plain), plainFilter(served.markets, filters));
+        expect(zipped.text === plain.text).toBe(true);
+        expect([plain, zipped].map(({ headers }) => headers["content-encoding"])).toEqual([
+          undefined,
+          "gzip",
+        ]);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  test("are described by headers that every site may read, and are those of HEAD too", async () => {
+    const url = `${served.proxy.address}?category=crypto`;
+    const [full, head] = await Promise.all(
+      ["GET", "HEAD"].map((method) =>
+        fetch(url, { method, headers: { ...served.proxy.headers, ...wantsRows, "accept-encoding": "gzip" } }),
+      ),
+    );
+    const fields = ({ headers }: Response) => {
+      const each = Object.fromEntries(headers);
+      for (const name of [
+        "date",
+        "connection",
+        "keep-alive",
+        "x-request-id",
+        "transfer-encoding",
+        "ratelimit",
+        "x-ratelimit-remaining",
+      ])
+        delete each[name];
+      return each;
+    };
+    expect(fields(head!)).toEqual(fields(full!));
+    expect(await head!.text()).toBe("");
+    expect(fields(full!)).toMatchObject({
+      "content-encoding": "gzip",
+      "cache-control": "private, no-cache",
+      "x-snapshot-id": served.proxy.catalog.current()!.commit.snapshotId,
+    });
+    const exposed = full!.headers.get("access-control-expose-headers")!.split(", ");
+    expect(exposed).toEqual(expect.arrayContaining(["X-Count", "X-Total-Count", "X-Cursor", "ETag"]));
+    expect((await full!.text()).split("\n")).toHaveLength(Number(full!.headers.get("x-count")) + 1);
+  });
+
+  test("that are not sent tell neither how many they are nor where they begin", async () => {
+    const { etag = "" } = (await get()).headers;
+    for (const tag of ["*", " * ", etag, `"other", ${etag}`]) {
+      const { status, headers } = await get({}, { "if-none-match": tag });
+      expect([status, headers.etag]).toEqual([304, etag]);
+      for (const name of ["x-count", "x-total-count", "x-cursor"]) expect(headers).not.toHaveProperty(name);
+    }
+  });
+
+  test("are 304 for who holds them, by a tag that differs from that of a page", async () => {
+    const { etag = "" } = (await get()).headers;
+    const held = await get({}, { "if-none-match": etag });
+    expect([held.status, held.body.length, held.headers.etag]).toEqual([304, 0, etag]);
+    for (const other of [
+      { min_composite: 301 },
+      { cursor: (await get()).headers["x-cursor"] as string, skip: 1 },
+    ])
+      expect((await get(other, { "if-none-match": etag })).status).toBe(200);
+    expect((await served.proxy.get({}, { "if-none-match": etag })).status).toBe(200);
+  });
+});
+
+describe("Accept", () => {
+  const cases: [accept: string | undefined, rows: boolean][] = [
+    [undefined, false],
+    ["", false],
+    ["*/*", false],
+    ["application/*", false],
+    ["application/json", false],
+    ["text/html", false],
+    ["application/json, application/x-ndjson;q=0.9", false],
+    ["application/x-ndjson;q=0.5, */*", false],
+    ["application/x-ndjson;q=0", false],
+    ["application/x-ndjson;q=0, application/json;q=0", false],
+    ["application/ndjson", false],
+    ["application/x-ndjson", true],
+    ["Application/X-NDJSON", true],
+    ["application/x-ndjson, application/json;q=0.9", true],
+    ["application/json;q=0.1, application/x-ndjson;q=0.2", true],
+    ["application/x-ndjson, */*", true],
+    ["application/*, application/json;q=0.5", true],
+    ["text/html, application/x-ndjson;q=0.001", true],
+  ];
+  test.each(cases)("%j gets rows: %s", async (accept, rows) => {
+    const answer = await served.proxy.get({ max_composite: 400 }, accept === undefined ? {} : { accept });
+    expect([answer.status, ofRows(answer)]).toEqual([200, rows]);
+    expect(answer.headers.vary).toBe("Accept-Encoding, Authorization, X-Api-Key, Accept");
+  });
+
+  test("asks other addresses in vain, and HTTP/1.0 is refused what it could not tell the end of", async () => {
+    const { origin, port } = new URL(served.proxy.address);
+    const usage = await fetch(`${origin}/api/v1/usage`, {
+      headers: { ...served.proxy.headers, ...wantsRows },
+    });
+    expect(usage.headers.get("content-type")).toBe("application/json");
+    const fields = Object.entries({ ...served.proxy.headers, ...wantsRows }).map((field) => field.join(": "));
+    const head = ["GET /api/v1/markets/historical HTTP/1.0", "Host: x", ...fields, "", ""].join("\r\n");
+    expect(await raw(Number(port), head)).toMatch(/^HTTP\/1\.1 400 .*"code":"BAD_REQUEST".*HTTP\/1\.1/s);
+  });
+});
+
+describe("an answer that broke off", () => {
+  /** Receives some lines and goes away. */
+  async function receive(query: Query, count: number): Promise<{ lines: string[]; cursor: string }> {
+    const reader = await open(query);
+    await reader.until(count);
+    reader.leave();
+    return { lines: reader.lines, cursor: String(reader.headers["x-cursor"]) };
+  }
+
+  test("is gone on with after its last line, wherever that was, also from a cursor of pages", async () => {
+    const cases = fc.record({
+      query: fc.constantFrom<Query>({}, { min_composite: 500 }, { category: "sports" }),
+      cuts: fc.array(fc.nat(500), { minLength: 1, maxLength: 4 }),
+      renewed: fc.boolean(),
+      paged: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(cases, async ({ query, cuts, renewed, paged }) => {
+        const expected = plainFilter(served.markets, query);
+        const { nextCursor, markets } = await served.proxy.page({ ...query, pageSize: 13 });
+        const before = paged ? markets.length : 0;
+        // Lines are counted from the first cursor there is, or from that of the newest answer.
+        let [start, behind]: [Query, number] = [paged ? { cursor: nextCursor! } : query, 0];
+        const from = () => ({ ...start, ...(behind > 0 && { skip: behind }) });
+        const lines: string[] = [];
+        for (const cut of cuts) {
+          const part = await receive(from(), Math.min(cut, expected.length - before - lines.length));
+          lines.push(...part.lines);
+          behind += part.lines.length;
+          if (renewed || start.cursor === undefined)
+            [start, behind] = [{ cursor: part.cursor }, part.lines.length];
+        }
+        const rest = await open(from());
+        const { "x-count": count, "x-total-count": total } = rest.headers;
+        lines.push(...(await rest.toEnd()));
+        expectRows(lines, expected.slice(before));
+        expect([count, total]).toEqual([String(rest.lines.length), String(expected.length)]);
+      }),
+      { numRuns: 12 },
+    );
+  });
+
+  test("is gone on with in its snapshot, as long as that is kept", async () => {
+    const before = served.proxy.catalog.current()!.commit;
+    const { lines, cursor } = await receive({}, 321);
+    await publishRecords(served.storage, recordsOf(0, 80));
+    await served.proxy.refresh();
+    const rest = await open({ cursor, skip: lines.length });
+    expectRows([...lines, ...(await rest.toEnd())], served.markets);
+    expect(rest.headers["x-snapshot-id"]).toBe(before.snapshotId);
+    const fresh = await get();
+    expect(linesOf(fresh)).toHaveLength(80);
+    expect(fresh.headers["x-snapshot-id"]).toBe(served.proxy.catalog.current()!.commit.snapshotId);
+    await served.storage.delete(layout.manifest(before.manifest.hash));
+    const later = await startArchiveProxy(served.storage);
+    const gone = await later.get({ cursor, skip: lines.length }, wantsRows);
+    expect(outcome(gone)).toBe("410 CURSOR_EXPIRED");
+    // Nobody knows any more which markets those lines were.
+    expect(problemOf(gone).resumeCursor).toBeUndefined();
+    expect(problemOf(await later.get({ cursor }, wantsRows)).resumeCursor).toMatch(/./);
+    await later.stop();
+  });
+});
+
+describe("parameters of an answer in NDJSON", () => {
+  const refused: [Query, string, RegExp][] = [
+    [{ page: 1 }, "page", /pages of JSON/],
+    [{ pageSize: 10 }, "pageSize", /pages of JSON/],
+    [{ skip: 3 }, "skip", /X-Cursor/],
+    [{ composite: 3 }, "composite", /not a parameter/],
+    [{ min_composite: 1 }, "min_composite", /300 to 1000/],
+  ];
+  test.each(refused)("%j are refused by name", async (query, parameter, detail) => {
+    const problem = problemOf(await get(query));
+    expect(problem).toMatchObject({ code: "INVALID_PARAMETER", parameter });
+    expect(problem.detail).toMatch(detail);
+  });
+
+  test("skip up to the last line and not beyond, in whole numbers, and not in pages", async () => {
+    const { "x-cursor": header, "x-count": all } = (await get({ outcome: "Yes" })).headers;
+    const cursor = String(header);
+    const end = await get({ cursor, skip: Number(all) });
+    expect([end.status, end.text, end.headers["x-count"]]).toEqual([200, "", "0"]);
+    for (const skip of [Number(all) + 1, "-1", "1.5", "01", "x"])
+      expect(problemOf(await get({ cursor, skip }))).toMatchObject({
+        code: "INVALID_PARAMETER",
+        parameter: "skip",
+      });
+    expect(await served.proxy.problem({ cursor, skip: 1 })).toMatchObject({ parameter: "skip" });
+    expect((await served.proxy.page({ cursor })).total).toBe(Number(all));
+  });
+
+  test("a cursor carries its filters and counts only as it was given out", async () => {
+    const cursor = String((await get({ outcome: "Yes" })).headers["x-cursor"]);
+    expect(outcome(await get({ cursor, outcome: "Yes" }))).toBe("200");
+    expect(outcome(await get({ cursor, outcome: "No" }))).toBe("400 CURSOR_MISMATCH");
+    expect(outcome(await get({ cursor: `${cursor}A` }))).toBe("400 INVALID_CURSOR");
+  });
+});
+
+test("pages walked to the end have the rows of one answer", async () => {
+  const pages = await pagesOf(cursorWalk(served.proxy, { pageSize: 500 }));
+  expectRows(
+    linesOf(await get()),
+    pages.flatMap(({ markets }) => markets),
+  );
+});

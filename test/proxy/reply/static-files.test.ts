@@ -1,0 +1,105 @@
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { docsFiles } from "../../../proxy/docs/files.ts";
+import { servedSite } from "../../../proxy/site/files.ts";
+import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
+import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { outcome, until } from "../../helpers/proxy-client.ts";
+
+let proxy: TestProxy;
+beforeAll(async () => {
+  proxy = await startTestProxy();
+});
+afterAll(() => proxy.stop());
+
+const files = [...servedSite, ...docsFiles];
+
+describe("static files", () => {
+  test("are those of the endpoint table, one for each name of a closed list", () => {
+    const listed = Object.values<Endpoint>(endpoints).flatMap(({ path, files: names = [] }) =>
+      names.map((name) => path.replace(":file", name)),
+    );
+    const single = ["/", "/openapi.json", "/docs/"];
+    expect(files.map(({ path }) => path).sort()).toEqual([...single, ...listed].sort());
+  });
+
+  test.each(files)("$path: whole, in both codings, by its own tag", async ({ path, bytes, contentType }) => {
+    const plain = await proxy.get(path);
+    expect(plain.status).toBe(200);
+    expect(plain.body.equals(bytes)).toBe(true);
+    expect(plain.headers).toMatchObject({
+      "content-type": contentType,
+      "cache-control": "no-cache",
+      vary: "Accept-Encoding",
+      etag: `"${sha256(bytes)}"`,
+      "x-content-type-options": "nosniff",
+      "x-request-id": expect.stringMatching(/^[0-9a-f-]{36}$/),
+      "x-snapshot-id": expect.stringMatching(/^[0-9a-f]{64}$/),
+    });
+    expect(plain.headers["x-ratelimit-remaining"]).toBeUndefined();
+    const zipped = await proxy.get(path, { headers: { "accept-encoding": "gzip" } });
+    expect(zipped.headers["content-encoding"]).toBe("gzip");
+    expect(gunzipSync(zipped.body).equals(bytes)).toBe(true);
+    expect(zipped.headers.etag).not.toBe(plain.headers.etag);
+    for (const { etag } of [plain.headers, zipped.headers]) {
+      const held = await proxy.get(path, { headers: { "accept-encoding": "gzip", "if-none-match": etag! } });
+      expect([held.status, held.headers.etag, held.body.length]).toEqual([304, etag, 0]);
+    }
+    const head = await proxy.get(path, { method: "HEAD" });
+    expect([head.status, head.headers["content-length"], head.body.length]).toEqual([
+      200,
+      String(bytes.length),
+      0,
+    ]);
+  });
+
+  test("answer GET, HEAD and OPTIONS alone, also to a caller with a wrong key", async () => {
+    const wrong = { headers: { "x-api-key": "wrong" } };
+    for (const { path } of files) {
+      expect(outcome(await proxy.get(path, wrong))).toBe("200");
+      const other = await proxy.get(path, { method: "POST" });
+      expect([outcome(other), other.headers.allow]).toEqual(["405 METHOD_NOT_ALLOWED", "GET, HEAD, OPTIONS"]);
+      expect((await proxy.get(path, { method: "OPTIONS" })).status).toBe(204);
+    }
+  });
+
+  test("the description is open to every site, nothing else is", async () => {
+    for (const { path } of files) {
+      const { headers } = await proxy.get(path);
+      const open = path === "/openapi.json" ? "*" : undefined;
+      expect([path, headers["access-control-allow-origin"]]).toEqual([path, open]);
+    }
+  });
+
+  test("are all there is: other names and spellings are no address", async () => {
+    const none = [
+      "/docs",
+      "/docs/index.html",
+      "/docs/:file",
+      "/docs/start.js/",
+      "/docs//start.js",
+      "/docs/START.js",
+      "/index.html",
+      "/site",
+      "/site/",
+      "/site/index.html",
+      "/site/tsconfig.json",
+    ];
+    const outside = ["/docs/files.ts", "/docs/../docs/start.js", "/docs/%73tart.js", "/docs/package.json"];
+    for (const path of [...none, ...outside]) {
+      for (const method of ["GET", "DELETE", "OPTIONS"])
+        expect([path, (await proxy.get(path, { method })).status]).toEqual([path, 404]);
+    }
+  });
+
+  test("are counted and logged by the table's pattern", async () => {
+    const { "x-request-id": id } = (await proxy.get("/docs/start.js")).headers;
+    await until(() => proxy.logged.some((line) => line.includes(String(id))));
+    const line = proxy.logged.find((entry) => entry.includes(String(id)))!;
+    expect(JSON.parse(line).req.route).toBe("/docs/:file");
+    expect(await proxy.metrics.getSingleMetricAsString("http_requests_total")).toContain(
+      'route="/docs/:file"',
+    );
+  });
+});

@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { MarketPage, ScoreList, Status } from "../../../schemas/envelopes.ts";
+import { ProtocolScore } from "../../../schemas/records.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { slugs } from "../../helpers/proxy-archive.ts";
+import { bearer, outcome } from "../../helpers/proxy-client.ts";
+import { describeStores } from "../../helpers/stores.ts";
+
+describeStores("what each address answers from %s", ({ newLocation, environment }) => {
+  let proxy: TestProxy;
+  let aegis: string;
+  beforeAll(async () => {
+    proxy = await startTestProxy({ snapshotStore: newLocation(), environment });
+    aegis = await proxy.issue();
+  });
+  afterAll(() => proxy.stop());
+
+  test("the score list, its records and nothing else, without a key", async () => {
+    const list = ScoreList.parse((await proxy.get("/api/v1/scores")).json());
+    expect(list.scores.map((row) => row.slug)).toEqual([...slugs].sort());
+    for (const slug of slugs) {
+      const record = ProtocolScore.parse((await proxy.get(`/api/v1/scores/${slug}`)).json());
+      expect(record.slug).toBe(slug);
+    }
+  });
+
+  test("a page of the archive for an Aegis key", async () => {
+    const path = "/api/v1/markets/historical?category=crypto&pageSize=7";
+    const page = MarketPage.parse((await proxy.get(path, { headers: bearer(aegis) })).json());
+    expect(page).toMatchObject({ tier: "enterprise", count: 7, total: 20, page: 1, pageSize: 7 });
+    expect(page.timestamp).toBe("2026-03-01T12:00:00.000Z");
+    const next = `/api/v1/markets/historical?cursor=${page.nextCursor}`;
+    expect(MarketPage.parse((await proxy.get(next, { headers: bearer(aegis) })).json()).page).toBe(2);
+  });
+
+  test("the status of what is served", async () => {
+    const status = Status.parse((await proxy.get("/api/v1/status")).json());
+    expect(status).toMatchObject({ commit: 1, counts: { markets: 40, protocols: 4 }, stale: false });
+    expect(status.ageSeconds).toBe(12 * 3600);
+  });
+
+  test("health and readiness", async () => {
+    expect(outcome(await proxy.get("/healthz"))).toBe("200");
+    expect(outcome(await proxy.get("/readyz"))).toBe("200");
+  });
+});

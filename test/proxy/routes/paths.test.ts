@@ -1,0 +1,138 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { allowedMethods, matchTarget, routeFor } from "../../../proxy/routes/target.ts";
+import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+
+let proxy: TestProxy;
+beforeAll(async () => {
+  proxy = await startTestProxy();
+});
+afterAll(() => proxy.stop());
+
+const archive = "/api/v1/markets/historical";
+
+/** Other spellings of the archive's path; some server, proxy or framework takes each for the path itself. */
+const variants = [
+  "/api/v1//markets/historical",
+  "//api/v1/markets/historical",
+  "/api/v1/markets//historical",
+  "/api/v1/markets/historical/",
+  "/api/v1/markets/historical//",
+  "/api/v1/markets/./historical",
+  "/./api/v1/markets/historical",
+  "/api/v1/x/../markets/historical",
+  "/api/v1/scores/../markets/historical",
+  "/api/v1/scores/%2e%2e/markets/historical",
+  "/api/v1/markets/historical/.",
+  "/api/v1/markets/historical/x/..",
+  "/api\\v1\\markets\\historical",
+  "/api/v1/markets\\historical",
+  "/api/v1/%6darkets/historical",
+  "/api/v1/markets/%68istorical",
+  "/api/v1/markets%2fhistorical",
+  "/api/v1/markets%2Fhistorical",
+  "/api/v1/markets%5chistorical",
+  "/%61pi/v1/markets/historical",
+  "/api/v1/markets/historical%20",
+  "/api/v1/markets/historical%00",
+  "/api/v1/markets/historical%3fpage=1",
+  "/api/v1/markets/historical;v=1",
+  "/api/v1/markets/historical.json",
+  "/api/v1/markets/historical#x",
+  "/API/v1/markets/historical",
+  "/api/v1/Markets/Historical",
+  "/api/v1/markets/HISTORICAL",
+  "/api/v1/m\u00e4rkets/historical",
+  "/api/v1/markets/historical\u00ad",
+  "/api/V1/markets/historical",
+  "api/v1/markets/historical",
+  "http://proxy.test/api/v1/markets/historical",
+  "http://proxy.test//api/v1/markets/historical",
+  "https://proxy.test/api/v1/markets/historical",
+  "//proxy.test/api/v1/markets/historical",
+  "/private/pages/",
+  "/public/objects/",
+  "/api/v1/scores/batch/../../markets/historical",
+  "*",
+];
+
+describe("without a key", () => {
+  test.each(variants)("%s reaches nothing", async (target) => {
+    for (const method of ["GET", "HEAD", "POST", "OPTIONS"]) {
+      const answer = await proxy.raw(
+        `${method} ${target} HTTP/1.1\r\nHost: proxy.test\r\nConnection: close\r\n\r\n`,
+      );
+      expect(answer).toMatch(/^HTTP\/1\.1 (404|400) /);
+      expect(answer).not.toMatch(/00000000-0000-4000|Access-Control-Allow-Methods/i);
+    }
+  });
+
+  test("the path itself asks for a key", async () => {
+    const answer = await proxy.raw(
+      `GET ${archive} HTTP/1.1\r\nHost: proxy.test\r\nConnection: close\r\n\r\n`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+    expect(answer).toContain("API_KEY_REQUIRED");
+  });
+
+  test("headers that name another path or method change nothing", async () => {
+    const answer = await proxy.raw(
+      "GET /api/v1/scores HTTP/1.1\r\nHost: proxy.test\r\nConnection: close\r\n" +
+        `X-Original-URL: ${archive}\r\nX-Rewrite-URL: ${archive}\r\nX-Forwarded-Host: evil.test\r\n` +
+        `X-HTTP-Method-Override: POST\r\nForwarded: host=evil.test;path=${archive}\r\n\r\n`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(answer).toContain('"slug":"aave"');
+    expect(answer).not.toMatch(/evil|00000000-0000-4000/);
+  });
+});
+
+describe("matchTarget(raw)", () => {
+  test("finds every row of the endpoint table by its own path", () => {
+    for (const [id, endpoint] of Object.entries<Endpoint>(endpoints)) {
+      const [file = ""] = endpoint.files ?? [];
+      const target = matchTarget(endpoint.path.replace(":slug", "curve.fi").replace(":file", file));
+      expect(target?.routes.map((route) => route.id)).toContain(id);
+      expect(target?.slug).toBe(endpoint.path.includes(":slug") ? "curve.fi" : undefined);
+    }
+  });
+
+  test("takes any single segment for a slug, but no dot segment and no other spelling", () => {
+    const segments = ["AAVE", "a;b", "a b".replace(" ", "+"), "...", "..a", "~", "é", "__proto__", ":slug"];
+    for (const segment of segments) expect(matchTarget(`/api/v1/scores/${segment}`)?.slug).toBe(segment);
+    for (const segment of ["", ".", "..", "%61", "a%", "a\\b", "a#b", "a/b", "a/"])
+      expect(matchTarget(`/api/v1/scores/${segment}`)).toBeUndefined();
+  });
+
+  test("takes batch for itself, not for a slug", () => {
+    const target = matchTarget("/api/v1/scores/batch")!;
+    expect(allowedMethods(target)).toBe("POST, OPTIONS");
+    expect(routeFor(target, "GET")).toBeUndefined();
+  });
+
+  test("cuts the query off at the first question mark and leaves it raw", () => {
+    expect(matchTarget(`${archive}?a=b?c&%zz`)).toMatchObject({ path: archive, search: "a=b?c&%zz" });
+    expect(matchTarget(`${archive}?`)).toMatchObject({ path: archive, search: "" });
+  });
+
+  test("never throws, and what it finds is spelled as the table spells it", () => {
+    const pieces = ["api", "v1", "scores", "markets", "historical", "batch", "status", "healthz", "aave"];
+    const odd = ["/", "//", "%2f", "\\", ".", "..", "?", "#", ";", "%00", "\u0000", ":slug"];
+    const target = fc.array(fc.oneof(fc.constantFrom(...pieces, ...odd, "/"), fc.string({ maxLength: 3 })));
+    fc.assert(
+      fc.property(
+        target.map((parts) => `/${parts.join("")}`),
+        (raw) => {
+          const found = matchTarget(raw);
+          if (!found) return;
+          const written = found.path.replace(":slug", () => found.slug ?? "");
+          expect(raw.startsWith("?", written.length) || raw === written).toBe(true);
+          expect(raw.startsWith(written)).toBe(true);
+          if (found.slug !== undefined) expect(found.slug).not.toMatch(/[/\\%#?]|^\.{1,2}$/);
+        },
+      ),
+      { numRuns: 5000 },
+    );
+  });
+});

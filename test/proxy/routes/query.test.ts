@@ -1,0 +1,207 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { maxLabelBytes } from "../../../schemas/primitives.ts";
+import { archiveParameters } from "../../../schemas/query.ts";
+import { forgeTiers } from "../../../schemas/tiers.ts";
+import { wantsRows } from "../../helpers/ndjson.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { bearer, problemOf, until } from "../../helpers/proxy-client.ts";
+
+const kibibyte = 1024;
+/** A label that takes as many bytes as one may, and most in a cursor. */
+const longest = "é".repeat(maxLabelBytes / 2);
+const tier = forgeTiers.toSorted((a, b) => a.length - b.length).at(-1)!;
+/** Every filter that can be given at once finds these two, and none can be spelled longer. */
+const found = [40, 41].map((index) => {
+  const { dimensions, ...rest } = market(index);
+  return {
+    ...rest,
+    category: longest,
+    resolvedOutcome: longest,
+    tier,
+    disputed: false,
+    composite: 1000,
+    resolvedAt: "2025-12-31T23:59:59.999Z",
+    dimensions: dimensions.map((dimension) => ({ ...dimension, score: 100 })),
+  };
+});
+
+let proxy: TestProxy;
+let aegis: string;
+beforeAll(async () => {
+  proxy = await startTestProxy({ empty: true });
+  await publishRecords(proxy.storage, [...Array.from({ length: 40 }, (_, index) => market(index)), ...found]);
+  await until(async () => (await proxy.get("/readyz")).status === 200);
+  aegis = await proxy.issue({ quota: 1_000_000 });
+});
+afterAll(() => proxy.stop());
+
+const ask = (query: string) => proxy.get(`/api/v1/markets/historical?${query}`, { headers: bearer(aegis) });
+
+describe("a query that is not exactly right is refused, naming the parameter", () => {
+  const many = Array.from({ length: 1001 }, (_, index) => `p${index}=1`).join("&");
+  test.each([
+    ["tier=GOLD", "tier", /RAW, CAST, FORGED/],
+    ["tier=raw", "tier", /RAW/],
+    ["disputed=yes", "disputed", /false, true/],
+    ["disputed=TRUE", "disputed", /false, true/],
+    ["category=a&category=a", "category", /more than once/],
+    ["category=", "category", /empty/],
+    ["category", "category", /empty/],
+    ["tier=mithril", "tier", /ADAMANTINE\. Did you mean MITHRIL\?$/],
+    ["tier=FROGED", "tier", /Did you mean FORGED\?$/],
+    ["tier=GOLD", "tier", /ADAMANTINE\.$/],
+    ["disputed=True", "disputed", /Did you mean true\?$/],
+    ["teir=RAW", "teir", /Did you mean tier\?/],
+    ["fromm=2026-01-01", "fromm", /Did you mean from\?/],
+    ["categorie=x", "categorie", /Did you mean category/],
+    ["Category=x", "Category", /Did you mean category/],
+    ["pagesize=5", "pagesize", /Did you mean pageSize/],
+    ["min_oracel=5", "min_oracel", /Did you mean min_oracle/],
+    ["nothinglikeit=5", "nothinglikeit", /is not a parameter here\. Known/],
+    ["min_composite=299", "min_composite", /300 to 1000/],
+    ["max_composite=1001", "max_composite", /300 to 1000/],
+    ["min_oracle=101", "min_oracle", /0 to 100/],
+    ["min_oracle=-1", "min_oracle", /0 to 100/],
+    ["min_oracle=1e1", "min_oracle", /0 to 100/],
+    ["min_oracle=0x10", "min_oracle", /0 to 100/],
+    ["min_oracle=05", "min_oracle", /0 to 100/],
+    ["min_oracle=5.0", "min_oracle", /0 to 100/],
+    ["min_oracle=%205", "min_oracle", /0 to 100/],
+    ["min_oracle=+5", "min_oracle", /0 to 100/],
+    ["min_oracle=%D9%A5", "min_oracle", /0 to 100/],
+    ["min_oracle=60&max_oracle=50", "min_oracle", /above max_oracle/],
+    ["page=0", "page", /1 to 2147483647/],
+    ["page=-1", "page", /1 to/],
+    ["page=2147483648", "page", /1 to/],
+    ["page=9007199254740993", "page", /1 to/],
+    ["pageSize=0", "pageSize", /1 to 500/],
+    ["pageSize=501", "pageSize", /1 to 500/],
+    ["page=1&cursor=x", "page", /exclude/],
+    ["from=2026-02-30", "from", /real day/],
+    ["from=2026-1-1", "from", /real day/],
+    ["from=yesterday", "from", /real day/],
+    ["to=2026-01-01T00:00:00", "to", /real day/],
+    ["to=2026-01-01T24:00:00Z", "to", /real day/],
+    ["from=2026-02-01&to=2026-01-01", "from", /later than to/],
+    ["category=%zz", "category", /percent-encoded/],
+    ["category=%ff", "category", /percent-encoded/],
+    ["%ff=1", "query", /percent-encoded/],
+    ["a[b]=1", "a[b]", /not a parameter/],
+    ["category[]=x", "category[]", /not a parameter/],
+    ["__proto__=1", "__proto__", /not a parameter/],
+    ["constructor=1", "constructor", /not a parameter/],
+    ["category=x;tier=RAW", undefined, /./],
+    ["&category=x", "", /not a parameter/],
+    ["category=x&", "", /not a parameter/],
+    ["category=x&&tier=RAW", "", /not a parameter/],
+    ["=x", "", /not a parameter/],
+    [many, "p0", /not a parameter/],
+  ] as const)("?%s", async (query, parameter, detail) => {
+    const answer = await ask(query);
+    if (parameter === undefined) {
+      // A semicolon separates nothing: it is part of a category that never occurs.
+      expect(answer.json()).toMatchObject({ total: 0 });
+      return;
+    }
+    const problem = problemOf(answer);
+    expect(problem).toMatchObject({ status: 400, code: "INVALID_PARAMETER", parameter });
+    expect(problem.detail).toMatch(detail);
+    expect(problem.detail.length).toBeLessThan(2000);
+    expect(answer.headers["x-ratelimit-remaining"]).toBeDefined();
+  });
+
+  test("addresses without parameters take none", async () => {
+    for (const path of ["/api/v1/scores", "/api/v1/scores/aave", "/api/v1/status"]) {
+      expect(problemOf(await proxy.get(`${path}?page=1`))).toMatchObject({ parameter: "page" });
+      expect((await proxy.get(`${path}?`)).status).toBe(200);
+    }
+  });
+});
+
+describe("the longest filters that are accepted", () => {
+  const values: Record<string, string> = { category: longest, outcome: longest, tier, disputed: "false" };
+  const longestOf = (name: string) => {
+    if (name === "from" || name === "to") return "2025-12-31T23:59:59.999+00:00";
+    return values[name] ?? (name.endsWith("_composite") ? "1000" : "100");
+  };
+  const filters = archiveParameters
+    .map(({ name }) => name)
+    .filter((name) => !["page", "pageSize", "cursor", "skip"].includes(name))
+    .map((name): [string, string] => [name, longestOf(name)]);
+  const target = (extra: Record<string, string> = {}) =>
+    `/api/v1/markets/historical?${new URLSearchParams([...filters, ...Object.entries(extra)])}`;
+  /** An answer's head, byte for byte. */
+  const headOf = async (method: string, path: string, fields: Record<string, string> = {}) => {
+    const all = { Host: "x", Connection: "close", "x-api-key": aegis, ...fields };
+    const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+    const [head = ""] = (await proxy.raw(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n`)).split(
+      "\r\n\r\n",
+    );
+    return head;
+  };
+
+  test("make no head of an answer longer than 8 KiB, and cursors that go on", async () => {
+    const first = await proxy.get(target({ pageSize: "1" }), { headers: bearer(aegis) });
+    const { total, nextCursor } = first.json();
+    expect(total).toBe(2);
+    // With skip the cursor of rows names a market, too.
+    const rest = target({ cursor: nextCursor, skip: "0" });
+    for (const [method, path, fields] of [
+      ["GET", target({ pageSize: "1" }), {}],
+      ["GET", rest, wantsRows],
+      ["HEAD", rest, wantsRows],
+      ["GET", rest, { ...wantsRows, "If-None-Match": "*" }],
+    ] as const) {
+      const head = await headOf(method, path, fields);
+      expect(head).toMatch(/^HTTP\/1\.1 (200|304) /);
+      expect(head.length).toBeLessThan(8 * kibibyte);
+    }
+    const cursor = /^X-Cursor: (.*)$/m.exec(await headOf("HEAD", rest, wantsRows))?.[1]?.trim() ?? "";
+    expect(cursor.length).toBeGreaterThan(4 * 2 * maxLabelBytes);
+    for (const path of [target({ cursor }), `/api/v1/markets/historical?cursor=${cursor}`])
+      expect((await proxy.get(path, { headers: bearer(aegis) })).json()).toMatchObject({
+        total: 2,
+        count: 1,
+      });
+  });
+
+  test.each(["category", "outcome"])("have a %s of no byte more", async (name) => {
+    for (const value of ["x".repeat(maxLabelBytes + 1), `${longest}x`, "x".repeat(14_000)]) {
+      const refused = await ask(`${name}=${encodeURIComponent(value)}`);
+      expect(problemOf(refused)).toMatchObject({ status: 400, code: "INVALID_PARAMETER", parameter: name });
+      expect(problemOf(refused).detail).toContain("at most 256 bytes in UTF-8");
+      const carried = [1, "0".repeat(64), 42, 0, "", 1, String(new URLSearchParams({ [name]: value }))];
+      const cursor = Buffer.from(JSON.stringify(carried)).toString("base64url");
+      expect(await headOf("GET", `/api/v1/markets/historical?cursor=${cursor}`)).toMatch(
+        /^HTTP\/1\.1 4(00|31) /,
+      );
+    }
+  });
+});
+
+describe("any query", () => {
+  test("is answered by what was asked or refused, never by an error of ours", async () => {
+    const name = fc.constantFrom(...archiveParameters.map((parameter) => parameter.name), "x", "cursor");
+    const value = fc.oneof(
+      fc.constantFrom("RAW", "true", "crypto", "5", "300", "2025-01-01", "%zz", ""),
+      fc.string({ maxLength: 8 }).map(encodeURIComponentSafely),
+      fc.integer({ min: -5, max: 1100 }).map(String),
+    );
+    const query = fc.array(fc.tuple(name, value), { maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(query, async (pairs) => {
+        const answer = await ask(pairs.map((pair) => pair.join("=")).join("&"));
+        expect([200, 400]).toContain(answer.status);
+        const names = pairs.map(([given]) => given);
+        if (answer.status === 200) expect(new Set(names).size).toBe(names.length);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+function encodeURIComponentSafely(text: string): string {
+  return encodeURIComponent(text.toWellFormed());
+}

@@ -1,0 +1,225 @@
+import { connect, type Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { answersIn, headerOf } from "../../helpers/attack-wire.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { type Answer, outcome, until } from "../../helpers/proxy-client.ts";
+import { type FaultyOrigin, startOriginOf } from "../../helpers/proxy-origin.ts";
+
+const batch = "/api/v1/scores/batch";
+const body = JSON.stringify({ slugs: ["aave", "none"] });
+const chunked = "Transfer-Encoding: chunked";
+const sized = (length = body.length) => `Content-Length: ${length}`;
+const expecting = "Expect: 100-continue";
+
+let proxy: TestProxy;
+let origin: FaultyOrigin;
+let sockets: Socket[];
+beforeEach(async () => {
+  sockets = [];
+  origin = await startOriginOf(() => proxy.storage);
+  proxy = await startTestProxy({ publicOrigin: origin.url });
+});
+/** Another proxy that waits for no request, nor for the origin, longer than a second. */
+async function hurry(): Promise<void> {
+  await proxy.stop();
+  const limits = { headSeconds: 1, requestSeconds: 1, originSeconds: 1 };
+  proxy = await startTestProxy({ publicOrigin: origin.url, limits });
+}
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  await proxy.stop();
+  await origin.stop();
+});
+
+const head = (field: string, ...more: string[]) =>
+  [`POST ${batch} HTTP/1.1`, "Host: x", "Content-Type: application/json", field, ...more, "", ""].join(
+    "\r\n",
+  );
+const next = "GET /api/v1/scores/lido-dao HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/** A connection, what came over it so far, and all of it once it is closed. */
+function open(bytes: string) {
+  const socket = connect(proxy.port, "127.0.0.1");
+  sockets.push(socket);
+  const all = { text: "" };
+  socket.on("data", (chunk) => (all.text += chunk.toString("latin1"))).on("error", () => socket.destroy());
+  socket.write(bytes);
+  const closed = new Promise<string>((resolve) => socket.on("close", () => resolve(all.text)));
+  return { socket, all, closed };
+}
+
+/** Status and code, or count, of every answer of a connection. */
+const told = (received: string) =>
+  answersIn(received).map(({ status, text }) => {
+    if (text === "") return String(status);
+    const { code, count, slug } = JSON.parse(text);
+    return `${status} ${code ?? count ?? slug}`;
+  });
+const left = async () => (await proxy.get("/api/v1/usage")).json().remaining;
+
+describe("a body that comes in parts", () => {
+  test.each([
+    ["byte by byte", [head(sized()), ...body]],
+    ["cut within its head", [head(sized()).slice(0, 30), head(sized()).slice(30) + body]],
+    ["in chunks", [head(chunked), ...[...body].map((byte) => `1\r\n${byte}\r\n`), "0\r\n\r\n"]],
+    [
+      "in chunks with a trailer",
+      [`${head(chunked)}5;x=y\r\n${body.slice(0, 5)}\r\n`, lastChunk(body.slice(5))],
+    ],
+  ])("%s is read to its end", async (_how, parts) => {
+    const { socket, closed } = open("");
+    for (const part of parts) await new Promise((written) => socket.write(part, written));
+    expect(told(await closed)).toEqual(["200 1"]);
+  });
+
+  test("that drips is cut off in time, with 408, and keeps its unit", async () => {
+    await hurry();
+    const { socket, closed } = open(head(sized(100_000)));
+    const drip = setInterval(() => socket.writable && socket.write(" "), 20);
+    const received = await closed;
+    clearInterval(drip);
+    expect(told(received)).toEqual(["408 REQUEST_TIMEOUT"]);
+    expect(headerOf(answersIn(received)[0]!, "x-ratelimit-remaining")).toBe("999");
+    expect(await left()).toBe(999);
+  });
+
+  test.each([
+    ["stops half way", head(sized()) + body.slice(0, 5)],
+    ["never begins", head(sized())],
+    ["stops between chunks", `${head(chunked)}1\r\n{\r\n`],
+  ])("that %s is answered 408, in the one shape, and the connection ends", async (_how, bytes) => {
+    await hurry();
+    const received = await open(bytes).closed;
+    expect(told(received)).toEqual(["408 REQUEST_TIMEOUT"]);
+    const [answer] = answersIn(received);
+    expect(headerOf(answer!, "connection")).toBe("close");
+    expect(headerOf(answer!, "access-control-allow-origin")).toBe("*");
+    expect(headerOf(answer!, "content-type")).toBe("application/problem+json");
+  });
+
+  test("that breaks off in a chunk that is none is answered at once, not when its time is over", async () => {
+    await hurry();
+    expect(told(await open(`${head(chunked)}zz\r\n{}\r\n0\r\n\r\n`).closed)).toEqual(["400 BAD_REQUEST"]);
+  });
+
+  test("of 2 MB is answered 413 also for a client that reads nothing before it has written all", async () => {
+    const { socket, closed } = open(head(sized(2_000_000)));
+    socket.pause();
+    for (let sent = 0; sent < 2_000_000; sent += 50_000)
+      await new Promise((written) => socket.write(Buffer.alloc(50_000, " "), written));
+    socket.resume();
+    expect(told(await closed)).toEqual(["413 BODY_TOO_LARGE"]);
+  });
+
+  test.each([
+    ["half way", head(sized()) + body.slice(0, 5)],
+    ["before it began", head(sized(), expecting)],
+  ])("whose client goes away %s leaves nothing behind", async (_when, bytes) => {
+    const { socket, all } = open(bytes);
+    await until(async () => (await left()) === 999);
+    if (bytes.includes(expecting)) await until(() => all.text.includes("100 Continue"));
+    socket.resetAndDestroy();
+    await until(() => proxy.logged.some((line) => line.includes(batch)));
+    expect(origin.requests).toEqual([]);
+    expect(outcome(await proxy.get("/api/v1/scores/aave"))).toBe("200");
+    expect(proxy.logged.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  });
+});
+
+function lastChunk(rest: string): string {
+  return `${rest.length.toString(16).toUpperCase()}\r\n${rest}\r\n0\r\nX-Api-Key: late\r\n\r\n`;
+}
+
+describe("a body that is asked for", () => {
+  test("comes after 100 Continue", async () => {
+    const { socket, all, closed } = open(head(sized(), expecting));
+    await until(() => all.text.includes("\r\n\r\n"));
+    expect(all.text).toBe("HTTP/1.1 100 Continue\r\n\r\n");
+    socket.write(body);
+    expect(told(await closed)).toEqual(["100", "200 1"]);
+  });
+
+  test.each([
+    ["a wrong key", "X-Api-Key: wrong", "401 INVALID_API_KEY"],
+    ["two keys", "X-Api-Key: a\r\nAuthorization: Bearer b", "400 CONFLICTING_CREDENTIALS"],
+  ])("is not asked for with %s", async (_what, field, expected) => {
+    expect(told(await open(head(sized(), expecting, field)).closed)).toEqual([expected]);
+  });
+
+  test("is not asked for once the quota is spent", async () => {
+    const key = await proxy.issue({ quota: 1 });
+    const bytes = head(sized(), expecting, `X-Api-Key: ${key}`);
+    expect(told(await open(bytes + body).closed)).toEqual(["100", "200 1"]);
+    expect(told(await open(bytes).closed)).toEqual(["429 QUOTA_EXCEEDED"]);
+  });
+
+  test("is never asked for of an HTTP/1.0 client, which does not know of that", async () => {
+    const old = head(sized(), expecting).replace("HTTP/1.1", "HTTP/1.0");
+    expect(told(await open(old + body).closed)).toEqual(["200 1"]);
+  });
+});
+
+describe("several requests on one connection", () => {
+  test.each([
+    ["sized", head(sized()) + body],
+    ["in chunks", `${head(chunked)}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`],
+    ["refused", `${head(sized(2))}[]`],
+  ])("what follows a body %s is not executed", async (_how, first) => {
+    const received = await open(first + next + next).closed;
+    expect(answersIn(received)).toHaveLength(1);
+    expect(headerOf(answersIn(received)[0]!, "connection")).toBe("close");
+    expect(await left()).toBe(999);
+  });
+
+  test("one that a body smuggles is part of the body", async () => {
+    expect(told(await open(head(sized(next.length)) + next).closed)).toEqual(["400 INVALID_BODY"]);
+    expect(await left()).toBe(999);
+  });
+
+  test("a body behind other requests is read when its turn comes, also when it comes later", async () => {
+    const { socket, all, closed } = open(next + next + head(sized()));
+    await until(() => all.text.split('"slug":"lido-dao"').length > 2);
+    socket.write(body);
+    expect(told(await closed)).toEqual(["200 lido-dao", "200 lido-dao", "200 1"]);
+  });
+
+  test("and when it came before", async () => {
+    expect(told(await open(next + head(sized()) + body).closed)).toEqual(["200 lido-dao", "200 1"]);
+  });
+});
+
+describe("while the origin is away", () => {
+  const ask = (slugs: string[]) =>
+    proxy.get(batch, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ slugs }),
+    });
+  const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
+
+  test("a batch that needs it is 502 and costs nothing; what is in memory goes on", async () => {
+    expect(remaining(await ask(["aave"]))).toBe(999);
+    origin.behave = (socket) => socket.resetAndDestroy();
+    const failed = await ask(["aave", "lido-dao"]);
+    expect([outcome(failed), remaining(failed)]).toEqual(["502 UPSTREAM_ERROR", 999]);
+    expect(await left()).toBe(999);
+    expect((await ask(["aave", "none"])).json().count).toBe(1);
+  });
+
+  test("a batch it does not answer is 504 and costs nothing", async () => {
+    await hurry();
+    origin.behave = () => {};
+    const failed = await ask(["lido-dao"]);
+    expect([outcome(failed), remaining(failed)]).toEqual(["504 UPSTREAM_TIMEOUT", 1000]);
+  });
+
+  test("a record is fetched once, for however many batches, and nothing of the client's is passed on", async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => ask(["aave", "aave", "../../secret"])),
+    );
+    expect(new Set(answers.map(outcome))).toEqual(new Set(["200"]));
+    expect(origin.requests).toHaveLength(1);
+    expect(origin.requests[0]).toMatch(/^GET \/cdn\/public\/objects\/[0-9a-f]{64}\.json HTTP/);
+    expect(origin.requests[0]).not.toMatch(/content-|slugs|secret/i);
+  });
+});

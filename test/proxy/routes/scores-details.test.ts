@@ -1,0 +1,290 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { requirePlan } from "../../../proxy/access/identity.ts";
+import { writeSample } from "../../../snapshots/sample/sample.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { type Answer, bearer, outcome, until } from "../../helpers/proxy-client.ts";
+import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/proxy-origin.ts";
+import { publishFreely } from "../../helpers/publish-freely.ts";
+import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
+import { SourceFixtures, start, withSources } from "../../helpers/sources.ts";
+
+const kinds = ["history", "dimensions"] as const;
+
+let fixtures: SourceFixtures;
+let origin: FaultyOrigin;
+let proxy: TestProxy;
+let details: Map<string, ScoreDetails>;
+let slugs: string[];
+let keys: Record<"developer" | "aegis", string>;
+beforeAll(async () => {
+  fixtures = await SourceFixtures.create();
+  const directory = join(fixtures.folder, "thirty days");
+  await writeSample({ directory, markets: 20, protocols: 30, days: 30, outcomes: 10, seed: 3 });
+  details = await sourceDetails(directory);
+  slugs = [...details.keys()];
+  origin = await startFaultyOrigin(() => expect.fail("details are not for the origin to give"));
+  proxy = await startTestProxy({ empty: true, publicOrigin: origin.url });
+  await serve(proxy, directory);
+  keys = { developer: await proxy.issue({ plan: "developer" }), aegis: await proxy.issue() };
+});
+afterAll(async () => {
+  await proxy.stop();
+  await origin.stop();
+  await fixtures.close();
+});
+
+/** Publishes sources and waits until the proxy serves them. */
+async function serve({ storage, get }: TestProxy, directory: string): Promise<void> {
+  const temporaryDirectory = fixtures.folder;
+  const { snapshotId } = await withSources(directory, (sources) =>
+    publishFreely({ sources, storage, temporaryDirectory, now: () => start }),
+  );
+  await until(async () => (await get("/api/v1/status")).headers["x-snapshot-id"] === snapshotId);
+}
+
+const addressOf = (slug: string, kind: string) => `/api/v1/scores/${slug}/${kind}`;
+const ask = (path: string, headers: Record<string, string> = {}, key = keys.developer) =>
+  proxy.get(path, { headers: { ...bearer(key), ...headers } });
+const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
+
+describe("history and dimensions of a published sample", () => {
+  test.each(kinds)("%s is what its rows say, byte for byte, for every protocol and plan", async (kind) => {
+    for (const [slug, expected] of details) {
+      const answer = await ask(addressOf(slug, kind));
+      expect([slug, answer.text]).toEqual([slug, JSON.stringify(expected[kind])]);
+    }
+    const [slug, expected] = [...details][0]!;
+    const text = JSON.stringify(expected[kind]);
+    expect((await ask(addressOf(slug, kind), {}, keys.aegis)).text).toBe(text);
+  });
+
+  test.each(kinds)("%s agrees with the protocol's record in the list", async (kind) => {
+    const { text } = await ask(addressOf(slugs[0]!, kind));
+    const told = JSON.parse(text);
+    const last = kind === "history" ? told.points.at(-1) : told;
+    const newest = details.get(slugs[0]!)!.history.points.at(-1)!;
+    expect([told.slug, last.updatedAt]).toEqual([slugs[0], newest.updatedAt]);
+  });
+
+  test("neither ever asks the origin", () => {
+    expect(origin.connections).toBe(0);
+  });
+});
+
+describe.each(kinds)("%s: who may ask, and what", (kind) => {
+  test("no one without a key, and with a key of no other standing", async () => {
+    const path = addressOf(slugs[0]!, kind);
+    const answer = await proxy.get(path);
+    expect(outcome(answer)).toBe("401 API_KEY_REQUIRED");
+    expect(answer.headers["www-authenticate"]).toContain("Bearer");
+    expect(answer.headers["x-ratelimit-remaining"]).toBeUndefined();
+    expect(answer.text).not.toContain("updatedAt");
+    expect(outcome(await ask(path, {}, "prs_live_wrong"))).toBe("401 INVALID_API_KEY");
+    for (const key of Object.values(keys)) expect(outcome(await ask(path, {}, key))).toBe("200");
+  });
+
+  test("unknown slugs are 404, whatever they are", async () => {
+    const odd = [
+      "none",
+      "__proto__",
+      "constructor",
+      "toString",
+      "batch",
+      "UPPER",
+      ".",
+      "..",
+      "x".repeat(101),
+    ];
+    for (const slug of odd) {
+      const answer = await ask(addressOf(slug, kind));
+      expect([slug, answer.status]).toEqual([slug, 404]);
+      expect(answer.text).not.toContain(slug.length > 2 ? slug : "updatedAt");
+    }
+    expect(outcome(await ask(addressOf("none", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
+    expect(outcome(await ask(addressOf("__proto__", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
+    expect(outcome(await ask(`${addressOf(slugs[0]!, kind)}/`))).toBe("404 NOT_FOUND");
+    expect(outcome(await ask(addressOf(slugs[0]!, kind.toUpperCase())))).toBe("404 NOT_FOUND");
+  });
+
+  test("parameters are refused, before slugs are looked at", async () => {
+    for (const query of ["days=7", "x", "=", "%", "cursor=x"]) {
+      expect(outcome(await ask(`${addressOf("none", kind)}?${query}`))).toBe("400 INVALID_PARAMETER");
+    }
+  });
+
+  test("GET and HEAD alone are answered", async () => {
+    const path = addressOf(slugs[0]!, kind);
+    const post = await proxy.get(path, { method: "POST", headers: bearer(keys.developer) });
+    expect([outcome(post), post.headers.allow]).toEqual(["405 METHOD_NOT_ALLOWED", "GET, HEAD, OPTIONS"]);
+    const head = await proxy.get(path, { method: "HEAD", headers: bearer(keys.developer) });
+    const whole = await ask(path);
+    expect([head.status, head.body.length]).toEqual([200, 0]);
+    for (const name of ["etag", "content-length", "cache-control", "content-type"])
+      expect(head.headers[name]).toBe(whole.headers[name]);
+  });
+
+  test("a unit is taken for what is answered, and returned with 304", async () => {
+    const key = await proxy.issue({ plan: "developer", owner: `counted for ${kind}` });
+    const path = addressOf(slugs[0]!, kind);
+    const first = await ask(path, {}, key);
+    expect(remaining(first)).toBe(49_999);
+    expect(remaining(await ask(addressOf("none", kind), {}, key))).toBe(49_998);
+    expect(remaining(await ask(path, { "if-none-match": String(first.headers.etag) }, key))).toBe(49_998);
+  });
+});
+
+describe.each(kinds)("%s: entity tags and codings", (kind) => {
+  const encodings = ["gzip", "identity", undefined];
+  const inCoding = (encoding: string | undefined, tag?: string) =>
+    ask(addressOf(slugs[0]!, kind), {
+      ...(encoding && { "accept-encoding": encoding }),
+      ...(tag && { "if-none-match": tag }),
+    });
+
+  test("gzip holds the same JSON under a tag of its own", async () => {
+    const [zipped, plain] = [await inCoding("gzip"), await inCoding("identity")];
+    expect([zipped.headers["content-encoding"], plain.headers["content-encoding"]]).toEqual([
+      "gzip",
+      undefined,
+    ]);
+    expect(zipped.text).toBe(plain.text);
+    expect(zipped.headers.etag).not.toBe(plain.headers.etag);
+    for (const { headers, body } of [zipped, plain]) {
+      expect(headers.etag).toMatch(/^"[0-9a-f]{64}(-gzip)?"$/);
+      expect(headers).toMatchObject({
+        "cache-control": "private, no-cache",
+        "content-type": "application/json",
+        "content-length": String(body.length),
+        vary: "Accept-Encoding, Authorization, X-Api-Key",
+      });
+    }
+  });
+
+  test.each(encodings)("304 for what is held, in %s", async (encoding) => {
+    const { etag } = (await inCoding(encoding)).headers;
+    for (const held of [etag!, `W/${etag}`, `"x", ${etag}`, "*"]) {
+      const answer = await inCoding(encoding, held);
+      expect([held, answer.status, answer.body.length]).toEqual([held, 304, 0]);
+    }
+    expect((await inCoding(encoding, '"x"')).status).toBe(200);
+  });
+
+  test("a held tag lets nobody past the checks", async () => {
+    const { etag } = (await inCoding("identity")).headers;
+    const path = addressOf(slugs[0]!, kind);
+    const headers = { "if-none-match": etag! };
+    expect(outcome(await proxy.get(path, { headers }))).toBe("401 API_KEY_REQUIRED");
+    expect(outcome(await ask(`${path}?x=1`, headers))).toBe("400 INVALID_PARAMETER");
+    // Tags are of one protocol's object, so another's never matches.
+    expect((await ask(addressOf(slugs[1]!, kind), headers)).status).toBe(200);
+  });
+});
+
+test("a plan below Developer is refused as such, should there ever be keys of one", () => {
+  const caller = { plan: "free", account: "a", owner: "o", limit: 1, keyed: true } as const;
+  expect(() => requirePlan(caller, "developer")).toThrow(
+    expect.objectContaining({ code: "DEVELOPER_REQUIRED" }),
+  );
+});
+
+/** A scoring run: protocol, time, score of the dimension opsec; all else is the same in every one. */
+type Run = readonly [slug: string, time: string, opsec: number];
+
+function writeRuns(runs: readonly Run[]): Promise<string> {
+  const rows = runs.map(([slug, time, opsec]) => `('${slug}', TIMESTAMPTZ '${time}+00', ${opsec})`);
+  return fixtures.write({
+    protocol_scores: `SELECT s.* REPLACE (r.slug AS slug, r.time AS updated_at,
+      struct_update(s.dimensions, opsec := r.opsec) AS dimensions)
+      FROM scores s, (VALUES ${rows.join(", ")}) r(slug, time, opsec) WHERE s.n = 0`,
+  });
+}
+
+describe("over a proxy of its own", () => {
+  const gaps: Run[] = [
+    ["gaps", "2025-12-01 00:00:00", 90],
+    ["gaps", "2025-12-20 00:00:00", 50],
+    ["gaps", "2025-12-26 23:00:00", 30],
+  ];
+  const once: Run = ["once", "2025-12-25 00:00:00", 10];
+  const later: Run = ["gaps", "2025-12-28 12:00:00", 40];
+
+  async function withProxy(use: (own: TestProxy, ask: (path: string) => Promise<Answer>) => Promise<void>) {
+    const own = await startTestProxy({ empty: true });
+    const key = await own.issue();
+    try {
+      await use(own, (path) => own.get(path, { headers: bearer(key) }));
+    } finally {
+      await own.stop();
+    }
+  }
+
+  test("gaps stay gaps, one run is one point, and a later publish moves the window", () =>
+    withProxy(async (own, get) => {
+      const opsec = async (slug: string) =>
+        (await get(addressOf(slug, "dimensions")))
+          .json()
+          .dimensions.find(({ key }: { key: string }) => key === "opsec");
+      const times = async (slug: string) =>
+        (await get(addressOf(slug, "history")))
+          .json()
+          .points.map((point: { updatedAt: string }) => point.updatedAt);
+      await serve(own, await writeRuns([...gaps, once]));
+      expect(await times("gaps")).toEqual(["2025-12-20T00:00:00.000Z", "2025-12-26T23:00:00.000Z"]);
+      expect(await opsec("gaps")).toEqual({ key: "opsec", score: 30, change7d: -20, percentile: 100 });
+      expect(await times("once")).toEqual(["2025-12-25T00:00:00.000Z"]);
+      expect(await opsec("once")).toEqual({ key: "opsec", score: 10, change7d: 0, percentile: 0 });
+      const before = await get(addressOf("once", "history"));
+      const moved = (await get(addressOf("gaps", "history"))).headers.etag;
+
+      await serve(own, await writeRuns([...gaps, later, once]));
+      expect(await times("gaps")).toEqual(["2025-12-26T23:00:00.000Z", "2025-12-28T12:00:00.000Z"]);
+      expect(await opsec("gaps")).toEqual({ key: "opsec", score: 40, change7d: 10, percentile: 100 });
+      const after = await get(addressOf("once", "history"));
+      expect([after.text, after.headers.etag]).toEqual([before.text, before.headers.etag]);
+      expect(after.headers["x-snapshot-id"]).not.toBe(before.headers["x-snapshot-id"]);
+      expect((await get(addressOf("gaps", "history"))).headers.etag).not.toBe(moved);
+    }));
+
+  test("a protocol that a publish leaves out is 404 from then on", () =>
+    withProxy(async (own, get) => {
+      await serve(own, await writeRuns([...gaps, once]));
+      for (const kind of kinds) expect(outcome(await get(addressOf("once", kind)))).toBe("200");
+      await serve(own, await writeRuns(gaps));
+      for (const kind of kinds) {
+        expect(outcome(await get(addressOf("once", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
+        expect(outcome(await get(addressOf("gaps", kind)))).toBe("200");
+      }
+    }));
+
+  test.each([
+    ["missing from", (own: TestProxy, object: string) => own.storage.delete(object)],
+    ["damaged in", (own: TestProxy, object: string) => own.storage.put(object, Buffer.from("{}"))],
+  ])("an object %s the store is 503 and costs nothing, until it is back", (_what, harm) =>
+    withProxy(async (own, get) => {
+      await serve(own, await writeRuns([...gaps, once]));
+      const kept = new Map<string, Buffer>();
+      for await (const { key } of own.storage.list(layout.privateObjects))
+        kept.set(key, (await own.storage.get(key))!);
+      const inMemory = await get(addressOf("gaps", "history"));
+      for (const object of kept.keys()) await harm(own, object);
+      expect((await get(addressOf("gaps", "history"))).text).toBe(inMemory.text);
+      for (const path of [addressOf("once", "history"), addressOf("once", "dimensions")]) {
+        const answer = await get(path);
+        expect([outcome(answer), remaining(answer)]).toEqual(["503 SNAPSHOT_UNAVAILABLE", 99_998]);
+        expect(answer.text).not.toMatch(/private|[0-9a-f]{64}/);
+      }
+      for (const [object, bytes] of kept) await own.storage.put(object, bytes);
+      expect(outcome(await get(addressOf("once", "history")))).toBe("200");
+    }),
+  );
+
+  test("without a snapshot slugs that cannot be are 404, others 503", () =>
+    withProxy(async (_own, get) => {
+      for (const kind of kinds) {
+        expect(outcome(await get(addressOf("gaps", kind)))).toBe("503 SNAPSHOT_UNAVAILABLE");
+        expect(outcome(await get(addressOf("UPPER", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
+      }
+    }));
+});

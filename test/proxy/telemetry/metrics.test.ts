@@ -1,0 +1,95 @@
+import { readFile } from "node:fs/promises";
+import type { Registry } from "prom-client";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { endpoints } from "../../../schemas/endpoints.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { publishArchive } from "../../helpers/proxy-archive.ts";
+import { bearer, until } from "../../helpers/proxy-client.ts";
+
+const list = "/api/v1/scores";
+const archive = "/api/v1/markets/historical";
+
+/** Samples of a metric: its labels and value. */
+async function samples(metrics: Registry, name: string) {
+  const text = await metrics.getSingleMetricAsString(name);
+  const lines = text.split("\n").filter((line) => line.startsWith(name));
+  return new Map(
+    lines.map((line) => {
+      const [, labels = "", value] = /^\w+(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+      return [labels, Number(value)];
+    }),
+  );
+}
+const reading = async (metrics: Registry, name: string) => (await samples(metrics, name)).get("");
+
+let proxy: TestProxy;
+beforeEach(async () => {
+  proxy = await startTestProxy();
+});
+afterEach(() => proxy.stop());
+
+describe("metrics", () => {
+  test("count requests by route, method, status and code, and nothing of the client's own spelling", async () => {
+    const key = await proxy.issue({ quota: 1 });
+    await proxy.get(`${list}/aave`);
+    await proxy.get(`${list}/SECRET`);
+    await proxy.get("/SECRET");
+    await proxy.get(list, { method: "PROPFIND" });
+    await proxy.get(`${list}?SECRET=1`);
+    await proxy.get(archive, { headers: bearer(key) });
+    await proxy.get(archive, { headers: bearer(key) });
+    await proxy.raw("GET SECRET\r\n\r\n");
+    await until(async () => (await samples(proxy.metrics, "http_requests_total")).size >= 8);
+    const counted = await samples(proxy.metrics, "http_requests_total");
+    const of = (route: string, status: number, code = "", method = "GET") =>
+      counted.get(`route="${route}",method="${method}",status="${status}",code="${code}"`);
+    expect(of(`${list}/:slug`, 200)).toBe(1);
+    expect(of(`${list}/:slug`, 404, "PROTOCOL_NOT_FOUND")).toBe(1);
+    expect(of("none", 404, "NOT_FOUND")).toBe(1);
+    expect(of(list, 405, "METHOD_NOT_ALLOWED", "other")).toBe(1);
+    expect(of(list, 400, "INVALID_PARAMETER")).toBe(1);
+    expect(of(archive, 200)).toBe(1);
+    expect(of(archive, 429, "QUOTA_EXCEEDED")).toBe(1);
+    expect(of("none", 400, "BAD_REQUEST", "other")).toBe(1);
+    expect(await proxy.metrics.metrics()).not.toMatch(/SECRET|prs_live_|PROPFIND|127\.0\.0\.1|acme/);
+    expect(await proxy.metrics.metrics()).toContain(
+      `http_request_duration_seconds_count{route="${archive}"} 2`,
+    );
+  });
+
+  test("tell snapshot, age, index, caches, polls and the quota store", async () => {
+    await proxy.get(list);
+    await proxy.get(list);
+    const key = await proxy.issue();
+    await proxy.get(archive, { headers: bearer(key) });
+    expect(await reading(proxy.metrics, "prs_snapshot_commit")).toBe(1);
+    expect(await reading(proxy.metrics, "prs_snapshot_age_seconds")).toBe(12 * 3600);
+    expect(await reading(proxy.metrics, "prs_publish_age_seconds")).toBe(12 * 3600);
+    expect(await reading(proxy.metrics, "prs_index_bytes")).toBeGreaterThan(100);
+    expect(await reading(proxy.metrics, "prs_quota_store_up")).toBe(1);
+    const caches = await samples(proxy.metrics, "prs_cache_requests_total");
+    expect(caches.get('cache="public",outcome="hit"')).toBe(1);
+    expect(caches.get('cache="public",outcome="miss"')).toBe(1);
+    expect(caches.get('cache="private",outcome="miss"')).toBeGreaterThan(0);
+    const sizes = await samples(proxy.metrics, "prs_cache_bytes");
+    expect(sizes.get('cache="private"')).toBeGreaterThan(100);
+    await publishArchive(proxy.storage, { bri: 710 });
+    await until(async () => (await reading(proxy.metrics, "prs_snapshot_commit")) === 2);
+    const polls = await samples(proxy.metrics, "prs_polls_total");
+    expect(polls.get('chore="snapshot",outcome="success"')).toBeGreaterThan(1);
+    expect(polls.get('chore="keys",outcome="success"')).toBeGreaterThan(1);
+  });
+
+  test("stand in the README, all of them", async () => {
+    const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
+    const table = /<!-- metrics:.*-->\n(.*)<!-- \/metrics -->/s.exec(readme)?.[1] ?? "";
+    const told = [...table.matchAll(/`((?:http|prs)_\w+)`/g)].map(([, name]) => name);
+    const known = (await proxy.metrics.getMetricsAsJSON()).map(({ name }) => name);
+    expect(told.sort()).toEqual(known.sort());
+  });
+
+  test("are not to be had where the service is", async () => {
+    expect((await proxy.get("/metrics")).status).toBe(404);
+    expect(Object.values(endpoints).map(({ path }) => path)).not.toContain("/metrics");
+  });
+});

@@ -1,0 +1,239 @@
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { issueKey } from "../../snapshots/keys/records.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { freePort } from "../helpers/programs.ts";
+import { publishArchive } from "../helpers/proxy-archive.ts";
+import { bearer, call, outcome, until } from "../helpers/proxy-client.ts";
+import { type ProxyCommand, signalGroup, startProxyCommand, workersOf } from "../helpers/proxy-command.ts";
+
+const list = "/api/v1/scores";
+const linux = process.platform === "linux";
+let directory: string;
+let proxies: ProxyCommand[];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "prs-workers-"));
+  await publishArchive(directoryStorage(join(directory, "store")));
+  proxies = [];
+});
+afterEach(async () => {
+  for (const proxy of proxies) await proxy.kill();
+  await rm(directory, { recursive: true, force: true });
+});
+
+function start(env: Record<string, string> = {}): ProxyCommand {
+  const proxy = startProxyCommand(directory, { WEB_CONCURRENCY: "2", ...env });
+  proxies.push(proxy);
+  return proxy;
+}
+
+const issue = (quota: number) =>
+  issueKey(
+    directoryStorage(join(directory, "store")),
+    { plan: "aegis", owner: "acme", quota },
+    new Date(),
+  ).then(({ key }) => key);
+
+/** Processes that logged an answer. */
+function answering({ output }: ProxyCommand): Set<number> {
+  const lines = output.out.split("\n").filter((line) => line.includes('"answered"'));
+  return new Set(lines.map((line) => Number(/"pid":(\d+)/.exec(line)?.[1])));
+}
+
+/** Sends requests one by one, each over a connection of its own, until these processes all answered one. */
+async function untilAllAnswer(proxy: ProxyCommand, port: number, pids: readonly number[]): Promise<void> {
+  await until(async () => {
+    expect(outcome(await call(port, list))).toBe("200");
+    return pids.every((pid) => answering(proxy).has(pid));
+  });
+}
+
+/** Connections that each have an answer behind them and half a request under way. */
+async function halfRequests(port: number, count: number): Promise<Socket[]> {
+  const sockets = Array.from({ length: count }, () => connect(port, "127.0.0.1"));
+  for (const socket of sockets) {
+    socket.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    await once(socket, "data");
+    socket.write(`GET ${list} HTTP/1.1\r\nHost: x\r\n`);
+  }
+  return sockets;
+}
+
+describe("WEB_CONCURRENCY=2", () => {
+  test("both processes answer on one port, and neither is the one that was started", async () => {
+    const proxy = start();
+    const port = await proxy.listening(2);
+    const pids = proxy.pids();
+    expect(new Set(pids).size).toBe(2);
+    expect(pids).not.toContain(proxy.child.pid);
+    await untilAllAnswer(proxy, port, pids);
+  });
+
+  test("of 200 at once with 100 left exactly 100 pass, and the count survives kill -9 of all", async () => {
+    const key = await issue(100);
+    const proxy = start();
+    const port = await proxy.listening(2);
+    const calls = Array.from({ length: 200 }, () => call(port, list, { headers: bearer(key) }));
+    const answers = await Promise.all(calls);
+    const outcomes = answers.map(outcome);
+    expect(outcomes.filter((one) => one === "200")).toHaveLength(100);
+    expect(outcomes.filter((one) => one === "429 QUOTA_EXCEEDED")).toHaveLength(100);
+    await until(() => answering(proxy).size === 2);
+    await proxy.kill();
+    const again = start();
+    const secondPort = await again.listening(2);
+    const refused = await call(secondPort, list, { headers: bearer(key) });
+    expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
+  });
+
+  test("a worker killed is replaced, while the other goes on answering", async () => {
+    const proxy = start();
+    const port = await proxy.listening(2);
+    const [first, second] = proxy.pids();
+    await untilAllAnswer(proxy, port, [first!, second!]);
+    process.kill(first!, "SIGKILL");
+    await until(() => proxy.output.out.includes("a worker died"));
+    let answers = 0;
+    await until(async () => {
+      expect(outcome(await call(port, list))).toBe("200");
+      answers += 1;
+      return proxy.pids().length === 3;
+    });
+    expect(answers).toBeGreaterThan(0);
+    await untilAllAnswer(proxy, port, proxy.pids());
+    expect(proxy.child.exitCode).toBeNull();
+  });
+
+  test.each([
+    ["SIGTERM", "the first process", (proxy: ProxyCommand) => proxy.child.kill("SIGTERM")],
+    ["SIGINT", "the first process", (proxy: ProxyCommand) => proxy.child.kill("SIGINT")],
+    ["SIGINT", "all of them, as Ctrl-C is", (proxy: ProxyCommand) => signalGroup(proxy.child, "SIGINT")],
+  ] as const)(
+    "%s to %s lets requests under way finish, then all end with 0",
+    async (_signal, _whom, send) => {
+      const proxy = start({ SHUTDOWN_SECONDS: "60" });
+      const port = await proxy.listening(2);
+      const sockets = await halfRequests(port, 4);
+      send(proxy);
+      const drains = () => proxy.output.out.split("\n").filter((line) => line.includes('"draining"')).length;
+      await until(() => drains() >= 3);
+      for (const socket of sockets) {
+        socket.write("\r\n");
+        const answer = await text(socket);
+        expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+        expect(answer).toMatch(/\r\nConnection: close\r\n/);
+      }
+      expect(await proxy.ended).toBe(0);
+      expect(drains()).toBe(3);
+      expect(proxy.output.err).toBe("");
+    },
+  );
+
+  test("a worker that does not end any more is ended, once its time is up", async () => {
+    const proxy = start({ SHUTDOWN_SECONDS: "1" });
+    await proxy.listening(2);
+    process.kill(proxy.pids()[0]!, "SIGSTOP");
+    proxy.child.kill("SIGTERM");
+    expect(await proxy.ended).toBe(0);
+  });
+
+  test("workers end when the process above them is killed", async () => {
+    const proxy = start();
+    const port = await proxy.listening(2);
+    proxy.child.kill("SIGKILL");
+    // Their output closes once none of them is left.
+    await proxy.ended;
+    await expect(call(port, list)).rejects.toThrow("ECONNREFUSED");
+  });
+
+  test.runIf(linux)("a signal before the first worker listens ends it with 0 and no complaint", async () => {
+    const proxy = start();
+    await until(async () => (await workersOf(proxy.child)).length > 0);
+    proxy.child.kill("SIGTERM");
+    expect(await proxy.ended).toBe(0);
+    expect(proxy.output.err).toBe("");
+  });
+
+  test("a taken port ends it with 1 and names PORT once", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const proxy = start({ PORT: String(port) });
+    expect(await proxy.ended).toBe(1);
+    expect(proxy.output.err.match(new RegExp(`PORT ${port} is taken`, "g"))).toHaveLength(1);
+    taken.close();
+  });
+
+  test("a bad value ends it with 1 and is named once", async () => {
+    const proxy = start({ POLL_SECONDS: "often" });
+    expect(await proxy.ended).toBe(1);
+    expect(proxy.output.err).toBe("POLL_SECONDS must be an integer from 1 to 3600.\n");
+  });
+});
+
+describe("METRICS_PORT with WEB_CONCURRENCY=2", () => {
+  const sum = (metrics: string, pattern: RegExp) =>
+    [...metrics.matchAll(pattern)].reduce((total, [, value]) => total + Number(value), 0);
+  const counted = /^http_requests_total\{[^}]*route="\/api\/v1\/scores"[^}]*\} (\d+)$/gm;
+
+  test("adds up what both counted, and tells it on loopback alone", async () => {
+    const metricsPort = await freePort();
+    const proxy = start({ METRICS_PORT: String(metricsPort) });
+    const port = await proxy.listening(2);
+    await untilAllAnswer(proxy, port, proxy.pids());
+    for (let count = 0; count < 10; count += 1) await call(port, list);
+    const answered = () => proxy.output.out.split('"answered"').length - 1;
+    await until(() => answered() >= 12);
+    const metrics = async () => (await call(metricsPort, "/metrics")).text;
+    await until(async () => sum(await metrics(), counted) === answered());
+    const seen = await metrics();
+    expect(seen).toMatch(/^prs_snapshot_commit 1$/m);
+    expect(seen).toMatch(/^prs_quota_store_up 1$/m);
+    expect(seen).toMatch(/^process_resident_memory_bytes/m);
+  });
+
+  test("tells of those that run after one was replaced", async () => {
+    const metricsPort = await freePort();
+    const proxy = start({ METRICS_PORT: String(metricsPort) });
+    await proxy.listening(2);
+    process.kill(proxy.pids()[0]!, "SIGKILL");
+    await proxy.listening(3);
+    await until(() =>
+      call(metricsPort, "/metrics").then(
+        ({ status, text }) => status === 200 && /^prs_snapshot_commit 1$/m.test(text),
+        () => false,
+      ),
+    );
+  });
+
+  test.runIf(linux)("is served also when a worker died before it listened", async () => {
+    const metricsPort = await freePort();
+    const proxy = start({ METRICS_PORT: String(metricsPort) });
+    await proxy.listening();
+    const other = async () => (await workersOf(proxy.child)).find((pid) => !proxy.pids().includes(pid));
+    await until(async () => (await other()) !== undefined);
+    process.kill((await other())!, "SIGKILL");
+    await proxy.listening(2);
+    await until(() =>
+      call(metricsPort, "/metrics").then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+
+  test("a taken one ends it with 1, and names it once", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const proxy = start({ METRICS_PORT: String(port) });
+    expect(await proxy.ended).toBe(1);
+    expect(proxy.output.err.match(/METRICS_PORT/g)).toHaveLength(1);
+    taken.close();
+  });
+});

@@ -1,0 +1,55 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { nearest, typingErrors } from "../../schemas/nearest.ts";
+
+const word = fc.string({ unit: fc.constantFrom(..."abc"), maxLength: 7 });
+
+/** The definition itself: the least of what the four ways to end an alignment cost. */
+function defined(from: string, to: string): number {
+  if (from === "" || to === "") return from.length + to.length;
+  const [shorterFrom, shorterTo] = [from.slice(0, -1), to.slice(0, -1)];
+  const same = from.at(-1) === to.at(-1) ? 0 : 1;
+  const ways = [
+    defined(shorterFrom, to) + 1,
+    defined(from, shorterTo) + 1,
+    defined(shorterFrom, shorterTo) + same,
+  ];
+  if (from.length > 1 && to.length > 1 && from.at(-1) === to.at(-2) && from.at(-2) === to.at(-1))
+    ways.push(defined(from.slice(0, -2), to.slice(0, -2)) + 1);
+  return Math.min(...ways);
+}
+
+describe("typingErrors(from, to)", () => {
+  test("is what its definition says, in both directions", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(..."abc"), maxLength: 5 }), word, (from, to) => {
+        expect(typingErrors(from, to)).toBe(defined(from, to));
+        expect(typingErrors(to, from)).toBe(typingErrors(from, to));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("counts one for two neighbours that are swapped", () => {
+    fc.assert(
+      fc.property(word, word, (before, after) => {
+        expect(typingErrors(`${before}xy${after}`, `${before}yx${after}`)).toBe(1);
+      }),
+    );
+  });
+});
+
+describe("nearest(text, candidates)", () => {
+  const tiers = ["RAW", "CAST", "MITHRIL"];
+
+  test.each([
+    ["mithril", "MITHRIL"],
+    ["MITRHIL", "MITHRIL"],
+    ["cats", "CAST"],
+    ["gold", undefined],
+    ["", undefined],
+    ["x".repeat(100_000), undefined],
+  ])("%s", (text, meant) => expect(nearest(text, tiers)).toBe(meant));
+
+  test("finds nothing among nothing", () => expect(nearest("tier", [])).toBeUndefined());
+});

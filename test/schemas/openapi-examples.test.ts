@@ -1,0 +1,238 @@
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Endpoint, type EndpointId, endpoints, ndjson } from "../../schemas/endpoints.ts";
+import type { ErrorCode } from "../../schemas/errors.ts";
+import { describeApi } from "../../schemas/openapi/document.ts";
+import { ofLines } from "../../schemas/openapi/headers.ts";
+import { HistoricalMarket } from "../../schemas/records.ts";
+import { publish } from "../../snapshots/publish/publish.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
+import { writeSample } from "../../snapshots/sample/sample.ts";
+import { openSources } from "../../snapshots/sources/open-sources.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { openStorage } from "../../snapshots/store/open.ts";
+import { listen, takenUp } from "../helpers/live-feed.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { type Answer, bearer, type Call, problemOf } from "../helpers/proxy-client.ts";
+
+// The examples of the API's description are what a proxy over a sample answers. To write them anew:
+// npx vitest run --config test/vitest.config.ts test/schemas/openapi-examples.test.ts -u
+
+let folder: string;
+let proxy: TestProxy;
+let snapshots: string[];
+let aegis: string;
+let developer: string;
+let spent: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "prs-examples-"));
+  snapshots = [await publishSample(10), await publishSample(11), await publishSample(12)];
+  // As if the first one had been collected.
+  await openStorage("store", folder).delete(layout.commit(1));
+  proxy = await startTestProxy({ snapshotStore: join(folder, "store"), empty: true });
+  proxy.clock.now = publishedAt.getTime() + 90_000;
+  await takenUp(proxy, snapshots[2]!);
+  aegis = await proxy.issue();
+  developer = await proxy.issue({ plan: "developer" });
+  spent = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
+  await proxy.get("/api/v1/scores", { headers: bearer(spent) });
+});
+afterAll(async () => {
+  await proxy?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const publishedAt = new Date("2026-03-01T12:00:00.000Z");
+
+/** Publishes a sample of so many days of scores; returns the snapshot's id. */
+async function publishSample(days: number): Promise<string> {
+  const directory = join(folder, `sources-${days}`);
+  await writeSample({ directory, markets: 60, protocols: 3, days, outcomes: 6, seed: 1 });
+  const where = { temporaryDirectory: folder, now: publishedAt };
+  const sources = await openSources(directory, where);
+  try {
+    const storage = openStorage("store", folder);
+    const { snapshotId } = await publish({
+      sources,
+      storage,
+      temporaryDirectory: folder,
+      now: () => publishedAt,
+    });
+    return snapshotId;
+  } finally {
+    await sources.close();
+  }
+}
+
+const archive = "/api/v1/markets/historical";
+const slug = "kestrel-lend";
+const json = { "content-type": "application/json" };
+const batch = (body: string, headers: Record<string, string> = json): Call => ({
+  method: "POST",
+  headers,
+  body,
+});
+
+/** A request of each endpoint that answers data, made when the keys are known. */
+const good: [EndpointId, string, () => Call][] = [
+  ["listScores", "/api/v1/scores", () => ({})],
+  ["getScore", `/api/v1/scores/${slug}`, () => ({})],
+  ["batchScores", "/api/v1/scores/batch", () => batch(JSON.stringify({ slugs: [slug, "unheard-of"] }))],
+  ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({ headers: bearer(developer) })],
+  ["scoreDimensions", `/api/v1/scores/${slug}/dimensions`, () => ({ headers: { "x-api-key": developer } })],
+  ["marketsHistorical", `${archive}?disputed=false&min_composite=600&pageSize=1`, () => keyed()],
+  ["status", "/api/v1/status", () => ({})],
+  ["usage", "/api/v1/usage", () => ({ headers: bearer(spent) })],
+  ["healthz", "/healthz", () => ({})],
+  ["readyz", "/readyz", () => ({})],
+  ["openapi", "/openapi.json", () => ({})],
+];
+const keyed = (): Call => ({ headers: bearer(aegis) });
+
+/** Requests that are refused, by the code they are refused with. */
+const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
+  INVALID_PARAMETER: ["marketsHistorical", `${archive}?min_compsite=600`, keyed],
+  INVALID_BODY: ["batchScores", "/api/v1/scores/batch", () => batch('{"slug":"x"}')],
+  BATCH_TOO_LARGE: [
+    "batchScores",
+    "/api/v1/scores/batch",
+    () => batch(JSON.stringify({ slugs: Array.from({ length: 51 }, (_, index) => `p${index}`) })),
+  ],
+  UNSUPPORTED_MEDIA_TYPE: [
+    "batchScores",
+    "/api/v1/scores/batch",
+    () => batch("{}", { "content-type": "text/plain" }),
+  ],
+  BODY_TOO_LARGE: ["batchScores", "/api/v1/scores/batch", () => batch(" ".repeat(20_000))],
+  CURSOR_MISMATCH: ["marketsHistorical", `${archive}?tier=MITHRIL&cursor=CURSOR`, keyed],
+  INVALID_CURSOR: ["marketsHistorical", `${archive}?cursor=12`, keyed],
+  CURSOR_EXPIRED: ["marketsHistorical", `${archive}?cursor=EXPIRED`, keyed],
+  CONFLICTING_CREDENTIALS: [
+    "listScores",
+    "/api/v1/scores",
+    () => ({ headers: { ...bearer(aegis), "x-api-key": developer } }),
+  ],
+  INVALID_API_KEY: ["listScores", "/api/v1/scores", () => ({ headers: { "x-api-key": "KEY" } })],
+  API_KEY_REQUIRED: ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({})],
+  AEGIS_REQUIRED: ["marketsHistorical", archive, () => ({ headers: bearer(developer) })],
+  PROTOCOL_NOT_FOUND: ["getScore", "/api/v1/scores/unheard-of", () => ({})],
+  UPGRADE_REQUIRED: ["scoreFeed", "/api/v1/ws/scores", () => ({ headers: bearer(developer) })],
+  QUOTA_EXCEEDED: ["listScores", "/api/v1/scores", () => ({ headers: bearer(spent) })],
+};
+
+interface Described {
+  headers: Record<string, unknown>;
+  content?: Record<string, unknown>;
+}
+
+const document = describeApi();
+const known = Object.keys(document.components?.headers ?? {});
+
+/** What the description says of an answer of an endpoint. */
+function describedOf(id: EndpointId, status: number): Described {
+  const { path, method }: Endpoint = endpoints[id];
+  const item = document.paths?.[path.replace(":slug", "{slug}")];
+  const operation = method === "WS" ? item?.["x-websocket"] : method === "POST" ? item?.post : item?.get;
+  return operation?.responses?.[status] as Described;
+}
+
+/** Headers of an answer out of those that the description knows, and the described ones; equal but for rare ones. */
+function comparedHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status">) {
+  const rare = ["Age", "Cache-Status"];
+  const described = Object.keys(describedOf(id, answer.status).headers);
+  if (answer.headers["content-type"] !== ndjson) rare.push(...ofLines);
+  const sent = known.filter((name) => answer.headers[name.toLowerCase()] !== undefined);
+  return { sent: sent.sort(), described: described.filter((name) => !rare.includes(name)).sort() };
+}
+
+const golden = (name: string) => `../schemas/openapi/examples/${name}.json`;
+const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
+
+describe("examples of answers", () => {
+  test("are of every endpoint that answers data, and no others are kept", async () => {
+    const answering = Object.entries<Endpoint>(endpoints).filter(([, { response }]) => response);
+    const asked = [...good.map(([id]) => id), "scoreFeed"].sort();
+    expect(asked).toEqual(answering.map(([id]) => id).sort());
+    const kept = await readdir(new URL("../schemas/openapi/examples/", import.meta.url));
+    const expected = asked.filter((id) => id !== "openapi").concat("problems");
+    const files = [...expected.map((name) => `${name}.json`), "marketsHistorical.ndjson"];
+    expect(kept.sort()).toEqual(files.sort());
+  });
+
+  test.each(good)("%s: the example, with the headers described", async (id, path, how) => {
+    const answer = await proxy.get(path, how());
+    expect(answer.status).toBe(200);
+    const { headers, content } = describedOf(id, 200);
+    expect(Object.keys(content ?? {})).toEqual([answer.headers["content-type"]]);
+    const { sent, described } = comparedHeaders(id, answer);
+    expect(sent).toEqual(described);
+    const { response }: Endpoint = endpoints[id];
+    response?.parse(answer.json());
+    if (id !== "openapi") {
+      await expect(pretty(answer.json())).toMatchFileSnapshot(golden(id));
+    }
+    if (!headers.ETag) return;
+    const { headers: fields = {} } = how();
+    const held = await proxy.get(path, { headers: { ...fields, "if-none-match": answer.headers.etag! } });
+    expect(held.status).toBe(304);
+    const compared = comparedHeaders(id, held);
+    expect(compared.sent).toEqual(compared.described);
+  });
+
+  test("marketsHistorical in NDJSON: the example, with the headers described", async () => {
+    const headers = { ...bearer(aegis), accept: ndjson };
+    const address = `${archive}?disputed=true&min_composite=700`;
+    const answer = await proxy.get(address, { headers });
+    expect([answer.status, answer.headers["content-type"]]).toEqual([200, ndjson]);
+    const lines = answer.text.trimEnd().split("\n");
+    expect(lines).toHaveLength(Number(answer.headers["x-count"]));
+    for (const line of lines) HistoricalMarket.parse(JSON.parse(line));
+    await expect(answer.text).toMatchFileSnapshot("../schemas/openapi/examples/marketsHistorical.ndjson");
+    const held = await proxy.get(address, { headers: { ...headers, "if-none-match": answer.headers.etag! } });
+    expect(held.status).toBe(304);
+    for (const each of [answer, held]) {
+      const { sent, described } = comparedHeaders("marketsHistorical", each);
+      expect(sent).toEqual(described);
+    }
+  });
+
+  test("errors: each code is described where it occurs", async () => {
+    const problems: Record<string, unknown> = {};
+    const first = await proxy.get(`${archive}?pageSize=1`, keyed());
+    const cursor = first.json().nextCursor;
+    const expired = encodeCursor({ ...decodeCursor(cursor), commit: 1, snapshotId: snapshots[0]! });
+    for (const [code, [id, path, how]] of Object.entries(refused)) {
+      const answer = await proxy.get(
+        path.replace("EXPIRED", expired).replace("=CURSOR", `=${cursor}`),
+        how(),
+      );
+      const problem = problemOf(answer);
+      expect(problem.code).toBe(code);
+      const described = describedOf(id, answer.status);
+      expect(JSON.stringify(described.content)).toMatch(new RegExp(`"enum":\\[[A-Z_",]*"${code}"`));
+      expect(Object.keys(described.content ?? {})).toEqual([answer.headers["content-type"]]);
+      const compared = comparedHeaders(id, answer);
+      // Refused before a unit was taken, under a status of which others are refused after.
+      const untaken = code === "CONFLICTING_CREDENTIALS";
+      const due = compared.described.filter((name) => !(untaken && /RateLimit/.test(name)));
+      expect([code, compared.sent]).toEqual([code, due]);
+      const requestId = "00000000-0000-4000-8000-000000000000";
+      problems[code] = { endpoint: id, problem: { ...problem, requestId } };
+    }
+    await expect(pretty(problems)).toMatchFileSnapshot(golden("problems"));
+  });
+
+  test("the live feed: its messages, and the headers of the answer that opens it", async () => {
+    const listener = await listen(proxy.port, developer, { since: snapshots[1]! });
+    await listener.count(4);
+    listener.socket.close();
+    const compared = comparedHeaders("scoreFeed", { status: 101, headers: listener.headers });
+    expect(compared.sent).toEqual(compared.described);
+    const hello = listener.heard.filter(({ type }) => type === "hello");
+    await expect(pretty([...listener.changes().slice(0, 1), ...hello])).toMatchFileSnapshot(
+      golden("scoreFeed"),
+    );
+  });
+});

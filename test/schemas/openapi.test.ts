@@ -1,0 +1,297 @@
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { type Endpoint, endpoints, ndjson } from "../../schemas/endpoints.ts";
+import { type ErrorCode, errors } from "../../schemas/errors.ts";
+import { meanings } from "../../schemas/meanings.ts";
+import { describeApi } from "../../schemas/openapi/document.ts";
+import { archiveParameters, parseArchiveQuery, parseRowsQuery } from "../../schemas/query.ts";
+import { HistoricalMarket } from "../../schemas/records.ts";
+
+const document = describeApi();
+const config = await createConfig({ extends: ["recommended"] });
+
+/** What the linter has to say, each with the place it is about. */
+async function lint(api: object): Promise<string[]> {
+  const problems = await lintFromString({ source: JSON.stringify(api), absoluteRef: "openapi.json", config });
+  return problems.map(({ ruleId, location }) => `${ruleId} ${location[0]?.pointer}`);
+}
+
+const table: [string, Endpoint][] = Object.entries(endpoints);
+const described = table.filter(([, { response }]) => response);
+
+const operations = Object.values(document.paths ?? {}).flatMap(({ get, post }) => [
+  ...(get ? [get] : []),
+  ...(post ? [post] : []),
+]);
+
+type Operation = NonNullable<NonNullable<(typeof document)["paths"]>[string]["get"]>;
+
+/** The operation of an endpoint, if there is one; of a WebSocket what is told in an extension. */
+function operationOf({ path, method }: Endpoint, api = document): Operation | undefined {
+  const item = api.paths?.[path.replace(":slug", "{slug}")];
+  if (method === "WS") return item?.["x-websocket"];
+  return method === "POST" ? item?.post : item?.get;
+}
+
+const Narrowed = z.object({
+  allOf: z.tuple([
+    z.object({ properties: z.object({ code: z.object({ enum: z.array(z.string()) }) }) }),
+    z.object({ $ref: z.literal("#/components/schemas/Problem") }),
+  ]),
+});
+
+/** Codes that an operation's responses tell of, by status. */
+function codesOf({ responses = {} }: Operation): [status: string, codes: string[]][] {
+  return Object.entries(responses).map(([status, { content }]) => {
+    const { data } = Narrowed.safeParse(content?.["application/problem+json"]?.schema);
+    return [status, data?.allOf[0].properties.code.enum ?? []];
+  });
+}
+
+describe("the API's description", () => {
+  test("is OpenAPI 3.1 by the linter's recommended rules, examples included", async () => {
+    expect(document.openapi).toMatch(/^3\.1\./);
+    expect(await lint(document)).toEqual([
+      // The service gives no license.
+      "info-license #/info",
+      // OpenAPI knows no WebSockets: an extension refers to these, where the rule does not look.
+      "no-unused-components #/components/schemas/FeedMessage",
+      "no-unused-components #/components/schemas/FeedCommand",
+      "no-unused-components #/components/examples/UPGRADE_REQUIRED",
+      ...["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Version", "Sec-WebSocket-Protocol"].map(
+        (name) => `no-unused-components #/components/headers/${name}`,
+      ),
+    ]);
+  });
+
+  test("would not pass with an example that does not fit its schema", async () => {
+    const text = JSON.stringify(document);
+    for (const [right, wrong] of [
+      ['"forgeScale":"FORGED"', '"forgeScale":"WOOD"'],
+      ['"requestId":"', '"requestID":"'],
+      ['"notFound":[', '"missing":['],
+    ] as const) {
+      const faults = await lint(JSON.parse(text.replaceAll(right, wrong)));
+      expect(faults.some((fault) => fault.startsWith("no-invalid-media-type-examples"))).toBe(true);
+    }
+  });
+
+  test("has an operation for every endpoint that answers data, with its plan and its quota", () => {
+    expect(described.length).toBeGreaterThan(10);
+    const answered = described.filter(([, { method }]) => method !== "WS");
+    expect(operations.map(({ operationId }) => operationId).sort()).toEqual(
+      answered.map(([id]) => id).sort(),
+    );
+    for (const [id, endpoint] of described) {
+      const operation = operationOf(endpoint)!;
+      expect(operation).toMatchObject({
+        operationId: id,
+        summary: endpoint.summary,
+        "x-plan": endpoint.plan,
+      });
+      expect(operation.description).toContain(endpoint.metered ? "Costs one unit" : "");
+      const anonymous =
+        operation.security?.length === 0 || operation.security?.some((way) => !Object.keys(way)[0]);
+      expect([id, anonymous]).toEqual([id, endpoint.plan === "free"]);
+    }
+  });
+
+  test("says which way every score points, where it stands", () => {
+    const described = z.record(
+      z.string(),
+      z.looseObject({
+        properties: z.record(z.string(), z.looseObject({ description: z.string().optional() })),
+      }),
+    );
+    const of = (schema: string) =>
+      described.parse({ [schema]: document.components?.schemas?.[schema] })[schema]!.properties;
+    for (const schema of ["ScoreListEntry", "ScorePoint", "ProtocolScore"]) {
+      const { bri, forgeScale, confidence, delta } = of(schema);
+      expect([bri, forgeScale, confidence, delta].map((field) => field?.description)).toEqual(
+        [meanings.bri, meanings.tier, meanings.confidence, meanings.delta].map(({ meaning }) => meaning),
+      );
+    }
+    expect(of("ProtocolScore").dimensions?.description).toContain(meanings.protocolDimension.meaning);
+    const { composite, tier, topRiskDriver, dimensions } = of("HistoricalMarket");
+    expect([composite, tier, topRiskDriver].map((field) => field?.description)).toEqual(
+      [meanings.composite, meanings.tier, meanings.topRiskDriver].map(({ meaning }) => meaning),
+    );
+    expect(dimensions?.description).toContain(meanings.marketDimension.meaning);
+    expect(of("MarketDimension").score?.description).toBe(meanings.marketDimension.meaning);
+    for (const { meaning } of Object.values(meanings)) expect(document.info.description).toContain(meaning);
+  });
+
+  // Tried with openapi-typescript 7.13.0 and openapi-fetch 0.17.0, and with @hey-api/openapi-ts 0.99.0. They are not run
+  // here since they need the compiler of TypeScript 5.
+  describe("suits generators of clients:", () => {
+    test("an answer has one media type, or its type would be any of theirs", () => {
+      const Answer = z.looseObject({ content: z.record(z.string(), z.unknown()).optional() });
+      for (const { operationId, responses = {} } of operations) {
+        const types = Object.entries(responses).map(([status, response]) => [
+          status,
+          Object.keys(Answer.parse(response).content ?? {}),
+        ]);
+        for (const [status, of] of types) {
+          const type = Number(status) < 400 ? "application/json" : "application/problem+json";
+          expect([operationId, status, of]).toEqual([operationId, status, status === "304" ? [] : [type]]);
+        }
+      }
+    });
+
+    test("what is true or false is a boolean", () => {
+      const { parameters = [] } = operationOf(endpoints.marketsHistorical)!;
+      const [disputed] = parameters.filter((each) => "name" in each && each.name === "disputed");
+      expect(disputed).toMatchObject({ schema: { type: "boolean" } });
+    });
+
+    test("a WebSocket is no operation", () => {
+      const item = document.paths?.[endpoints.scoreFeed.path];
+      expect(Object.keys(item ?? {}).sort()).toEqual(["summary", "x-websocket"]);
+      expect(document.info.description).toContain(`\`WS ${endpoints.scoreFeed.path}\``);
+      expect(document.info.description).toContain(operationOf(endpoints.scoreFeed)!.description);
+    });
+
+    test("no schema refers to itself", () => {
+      const named = new Map(Object.entries(document.components?.schemas ?? {}));
+      const reached = (name: string, seen: ReadonlySet<string>): void => {
+        expect(seen).not.toContain(name);
+        const text = JSON.stringify(named.get(name));
+        for (const [, next = ""] of text.matchAll(/"#\/components\/schemas\/([^"]+)"/g))
+          reached(next, new Set([...seen, name]));
+      };
+      expect(named.size).toBeGreaterThan(20);
+      for (const name of named.keys()) reached(name, new Set());
+    });
+  });
+
+  test("has every parameter of the archive with the bounds it is held to, and the one of the feed", () => {
+    const parameters = operationOf(endpoints.marketsHistorical)?.parameters ?? [];
+    expect(parameters.map((parameter) => "name" in parameter && parameter.name)).toEqual(
+      archiveParameters.map(({ name }) => name),
+    );
+    const description = "Bound on the composite score: higher is safer.";
+    expect(parameters).toContainEqual({
+      in: "query",
+      name: "min_composite",
+      description,
+      schema: { type: "integer", minimum: 300, maximum: 1000, description },
+    });
+    expect(operationOf(endpoints.scoreFeed)?.parameters).toEqual([
+      expect.objectContaining({ name: "since", in: "query" }),
+    ]);
+    expect(operationOf(endpoints.getScore)?.parameters).toEqual([
+      expect.objectContaining({ name: "slug", in: "path", required: true }),
+    ]);
+  });
+
+  test("lets the archive's parameters have the values that are not refused", () => {
+    const digits = [
+      "0",
+      "1",
+      "100",
+      "101",
+      "299",
+      "300",
+      "500",
+      "501",
+      "1000",
+      "1001",
+      "2147483648",
+      "-1",
+      "1.5",
+    ];
+    const times = [
+      "2026-02-02",
+      "2026-02-02T08:21:59Z",
+      "2026-02-02T08:21:59.2+02:00",
+      "2026-2-2",
+      "2026-02-02T24:00:00Z",
+    ];
+    const words = ["RAW", "raw", "true", "TRUE", "x"];
+    const refused = (name: string, value: string) => {
+      try {
+        if (name === "skip") parseRowsQuery(new URLSearchParams({ cursor: "x", skip: value }).toString());
+        else parseArchiveQuery(new URLSearchParams({ [name]: value }).toString());
+        return false;
+      } catch {
+        return true;
+      }
+    };
+    for (const { name, type, schema } of archiveParameters) {
+      for (const text of [...digits, ...times, ...words]) {
+        const boolean = type === "boolean" && ["true", "false"].includes(text);
+        const value = type.startsWith("integer") ? Number(text) : boolean ? text === "true" : text;
+        expect([name, text, schema.safeParse(value).success]).toEqual([name, text, !refused(name, text)]);
+      }
+    }
+  });
+
+  test("tells every error code where it can occur, under its status", () => {
+    const told = new Set<string>();
+    for (const [, endpoint] of described) {
+      for (const [status, codes] of codesOf(operationOf(endpoint)!)) {
+        expect(Number(status) < 400).toBe(codes.length === 0);
+        for (const code of codes) {
+          told.add(code);
+          expect(errors[code as ErrorCode].status).toBe(Number(status));
+        }
+      }
+    }
+    // Those two speak of addresses and methods that are none; the third of an endpoint that is only announced.
+    const elsewhere = ["NOT_FOUND", "METHOD_NOT_ALLOWED", "COMING_SOON"];
+    expect([...told, ...elsewhere].sort()).toEqual(Object.keys(errors).sort());
+    const { Problem } = document.components?.schemas ?? {};
+    for (const code of Object.keys(errors))
+      expect(JSON.stringify(Problem)).toMatch(new RegExp(`[ "]${code} \\(`));
+    for (const code of elsewhere.slice(0, 2)) expect(document.info.description).toContain(code);
+  });
+
+  test("tells of the archive in NDJSON: a market a line, its headers, and what only it is refused with", () => {
+    const { responses } = operationOf(endpoints.marketsHistorical)!;
+    const members = z.record(z.string(), z.unknown());
+    const { headers, ...response } = z
+      .looseObject({ "x-content": members, headers: members })
+      .parse(responses?.[200]);
+    expect(Object.keys(response["x-content"])).toEqual([ndjson]);
+    expect(response["x-content"][ndjson]).toMatchObject({
+      itemSchema: { $ref: "#/components/schemas/HistoricalMarket" },
+    });
+    const { example } = z.looseObject({ example: z.string() }).parse(response["x-content"][ndjson]);
+    expect(example).toMatch(/^(\{.*\}\n){2,}$/);
+    for (const line of example.trimEnd().split("\n")) HistoricalMarket.parse(JSON.parse(line));
+    expect(document.components?.schemas).toHaveProperty("HistoricalMarket");
+    expect(Object.keys(headers)).toEqual(expect.arrayContaining(["X-Count", "X-Total-Count", "X-Cursor"]));
+    expect(Object.fromEntries(codesOf(operationOf(endpoints.marketsHistorical)!))[429]).toEqual([
+      "TOO_MANY_CONNECTIONS",
+      "QUOTA_EXCEEDED",
+    ]);
+  });
+
+  test("of an announced endpoint tells that it answers 501, and nothing of what it will answer", () => {
+    const row = { ...endpoints.scoreHistory, availability: "announced" } as const;
+    const operation = operationOf(row, describeApi({ ...endpoints, scoreHistory: row }))!;
+    expect(operation.description).toContain("answers 501 `COMING_SOON`");
+    expect(codesOf(operation).flatMap(([status, codes]) => codes.map((code) => `${status} ${code}`))).toEqual(
+      [
+        "400 BAD_REQUEST",
+        "400 CONFLICTING_CREDENTIALS",
+        "401 INVALID_API_KEY",
+        "408 REQUEST_TIMEOUT",
+        "431 HEADERS_TOO_LARGE",
+        "500 INTERNAL",
+        "501 COMING_SOON",
+        "503 SNAPSHOT_UNAVAILABLE",
+      ],
+    );
+    expect(Object.keys(operation.responses ?? {})).not.toContain("200");
+  });
+
+  test("holds no key, and names no other site but where an example does", () => {
+    const text = JSON.stringify(document);
+    expect(text).not.toMatch(/prs_live_[0-9A-Za-z]{38}/);
+    const { components: _, paths: __, ...rest } = document;
+    expect(JSON.stringify(rest)).not.toMatch(/https?:/);
+    expect(document.servers).toEqual([{ url: "/" }]);
+  });
+});

@@ -1,0 +1,116 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { variables } from "../../proxy/config.ts";
+import { retention } from "../../schemas/snapshot.ts";
+import { sampleDefaults } from "../../snapshots/sample/sample.ts";
+import { nodeOptions } from "../helpers/programs.ts";
+
+const root = join(import.meta.dirname, "..");
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "prs-commands-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+/** Runs a script of the project from the test's folder, with nothing in its environment. */
+async function run(line: string) {
+  const [script, ...args] = line.split(" ");
+  const env = { PATH: process.env.PATH, INIT_CWD: folder };
+  const child = spawn(process.execPath, [...nodeOptions, `${script}.ts`, ...args], { cwd: root, env });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+  return { code: child.exitCode, stdout, stderr };
+}
+
+describe("--help and -h", () => {
+  const snapshot = [
+    "--sources SOURCES",
+    `(default: ${retention.keepHours})`,
+    "--resume",
+    "--dry-run",
+    "rollback",
+  ];
+  test.for<[string, string[]]>([
+    ["scripts/start --help", ["npm start", "PORT (default: 8080)"]],
+    [
+      "scripts/sample -h",
+      ["--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"],
+    ],
+    ["scripts/snapshot --help", snapshot],
+    [
+      "scripts/snapshot gc --store nowhere --help",
+      ["--keep-hours N", "--keep-commits N", "--dry-run", "--json"],
+    ],
+    [
+      "scripts/keys issue -h",
+      ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"],
+    ],
+    ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],
+    [
+      "proxy/server --help",
+      variables.map(({ name, fixed, otherwise }) => `${name} (default: ${fixed ?? otherwise})`),
+    ],
+  ])("%s", async ([line, told]) => {
+    const { code, stdout, stderr } = await run(line);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    for (const part of told) expect(stdout).toContain(part);
+    if (/ (gc|publish|issue) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
+  });
+});
+
+describe("an address without a store", () => {
+  test.for([
+    "scripts/snapshot gc",
+    "scripts/keys revoke 0123456789abcdef",
+    "scripts/keys issue --plan aegis --owner o",
+  ])("is told with exit code 5, and made by nobody: %s", async (line) => {
+    const { code, stdout, stderr } = await run(`${line} --store nowhere --json`);
+    expect({ code, files: await readdir(folder) }).toEqual({ code: 5, files: [] });
+    expect(stderr).toContain(`there is no store at ${join(folder, "nowhere")}`);
+    const { error } = JSON.parse(stdout);
+    expect(error).toEqual({ exitCode: 5, message: stderr.trimEnd(), refusals: [] });
+  });
+
+  test("is made by keys issue --create, and has keys then", async () => {
+    const issued = await run("scripts/keys issue --plan aegis --owner o --store new --create");
+    expect(issued).toMatchObject({ code: 0 });
+    expect(await run("scripts/keys issue --plan aegis --owner o --store new")).toMatchObject({ code: 0 });
+  });
+});
+
+describe("a command that fails", () => {
+  test("says on stdout with --json how, also where the command line is wrong", async () => {
+    const { code, stdout, stderr } = await run("scripts/snapshot lsit --store x --json");
+    const message = "the command must be one of publish, verify, list, rollback, gc. Did you mean list?";
+    expect({ code, error: JSON.parse(stdout) }).toEqual({
+      code: 2,
+      error: { error: { exitCode: 2, message, refusals: [] } },
+    });
+    expect(stderr).toContain(message);
+  });
+
+  test("gives a sentence, not a stack, for what the file system refuses", async () => {
+    await writeFile(join(folder, "file"), "");
+    const { code, stderr } = await run("scripts/sample --out file");
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^cannot .* .*file.*: E[A-Z]+: .*\n$/);
+  });
+});
+
+test("a copy without packages says what is missing, whatever is run", async () => {
+  const bare = join(folder, "bare");
+  await mkdir(join(bare, "scripts"), { recursive: true });
+  await cp(join(root, "scripts/installed.js"), join(bare, "scripts/installed.js"));
+  const { scripts } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  for (const name of ["start", "sample", "snapshot", "keys", "proxy", "bench"]) {
+    const [node, ...args] = scripts[name].split(" ");
+    expect(node).toBe("node");
+    const child = spawn(process.execPath, args, { cwd: bare });
+    const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
+    expect([child.exitCode, stderr]).toEqual([1, expect.stringMatching(/^[^\n]*npm ci[^\n]*\n$/)]);
+  }
+});

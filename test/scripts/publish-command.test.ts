@@ -1,0 +1,238 @@
+import { appendFile, readFile, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { quoted } from "../../snapshots/sources/duckdb.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
+import { snapshotCommand } from "../helpers/archive-command.ts";
+import { addMarkets } from "../helpers/archive-odd-markets.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../helpers/archive-proxy.ts";
+import { runSql } from "../helpers/archive-sql.ts";
+import { contentOf, publishSources, testFolder, writeSources } from "../helpers/archive-store.ts";
+
+const folder = testFolder();
+const sources = join(folder, "sources");
+const store = join(folder, "store");
+const run = (args: string, how: Partial<Parameters<typeof snapshotCommand>[1]> = {}) =>
+  snapshotCommand(args.split(" "), { from: folder, ...how });
+
+let snapshotId: string;
+
+beforeAll(async () => {
+  await writeSources(sources);
+  ({ snapshotId } = await publishSources(sources, directoryStorage(store), folder));
+});
+
+describe("npm run snapshot -- publish", () => {
+  test("publishes from and to folders relative to the user's, in any time zone and language", async () => {
+    const env = { TZ: "America/St_Johns", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" };
+    const first = await run("publish --sources sources --store elsewhere/store", { npm: true, env });
+    expect(first).toMatchObject({ code: 0 });
+    expect(first.stdout).toContain(`Published commit 1, snapshot ${snapshotId}`);
+    expect(first.stdout).toMatch(
+      /objects: \d+ \(\d+ bytes\) uploaded, 0 \(0 bytes\) unchanged, \d+ \(\d+ bytes\) total/,
+    );
+    // Plain lines where there is no terminal.
+    expect(first.stderr).toMatch(/^writing pages: \d+ of \d+ \(100 %\)$/m);
+    expect(first.stderr).not.toContain("\r");
+    const api = "--api-url https://api.example.org/";
+    const again = await run(`publish --sources sources --store elsewhere/store ${api}`);
+    expect(again).toMatchObject({ code: 0 });
+    const named = await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8");
+    expect(named).toBe('{"api":"https://api.example.org/api/v1"}');
+    expect(again.stdout).toContain(`Nothing new: commit 1 already has snapshot ${snapshotId}`);
+  });
+
+  test("--json puts one object on stdout and nothing else", async () => {
+    const { code, stdout } = await run("publish --sources sources --store store --dry-run --json");
+    expect(code).toBe(0);
+    expect(stdout.match(/\n/g)).toHaveLength(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      outcome: "dry-run",
+      commit: 1,
+      snapshotId,
+      uploaded: { objects: 0 },
+    });
+  });
+
+  test("warns of a column it ignores, and publishes the same", async () => {
+    const wider = join(folder, "wider");
+    await writeSources(wider);
+    const file = quoted(join(wider, "protocol_scores.parquet"));
+    await runSql(
+      folder,
+      `COPY (SELECT 1 AS extra, * FROM read_parquet(${file})) TO ${file} (FORMAT parquet)`,
+    );
+    const { code, stdout, stderr } = await run("publish --sources wider --store store");
+    expect(code).toBe(0);
+    expect(stdout).toContain("Nothing new");
+    expect(stderr).toMatch(/Warning: protocol_scores: .*extra/);
+  });
+
+  test("of several at once, one takes each commit, and the others lose with exit code 4", async () => {
+    await publishSources(sources, directoryStorage(join(folder, "contested")), folder);
+    const rivals = [1, 2, 3];
+    for (const more of rivals) await addMarkets(await writeSources(join(folder, `rival-${more}`)), more);
+    const ended = await Promise.all(
+      rivals.map((more) => run(`publish --sources rival-${more} --store contested --json`)),
+    );
+    const winners = ended.filter(({ code }) => code === 0);
+    expect(winners.length).toBeGreaterThan(0);
+    for (const { code, stderr, stdout } of ended) {
+      if (code === 0) continue;
+      expect(code).toBe(4);
+      expect(stderr).toContain("another publisher made commit");
+      expect(JSON.parse(stdout).error).toMatchObject({ exitCode: 4, refusals: [] });
+    }
+    const { commits } = JSON.parse((await run("list --store contested --json")).stdout);
+    expect(commits).toHaveLength(1 + winners.length);
+    expect((await run("verify --store contested")).code).toBe(0);
+  });
+});
+
+describe("refused sources", () => {
+  let proxy: ArchiveProxy;
+  beforeAll(async () => {
+    proxy = await startArchiveProxy(directoryStorage(store));
+  });
+  afterAll(() => proxy.stop());
+
+  const file = (directory: string) => join(directory, "markets/part-00000.parquet");
+  const rewrite = (directory: string, columns: string) => {
+    const path = quoted(file(directory));
+    return runSql(folder, `COPY (SELECT ${columns} FROM read_parquet(${path})) TO ${path} (FORMAT parquet)`);
+  };
+
+  test.for<[string, (directory: string) => Promise<unknown>, RegExp]>([
+    [
+      "a value out of bounds",
+      (directory) =>
+        rewrite(
+          directory,
+          "* REPLACE (CASE WHEN slug LIKE '%-17' THEN 1001 ELSE composite END AS composite)",
+        ),
+      /^markets\/part-00000\.parquet, row 17 \(.{36}\), column composite: 1001, must be from 300 to 1000$/m,
+    ],
+    [
+      "a missing column",
+      (directory) => rewrite(directory, "* EXCLUDE (tier)"),
+      /^markets\/part-00000\.parquet, column tier: is missing/m,
+    ],
+    [
+      "a truncated file",
+      (directory) => truncate(file(directory), 10_000),
+      /^markets\/part-00000\.parquet: .*cannot be read/m,
+    ],
+  ])("end with exit code 3 and the place, and the store goes on: %s", async ([what, damage, place]) => {
+    const directory = join(folder, what.replaceAll(" ", "-"));
+    await writeSources(directory);
+    await damage(directory);
+    const before = await contentOf(directoryStorage(store));
+    const ended = await run(`publish --sources ${directory} --store store --json`, { npm: true });
+    expect(ended).toMatchObject({ code: 3 });
+    const { error } = JSON.parse(ended.stdout);
+    expect(error).toMatchObject({ exitCode: 3, message: expect.stringMatching(place) });
+    expect(error.refusals[0]).toMatchObject({
+      file: "markets/part-00000.parquet",
+      rule: expect.any(String),
+      total: expect.any(Number),
+    });
+    expect(ended.stderr).toMatch(place);
+    expect(ended.stderr).not.toMatch(/^\s+at /m);
+    expect(await contentOf(directoryStorage(store))).toEqual(before);
+    await proxy.refresh();
+    expect(proxy.catalog.current()?.commit.snapshotId).toBe(snapshotId);
+    expect((await proxy.page({})).count).toBe(100);
+  });
+});
+
+describe("list and verify", () => {
+  test("list tells the commits, newest first", async () => {
+    const { code, stdout } = await run("list --store store");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      new RegExp(
+        `^1  2030-01-01T00:00:00.000Z  ${snapshotId.slice(0, 16)}  \\d+ markets  12 protocols  \\d+ \\(\\d+ bytes\\)\\n$`,
+      ),
+    );
+  });
+
+  test("verify finds all good, or names the object and ends with exit code 1", async () => {
+    const good = await run("verify --store store");
+    expect(good).toMatchObject({ code: 0 });
+    expect(good.stdout).toMatch(
+      /^All good: 1 commits \(0 collected\), \d+ markets, \d+ objects \(\d+ bytes\), 0 of them unreferenced\n$/,
+    );
+    const copy = join(folder, "damaged");
+    await publishSources(sources, directoryStorage(copy), folder);
+    const names = Object.keys(await contentOf(directoryStorage(copy)));
+    const isRecord = (key: string) => key.startsWith(layout.stableScores) && key !== layout.stableScoreList;
+    const record = names.find(isRecord)!;
+    await appendFile(join(copy, record), " ");
+    const path = join(copy, layout.stableScoreList);
+    const bytes = await readFile(path);
+    bytes[20]! ^= 1;
+    await writeFile(path, bytes);
+    const reason = "its content is of no snapshot: publish again";
+    const faults = [
+      { key: layout.stableScoreList, reason },
+      { key: record, reason },
+    ];
+    const bad = await run("verify --store damaged --json");
+    expect(bad.code).toBe(1);
+    expect(JSON.parse(bad.stdout).faults).toEqual(faults);
+    const told = await run("verify --store damaged");
+    expect(told.code).toBe(1);
+    expect(told.stdout).toMatch(`${layout.stableScoreList}: ${reason}\n${record}: ${reason}\n2 faults: `);
+  });
+});
+
+describe("verify --repair", () => {
+  test("makes anew what rotted where publishing again sees nothing new, and tells it", async () => {
+    const rotten = directoryStorage(join(folder, "rotten"));
+    await publishSources(sources, rotten, folder);
+    const key = Object.keys(await contentOf(rotten)).find((name) => name.startsWith(layout.pages))!;
+    const bytes = (await rotten.get(key))!;
+    bytes[40]! ^= 1;
+    await rotten.put(key, bytes);
+    expect(await publishSources(sources, rotten, folder)).toMatchObject({ outcome: "unchanged", commit: 1 });
+    const repair = await run("verify --repair --sources sources --store rotten --json");
+    expect(repair).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining(`${key}: its content does not match its name\n`),
+    });
+    expect(repair.stderr).toContain("1 of 1 objects repaired");
+    expect(JSON.parse(repair.stdout)).toMatchObject({ commits: 1, faults: [], repaired: [key] });
+    expect((await verify(rotten, () => {})).faults).toEqual([]);
+  });
+});
+
+describe("a wrong command line ends with exit code 2, says why and shows the usage", () => {
+  test.for([
+    ["", "the command must be one of publish, verify, list, rollback, gc"],
+    ["publsh --store store", "rollback, gc. Did you mean publish?"],
+    ["publish --store store", "--sources is missing"],
+    ["publish --sources sources --store store again", 'unexpected argument "again"'],
+    ["publish --sources sources --store store --api-url api.example.org", "--api-url (or API_URL) must be"],
+    ["verify --store store --dry-run", "--dry-run"],
+    ["verify --store store --repair", "--sources is missing"],
+    ["verify --store store --resume", "--resume goes with --repair"],
+    ["list --store", "--store"],
+    ["list --stroe store", "unknown option --stroe. Did you mean --store?"],
+  ])("%s", async ([args, reason]) => {
+    const { code, stdout, stderr } = await snapshotCommand(args!.split(" ").filter(Boolean), {
+      from: folder,
+    });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain(reason);
+    expect(stderr).toMatch(/^Usage:\s+npm run snapshot -- /m);
+  });
+});
+
+test("a store that cannot be written to ends with exit code 5 and names it", async () => {
+  await writeFile(join(folder, "file"), "");
+  const { code, stdout, stderr } = await run("publish --sources sources --store file/store");
+  expect({ code, stdout }).toEqual({ code: 5, stdout: "" });
+  expect(stderr).toContain(join(folder, "file/store"));
+});

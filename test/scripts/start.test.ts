@@ -1,0 +1,97 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { nodeOptions } from "../helpers/programs.ts";
+import { until } from "../helpers/proxy-client.ts";
+
+/** A copy of the project, so that the store of this one is left alone. */
+let project: string;
+const children: ChildProcess[] = [];
+
+beforeAll(async () => {
+  project = await mkdtemp(join(tmpdir(), "prs-start-"));
+  const root = new URL("../..", import.meta.url).pathname;
+  for (const name of ["package.json", "tsconfig.json", "schemas", "snapshots", "proxy", "scripts"]) {
+    await cp(join(root, name), join(project, name), { recursive: true });
+  }
+  await symlink(join(root, "node_modules"), join(project, "node_modules"));
+});
+
+afterAll(async () => {
+  for (const child of children) if (child.exitCode === null) child.kill("SIGKILL");
+  await rm(project, { recursive: true, force: true });
+});
+
+/** Runs what `npm start` runs, until it is ready or has ended. */
+async function start(port: string) {
+  const child = spawn(process.execPath, [...nodeOptions, "scripts/start.ts"], {
+    cwd: project,
+    env: { PATH: process.env.PATH, PORT: port },
+  });
+  children.push(child);
+  const output = { out: "", err: "" };
+  child.stdout.on("data", (chunk) => (output.out += chunk));
+  child.stderr.on("data", (chunk) => (output.err += chunk));
+  const ended = once(child, "close").then(([code]) => code as number);
+  await until(() => output.out.includes("/api/v1/status") || child.exitCode !== null);
+  return { child, output, ended };
+}
+
+const run = promisify(execFile);
+const keysIn = (text: string) => [...new Set(text.match(/prs_live_\w+/g))];
+
+describe("npm start", () => {
+  test("names a taken PORT, and a folder that cannot be written to, before it makes the sample", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port } = other.address() as { port: number };
+    const taken = await start(String(port));
+    expect(await taken.ended).toBe(1);
+    expect(taken.output.err).toMatch(new RegExp(`^PORT ${port} is taken.*\\n$`));
+    expect(await readdir(project)).not.toContain(".local");
+    other.close();
+
+    await writeFile(join(project, ".local"), "");
+    const blocked = await start("0");
+    expect(await blocked.ended).toBe(1);
+    expect(blocked.output.err).toBe(`cannot mkdir ${join(project, ".local")}: EEXIST: file already exists\n`);
+    await rm(join(project, ".local"));
+  });
+
+  test("makes, publishes and serves a sample; a second start prints the same keys", async () => {
+    const first = await start("0");
+    const keys = keysIn(first.output.out);
+    expect(keys).toHaveLength(2);
+    expect((await stat(join(project, ".local/demo-keys.json"))).mode & 0o777).toBe(0o600);
+    const lines = first.output.out.split("\n").filter((line) => line.startsWith("  curl "));
+    expect(lines).toHaveLength(6);
+    for (const line of lines) {
+      const { stdout } = await run("sh", ["-c", `${line} -sSi --max-time 60`]);
+      expect(stdout, line).toMatch(/^HTTP\/1\.1 200 /);
+      if (line.includes("historical")) expect(Number(/"total":(\d+)/.exec(stdout)?.[1])).toBeGreaterThan(2);
+    }
+    first.child.kill("SIGINT");
+    expect(await first.ended).toBe(0);
+
+    const second = await start("0");
+    expect(keysIn(second.output.out)).toEqual(keys);
+    expect(second.output.err).toBe("");
+    second.child.kill("SIGTERM");
+    expect(await second.ended).toBe(0);
+  });
+
+  test("makes the sample anew when another version made the one that is there", async () => {
+    const manifests = join(project, ".local/store/manifests");
+    for (const name of await readdir(manifests)) await writeFile(join(manifests, name), "{}");
+    const { child, output, ended } = await start("0");
+    expect(output.err).toContain("another version");
+    expect(output.out).toContain("Ready on");
+    child.kill("SIGINT");
+    expect(await ended).toBe(0);
+  });
+});

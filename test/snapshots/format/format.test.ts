@@ -1,0 +1,157 @@
+import { crc32, gunzipSync } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { combineCrc } from "../../../snapshots/format/crc.ts";
+import { compressPiece, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
+import { Cutter, compareKeys, cuts } from "../../../snapshots/format/order.ts";
+import { compressPage, pageText, readRun, readRunStart, runMarkets } from "../../../snapshots/format/page.ts";
+import { sha256 } from "../../../snapshots/store/sealed.ts";
+
+const bytes = fc.uint8Array({ maxLength: 3000 }).map((array) => Buffer.from(array));
+
+describe("combineCrc(crcA, crcB, lengthB)", () => {
+  test("equals the CRC of the concatenation", () => {
+    fc.assert(
+      fc.property(bytes, bytes, (a, b) => {
+        expect(combineCrc(crc32(a), crc32(b), b.length)).toBe(crc32(Buffer.concat([a, b])));
+      }),
+    );
+  });
+
+  test("holds for lengths beyond 32 bits of bits", () => {
+    const zeros = Buffer.alloc(2 ** 20);
+    let crc = crc32("head");
+    for (let n = 0; n < 600; n += 1) crc = crc32(zeros, crc);
+    let ofZeros = 0;
+    for (let n = 0; n < 600; n += 1) ofZeros = crc32(zeros, ofZeros);
+    expect(combineCrc(crc32("head"), ofZeros, 600 * 2 ** 20)).toBe(crc);
+  });
+});
+
+describe("joinGzip(pieces)", () => {
+  test("makes one gzip member of compressed and stored pieces in any order", async () => {
+    const piece = fc.record({ raw: bytes, stored: fc.boolean() });
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { maxLength: 8 }), bytes, async (parts, tail) => {
+        const pieces = await Promise.all(
+          parts.map(({ raw, stored }) => (stored ? storedPiece(raw) : compressPiece(raw, 6))),
+        );
+        const member = joinGzip([...pieces, storedPiece(tail, true)]);
+        expect(gunzipSync(member)).toEqual(Buffer.concat([...parts.map(({ raw }) => raw), tail]));
+      }),
+    );
+  });
+
+  test("refuses a stored piece that its length field cannot hold", () => {
+    expect(() => storedPiece(Buffer.alloc(65_536))).toThrow(RangeError);
+  });
+});
+
+const market = fc.record({ id: fc.uuid(), question: fc.string({ unit: "grapheme", maxLength: 60 }) });
+
+describe("compressPage(text)", () => {
+  test("stores a valid gzip file whose runs can be read one by one", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(market, { minLength: 1, maxLength: 100 }), async (markets) => {
+        const lines = markets.map((value) => Buffer.from(JSON.stringify(value)));
+        const text = pageText(lines);
+        const { page, stored } = compressPage(text);
+        expect(JSON.parse(gunzipSync(stored).toString())).toEqual(markets);
+        expect(page).toMatchObject({ markets: lines.length, hash: sha256(stored), bytes: stored.length });
+        expect(page.runs.length).toBe(Math.ceil(lines.length / runMarkets));
+        const read = page.runs.flatMap((_, index) => readRun("page", stored, page.runs, index));
+        expect(read).toEqual(lines);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("lets any number of a run's first markets be read, however well they compress", async () => {
+    const texts = fc.array(fc.string({ maxLength: 2000 }), { minLength: 1, maxLength: runMarkets });
+    await fc.assert(
+      fc.asyncProperty(texts, async (list) => {
+        const lines = list.map((text) => Buffer.from(JSON.stringify(text)));
+        const { page, stored } = compressPage(pageText(lines));
+        const run = { runs: page.runs, index: 0, markets: lines.length };
+        for (let count = 1; count <= lines.length; count += 1) {
+          const read = readRunStart("page", stored, run, count);
+          expect(read.length).toBeGreaterThanOrEqual(count);
+          expect(read).toEqual(lines.slice(0, read.length));
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("names the page when a bit of any run is flipped", async () => {
+    const lines = Array.from({ length: 70 }, (_, n) =>
+      Buffer.from(JSON.stringify({ id: n, text: "x".repeat(n) })),
+    );
+    const { page, stored } = compressPage(pageText(lines));
+    const read = () => page.runs.map((_, index) => readRun("the page", stored, page.runs, index));
+    const [start, end] = [10 + 7, stored.length - 8 - 7];
+    for (let offset = start; offset < end; offset += 1) {
+      stored[offset]! ^= 0x10;
+      // Bits between runs, and the ends of runs, which carry no data, are covered by the object's hash alone.
+      try {
+        expect(read().flat()).toEqual(lines);
+      } catch (error) {
+        expect(String(error)).toContain("the page");
+      }
+      stored[offset]! ^= 0x10;
+    }
+  });
+});
+
+describe("Cutter", () => {
+  const ids = Array.from({ length: 60_000 }, (_, n) => `${sha256(String(n)).slice(0, 32)}`);
+  const cutAll = (list: readonly string[]) => {
+    const cutter = new Cutter();
+    return list.map((id) => cutter.next(id));
+  };
+  const endsOf = (list: readonly string[]) => {
+    const found = cutAll(list);
+    return new Set(list.filter((_, n) => found[n] !== "none"));
+  };
+
+  test("keeps pages and segments within their bounds", () => {
+    let [page, segment] = [0, 0];
+    for (const cut of cutAll([...ids, ...ids])) {
+      page += 1;
+      segment += 1;
+      expect(page).toBeLessThanOrEqual(cuts.pageMax);
+      expect(segment).toBeLessThanOrEqual(cuts.segmentMax);
+      if (cut !== "none") {
+        expect(page).toBeGreaterThanOrEqual(cuts.pageMin);
+        page = 0;
+      }
+      if (cut === "segment") segment = 0;
+    }
+  });
+
+  test("bounds pages and segments also when no id ever asks for a cut", () => {
+    const found = cutAll(Array.from({ length: 140_000 }, () => "the same id"));
+    expect(found.filter((cut) => cut !== "none").length).toBe(Math.floor(140_000 / cuts.pageMax));
+    expect(found.indexOf("segment") + 1).toBe(cuts.segmentMax);
+  });
+
+  test("moves only the cuts near an insertion", () => {
+    const before = endsOf(ids);
+    for (const at of [0, 1, 17_000, 42_421, 59_999]) {
+      const after = endsOf([...ids.slice(0, at), "ffffffff-late", ...ids.slice(at)]);
+      expect([...before].filter((id) => !after.has(id)).length).toBeLessThan(8);
+    }
+  });
+});
+
+describe("compareKeys(a, b)", () => {
+  test("orders by time, then by id", () => {
+    const key = fc.record({ resolvedAt: fc.integer({ min: 0, max: 3 }), id: fc.constantFrom("a", "b", "c") });
+    fc.assert(
+      fc.property(key, key, (a, b) => {
+        const [left, right] = [`${a.resolvedAt}${a.id}`, `${b.resolvedAt}${b.id}`];
+        expect(Math.sign(compareKeys(a, b))).toBe(left < right ? -1 : Number(left > right));
+      }),
+    );
+  });
+});

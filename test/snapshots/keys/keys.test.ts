@@ -1,0 +1,320 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { generateKey, isWellFormedKey } from "../../../snapshots/keys/codec.ts";
+import { issueKey, readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { keyRing } from "../../../snapshots/keys/ring.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { nodeOptions } from "../../helpers/programs.ts";
+import { publishArchive } from "../../helpers/proxy-archive.ts";
+import { describeStores } from "../../helpers/stores.ts";
+
+let directory: string;
+let storage: Storage;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "prs-keys-"));
+  storage = directoryStorage(join(directory, "store"));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+const now = new Date("2026-03-01T12:00:00.000Z");
+const request = { plan: "aegis", owner: "acme" } as const;
+
+describe("generateKey()", () => {
+  test("makes keys of the documented form, each another one", () => {
+    const keys = new Set(Array.from({ length: 500 }, () => generateKey()));
+    expect(keys.size).toBe(500);
+    for (const key of keys) expect(key).toMatch(/^prs_live_[0-9A-Za-z]{38}$/);
+  });
+
+  test("takes its digits from the randomness it is given, and ends in the CRC-32 of the rest", () => {
+    const key = generateKey(() => 61);
+    expect(key.slice(0, 41)).toBe(`prs_live_${"z".repeat(32)}`);
+    expect(key).toBe("prs_live_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz2PKP0M");
+  });
+});
+
+describe("isWellFormedKey(text)", () => {
+  test("takes every generated key and none with one character changed", () => {
+    const change = fc.tuple(fc.nat({ max: 46 }), fc.constantFrom(..."0Az_-é"));
+    fc.assert(
+      fc.property(change, ([place, character]) => {
+        const key = generateKey();
+        const changed = key.slice(0, place) + character + key.slice(place + 1);
+        expect(isWellFormedKey(key)).toBe(true);
+        expect(isWellFormedKey(changed)).toBe(changed === key);
+      }),
+    );
+  });
+
+  test("takes no other text", () => {
+    fc.assert(fc.property(fc.string(), (text) => !isWellFormedKey(text)));
+  });
+});
+
+describe("the store", () => {
+  test("holds a key's digest and nothing of the key", async () => {
+    const { key, record } = await issueKey(storage, { ...request, quota: 7, expiresAt: now }, now);
+    const stored = await readFile(join(directory, "store", layout.key(record.id)), "utf8");
+    expect(stored).not.toContain(key.slice(9));
+    expect(await readKeys(storage)).toEqual({ records: [record], revocations: new Map(), damaged: [] });
+  });
+});
+
+describe("keyRing(storage, options)", () => {
+  const ring = () => {
+    const clock = { now: now.getTime() };
+    const damaged: string[] = [];
+    const keys = keyRing(storage, { now: () => clock.now, damaged: (error) => damaged.push(error.key) });
+    return { clock, damaged, keys };
+  };
+
+  test("knows nothing before its first reload, and then every key", async () => {
+    const { keys } = ring();
+    const { key, record } = await issueKey(storage, request, now);
+    expect([keys.ready(), keys.judge(key).state]).toEqual([false, "unknown"]);
+    await keys.reload();
+    expect([keys.ready(), keys.judge(key)]).toEqual([true, { state: "active", record }]);
+    expect(keys.judge(generateKey()).state).toBe("unknown");
+    expect(keys.judge("__proto__").state).toBe("malformed");
+  });
+
+  test("ends keys by the clock: expiry, and a revocation ahead that is brought forward", async () => {
+    const { keys, clock } = ring();
+    const hour = 3_600_000;
+    const expiring = await issueKey(storage, { ...request, expiresAt: new Date(now.getTime() + hour) }, now);
+    const rotated = await issueKey(storage, request, now);
+    await revokeKey(storage, rotated.record.id, new Date(now.getTime() + 2 * hour));
+    await keys.reload();
+    const states = () => [expiring, rotated].map(({ key }) => keys.judge(key).state);
+    expect(states()).toEqual(["active", "active"]);
+    clock.now += hour;
+    expect(states()).toEqual(["expired", "active"]);
+    await revokeKey(storage, rotated.record.id, new Date(clock.now));
+    await keys.reload();
+    expect(states()).toEqual(["expired", "revoked"]);
+  });
+
+  test("reports a damaged record once and serves the others; a damaged revocation ends its key", async () => {
+    const { keys, damaged } = ring();
+    const [good, ended, flipped] = [
+      await issueKey(storage, request, now),
+      await issueKey(storage, request, now),
+      await issueKey(storage, request, now),
+    ];
+    const path = join(directory, "store", layout.key(flipped.record.id));
+    await writeFile(path, (await readFile(path, "utf8")).replace("acme", "evil"));
+    await storage.put(layout.keyRevocation(ended.record.id), Buffer.from("{"));
+    await keys.reload();
+    await keys.reload();
+    const states = [good, ended, flipped].map(({ key }) => keys.judge(key).state);
+    expect(states).toEqual(["active", "revoked", "unknown"]);
+    expect(damaged.sort()).toEqual(
+      [layout.key(flipped.record.id), layout.keyRevocation(ended.record.id)].sort(),
+    );
+  });
+
+  test("takes no record that lies under another key's name", async () => {
+    const { keys, damaged } = ring();
+    const { key, record } = await issueKey(storage, request, now);
+    const { digest: _, ...content } = record;
+    await storage.put(layout.key("00000000000000aa"), seal({ ...content, plan: "aegis" }));
+    await storage.delete(layout.key(record.id));
+    await keys.reload();
+    expect([keys.judge(key).state, damaged.length]).toEqual(["unknown", 1]);
+  });
+
+  test("keeps what it has when the store fails", async () => {
+    const { keys } = ring();
+    const { key } = await issueKey(storage, request, now);
+    await keys.reload();
+    const broken = keyRing({ ...storage, list: () => failing() }, { now: () => 0, damaged: () => {} });
+    await expect(broken.reload()).rejects.toThrow("down");
+    expect([broken.ready(), keys.judge(key).state]).toEqual([false, "active"]);
+  });
+});
+
+function failing(): AsyncIterable<never> {
+  return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("down")) }) };
+}
+
+/** Runs `npm run keys -- ARGUMENTS` to its end. */
+async function keysCommand(args: readonly string[], more: NodeJS.ProcessEnv) {
+  const script = new URL("../scripts/keys.ts", import.meta.url).pathname;
+  const env = { ...process.env, ...more };
+  const result = await promisify(execFile)(process.execPath, [...nodeOptions, script, ...args], {
+    env,
+  })
+    .then((output) => ({ ...output, code: 0 }))
+    .catch((error: { stdout: string; stderr: string; code: number }) => error);
+  return { stdout: result.stdout, stderr: result.stderr, code: result.code };
+}
+
+describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) => {
+  test("twenty issued at once, and one revoked meanwhile: nothing is lost", async () => {
+    const store = newStore();
+    const first = await issueKey(store, request, now);
+    const issues = Array.from({ length: 20 }, (_, n) =>
+      issueKey(store, { plan: n % 2 ? "aegis" : "developer", owner: `owner-${n}` }, now),
+    );
+    const [issued] = await Promise.all([Promise.all(issues), revokeKey(store, first.record.id, now)]);
+    const { records, revocations, damaged } = await readKeys(store);
+    const byId = (keys: readonly { id: string }[]) => keys.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    expect(byId(records)).toEqual(byId([first, ...issued].map(({ record }) => record)));
+    expect([...revocations.keys()]).toEqual([first.record.id]);
+    expect(damaged).toEqual([]);
+    const keys = keyRing(store, { now: () => now.getTime(), damaged: failing });
+    await keys.reload();
+    expect(keys.judge(first.key).state).toBe("revoked");
+    for (const { key, record } of issued) expect(keys.judge(key)).toEqual({ state: "active", record });
+  });
+
+  test("revoked by several at once end at the earliest of their times, whoever comes last", async () => {
+    const store = newStore();
+    await publishArchive(store);
+    const at = (hours: number) => new Date(now.getTime() + hours * 3_600_000);
+    for (let round = 0; round < 5; round += 1) {
+      const { key, record } = await issueKey(store, request, now);
+      const keys = keyRing(store, { now: () => at(1).getTime(), damaged: failing });
+      await keys.reload();
+      const ends = await Promise.all(
+        [24, 1, 48, 3, 1, 2].map((hours) => revokeKey(store, record.id, at(hours))),
+      );
+      expect(ends[1]?.revokedAt).toBe(at(1).toISOString());
+      expect((await readKeys(store)).revocations.get(record.id)?.revokedAt).toBe(at(1).toISOString());
+      expect((await revokeKey(store, record.id, at(9)))?.revokedAt).toBe(at(1).toISOString());
+      await keys.reload();
+      expect(keys.judge(key).state).toBe("revoked");
+    }
+    expect(await revokeKey(store, "0123456789abcdef", now)).toBeUndefined();
+    expect((await verify(store, () => {})).faults).toEqual([]);
+  });
+
+  test("issued, listed and revoked by the commands", async () => {
+    const store = newLocation();
+    const run = async (...args: string[]) => {
+      const env = { ...environment, INIT_CWD: folder };
+      const { code, stdout, stderr } = await keysCommand([...args, "--store", store, "--json"], env);
+      expect(code, stderr).toBe(0);
+      return JSON.parse(stdout);
+    };
+    const { key, ...issued } = await run("issue", "--plan", "aegis", "--owner", "acme", "--create");
+    expect(isWellFormedKey(key)).toBe(true);
+    expect(await run("list")).toEqual({ keys: [issued], damaged: [] });
+    const { revokedAt } = await run("revoke", issued.id);
+    expect(await run("list")).toEqual({ keys: [{ ...issued, revokedAt }], damaged: [] });
+  });
+});
+
+describe("npm run keys", () => {
+  const run = (...args: string[]) => keysCommand(args, { INIT_CWD: directory });
+
+  test("issues a key that is printed once, alone on stdout", async () => {
+    const { stdout, stderr, code } = await run(
+      "issue",
+      "--plan",
+      "aegis",
+      "--owner",
+      "acme",
+      "--store",
+      "store",
+      "--create",
+    );
+    expect(code).toBe(0);
+    expect(isWellFormedKey(stdout.trim())).toBe(true);
+    expect(stderr).not.toContain(stdout.trim());
+    const listed = await run("list", "--store", "store");
+    expect(listed.stdout).toMatch(/^[0-9a-f]{16} {2}aegis {2}100000\/day {2}acme {2}issued at .*Z\n$/);
+    expect(listed.stdout + listed.stderr).not.toContain(stdout.trim());
+    expect(await readdir(join(directory, "store", "keys"))).toHaveLength(1);
+  });
+
+  test("issue, list and revoke speak JSON; a day of expiry is the last one", async () => {
+    const options = [
+      "--owner",
+      "dev co",
+      "--quota",
+      "5",
+      "--expires",
+      "2030-01-01",
+      "--store",
+      "store",
+      "--create",
+      "--json",
+    ];
+    const issued = JSON.parse((await run("issue", "--plan", "developer", ...options)).stdout);
+    expect(issued).toMatchObject({
+      plan: "developer",
+      owner: "dev co",
+      quota: 5,
+      expiresAt: "2030-01-02T00:00:00.000Z",
+    });
+    const at = "2029-05-01T10:00:00+02:00";
+    const revoked = await run("revoke", issued.id, "--at", at, "--store", "store", "--json");
+    expect(JSON.parse(revoked.stdout)).toEqual({ id: issued.id, revokedAt: "2029-05-01T08:00:00.000Z" });
+    const { keys } = JSON.parse((await run("list", "--store", "store", "--json")).stdout);
+    const { key, ...shown } = issued;
+    expect(keys).toEqual([{ ...shown, revokedAt: "2029-05-01T08:00:00.000Z" }]);
+    expect(key).toMatch(/^prs_live_/);
+  });
+
+  test.each([
+    [
+      "no owner that moves the cursor",
+      ["issue", "--plan", "aegis", "--owner", "o\u001b[2J", "--store", "s"],
+      /control/,
+    ],
+    ["no command", [], /issue, list, revoke/],
+    ["an unknown command", ["drop", "--store", "s"], /issue, list, revoke/],
+    ["no store", ["list"], /--store is missing/],
+    ["no owner", ["issue", "--plan", "aegis", "--store", "s"], /--owner is missing/],
+    ["no plan for free", ["issue", "--plan", "free", "--owner", "o", "--store", "s"], /developer, aegis/],
+    [
+      "no quota of 0",
+      ["issue", "--plan", "aegis", "--owner", "o", "--quota", "0", "--store", "s"],
+      /--quota/,
+    ],
+    [
+      "no impossible day",
+      ["issue", "--plan", "aegis", "--owner", "o", "--expires", "2030-02-30", "--store", "s"],
+      /--expires/,
+    ],
+    [
+      "no past",
+      ["issue", "--plan", "aegis", "--owner", "o", "--expires", "2020-01-01", "--store", "s"],
+      /past/,
+    ],
+    ["an option of another command", ["list", "--owner", "o", "--store", "s"], /owner/],
+    ["an id too many", ["revoke", "0123456789abcdef", "x", "--store", "s"], /"x"/],
+    ["no id", ["revoke", "--store", "s"], /16 hex/],
+    ["an id of no key", ["revoke", "0123456789abcdef", "--store", "store"], /no key 0123456789abcdef/],
+  ])("ends with 2: %s", async (_what, args, message) => {
+    await issueKey(storage, request, now);
+    const { stdout, stderr, code } = await run(...args);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(message);
+    expect(stderr).toContain("Usage:");
+  });
+
+  test("lists owners so that nothing of them acts on the terminal", async () => {
+    const owner = "a\u001b[2J\u009b31m\u202eb\nid  aegis";
+    await issueKey(storage, { plan: "aegis", owner }, now);
+    const { stdout } = await run("list", "--store", "store");
+    expect(stdout).toContain("  a\\u{1b}[2J\\u{9b}31m\\u{202e}b\\u{a}id  aegis  issued");
+    expect(stdout.match(/\n/g)).toHaveLength(1);
+  });
+
+  test("ends with 5 when the store cannot be used", async () => {
+    await writeFile(join(directory, "file"), "");
+    const { stderr, code } = await run("issue", "--plan", "aegis", "--owner", "o", "--store", "file");
+    expect([code, stderr.includes("file")]).toEqual([5, true]);
+  });
+});

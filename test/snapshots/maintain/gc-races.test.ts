@@ -1,0 +1,133 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
+import { collect } from "../../../snapshots/maintain/gc.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { newestCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
+import { changedStorage } from "../../helpers/archive-storage.ts";
+import { seenBy, steppedStorage } from "../../helpers/faulty-store.ts";
+import { interleaved, randomly } from "../../helpers/interleaving.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { hour, start, storeWith } from "../../helpers/timed-store.ts";
+
+const now = new Date(start + 100 * hour);
+const content = (round: number) =>
+  inArchiveOrder([
+    ...recordsOf(0, 60).filter((_, n) => n % 11 !== round),
+    ...recordsOf(100 + round, 104 + round),
+  ]);
+/** Three snapshots; only the newest is kept. */
+let three: Awaited<ReturnType<typeof storeWith>>;
+
+beforeAll(async () => {
+  three = await storeWith(3, content);
+});
+
+/** Collects all but the newest snapshot. */
+const collectIn = (storage: Storage, options: Partial<CollectOptions> = {}) =>
+  collect(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now, ...options });
+
+/** What makes a snapshot current that no retained commit reaches. */
+const comebacks = [
+  { name: "a publish", bringBack: (storage: Storage) => publishRecords(storage, content(0), 700) },
+  { name: "a rollback", bringBack: (storage: Storage) => rollback(storage, "1", () => now) },
+];
+
+/** Ends in order, or with a refusal that says why. */
+async function outcomeOf(work: Promise<unknown>): Promise<"done" | "refused"> {
+  try {
+    await work;
+    return "done";
+  } catch (error) {
+    expect(String(error)).toMatch(/^(CollectedMeanwhileError|RollbackError): .*(collect|not whole)/);
+    return "refused";
+  }
+}
+
+/** The store is whole, and shows what came back unless that was refused. */
+async function expectNothingMissing(storage: Storage, outcome: "done" | "refused"): Promise<void> {
+  expect((await verify(storage, () => {})).faults).toEqual([]);
+  const newest = await newestCommit(storage);
+  expect(newest?.commit).toBe(outcome === "done" ? 4 : 3);
+  expect(await seenBy(storage)).toBe(newest?.snapshotId);
+}
+
+describe.for(comebacks)("$name that brings back what a collection found unreachable", ({ bringBack }) => {
+  test("while that is held at any one of its operations leaves the newest commit whole", async () => {
+    const outcomes = new Set<string>();
+    for (let n = 0, reached = true; reached; n += 1) {
+      const { storage } = three.copy();
+      let outcome: "done" | "refused" = "refused";
+      reached = false;
+      const held = steppedStorage(storage, {
+        before: async (operation) => {
+          if (operation !== n) return;
+          reached = true;
+          outcome = await outcomeOf(bringBack(storage));
+        },
+      });
+      await collectIn(held);
+      if (!reached) break;
+      await expectNothingMissing(storage, outcome);
+      outcomes.add(outcome);
+    }
+    expect(outcomes).toEqual(new Set(["done", "refused"]));
+  });
+
+  test.for([48, 0])(
+    "is whole in whatever order its operations and those of a collection that keeps %i hours come",
+    async (keepHours) => {
+      for (let seed = 1; seed <= 12; seed += 1) {
+        const { storage } = three.copy();
+        const [back, collected] = await interleaved(
+          storage,
+          [bringBack, (collecting) => collectIn(collecting, { keepHours })],
+          randomly(seed),
+        );
+        expect(collected, `seed ${seed}`).toMatchObject({ status: "fulfilled" });
+        const settled = back!.status === "fulfilled" ? Promise.resolve() : Promise.reject(back!.reason);
+        await expectNothingMissing(storage, await outcomeOf(settled));
+      }
+    },
+  );
+});
+
+test("a publish that was refused because of a collection succeeds after it", async () => {
+  const { storage } = three.copy();
+  let outcome: "done" | "refused" | undefined;
+  const held = changedStorage(storage, {
+    async delete(key) {
+      outcome ??= await outcomeOf(publishRecords(storage, content(0), 700));
+      await storage.delete(key);
+    },
+  });
+  await collectIn(held);
+  expect(outcome).toBe("refused");
+  await publishRecords(storage, content(0), 700);
+  await expectNothingMissing(storage, "done");
+});
+
+test("a publish goes by the record of a collection that was killed for an hour", async () => {
+  const { storage, pass } = three.copy();
+  const killed = changedStorage(storage, {
+    delete: () => Promise.reject(new StorageError("killed")),
+  });
+  await expect(collectIn(killed)).rejects.toThrow("killed");
+  const bringBack = () => outcomeOf(publishRecords(storage, content(0), 700));
+  expect(await bringBack()).toBe("refused");
+  await publishRecords(storage, content(5), 705);
+  pass(1);
+  expect(await bringBack()).toBe("done");
+});
+
+test("public names stay after a rollback to a snapshot that an older commit keeps too", async () => {
+  const { storage, pass, collect } = await storeWith(2);
+  await rollback(storage, "1", () => now);
+  pass(100);
+  await collect();
+  expect(await storage.get(layout.stableScoreList)).toBeDefined();
+  expect((await verify(storage, () => {})).faults).toEqual([]);
+});

@@ -1,0 +1,261 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { collect } from "../../../snapshots/maintain/gc.ts";
+import { announce } from "../../../snapshots/store/collecting.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { idsOf } from "../../helpers/archive-walk.ts";
+import {
+  Crash,
+  expectAllGood,
+  fill,
+  listed,
+  type OldAndNew,
+  oldAndNew,
+  publishNew,
+  seenBy,
+  steppedStorage,
+} from "../../helpers/faulty-store.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { content, hour, start, storeWith, timedStore } from "../../helpers/timed-store.ts";
+
+const keysOf = async (storage: Storage) => (await listed(storage)).map(({ key }) => key).sort();
+
+describe("a walk over 40 pages", () => {
+  test("meets no gap and no repetition while ten publishes and collections go on", async () => {
+    const { storage, collect, pass } = timedStore();
+    const markets = recordsOf(0, 400);
+    await publishRecords(storage, markets);
+    const proxy = await startArchiveProxy(storage);
+    const ids: string[] = [];
+    let deleted = 0;
+    let page = await proxy.page({ pageSize: 10 });
+    ids.push(...idsOf(page));
+    let pages = 1;
+    for (; page.nextCursor !== null; pages += 1) {
+      if (pages % 4 === 0) {
+        await publishRecords(storage, content(pages / 4), 700 + pages);
+        await proxy.refresh();
+      }
+      pass(30);
+      deleted += (await collect({ keepHours: 1 })).deleted.keys.length;
+      page = await proxy.page({ cursor: page.nextCursor });
+      expect(page.total).toBe(400);
+      ids.push(...idsOf(page));
+    }
+    expect(pages).toBe(40);
+    expect(proxy.catalog.current()?.commit.commit).toBe(10);
+    expect(ids).toEqual(markets.map(({ id }) => id));
+    await proxy.stop();
+    // All ten are among the newest 24, so that nothing has to go; later it does.
+    expect(deleted).toBe(0);
+    expect((await collect({ keepHours: 1, keepCommits: 1 })).deleted.keys.length).toBeGreaterThan(20);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test("goes on through a restarted proxy as long as its snapshot is retained, then 410 shows where to resume", async () => {
+    const { storage, collect, pass } = timedStore();
+    await publishRecords(storage, content(0));
+    const before = await startArchiveProxy(storage);
+    const { nextCursor } = await before.page({ pageSize: 10 });
+    await before.stop();
+    await publishRecords(storage, content(1));
+    const through = async (work: (proxy: ArchiveProxy) => Promise<void>) => {
+      const proxy = await startArchiveProxy(storage);
+      await work(proxy);
+      await proxy.stop();
+    };
+    pass(47);
+    expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([]);
+    await through(async (proxy) => {
+      expect((await proxy.page({ cursor: nextCursor! })).count).toBe(10);
+    });
+    pass(2);
+    expect((await collect({ keepCommits: 1 })).deleted.keys).not.toEqual([]);
+    await through(async (proxy) => {
+      const problem = await proxy.problem({ cursor: nextCursor! });
+      expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED" });
+      const resumed = await proxy.page({ cursor: problem.resumeCursor! });
+      expect(resumed.count).toBe(10);
+    });
+    expect(await verify(storage, () => {})).toMatchObject({ commits: 2, collected: 1, faults: [] });
+  });
+});
+
+describe("a collection at any one operation of a publish", () => {
+  let snapshots: OldAndNew;
+  beforeAll(async () => {
+    snapshots = await oldAndNew();
+  });
+
+  test("deletes nothing that the publish or a later reader needs", async () => {
+    let collections = 0;
+    for (let n = 0, reached = true; reached; n += 1) {
+      const { storage, collect, pass } = timedStore();
+      await fill(storage, snapshots.store);
+      // What an earlier run left lies about for a long time: part of it is what this run needs too.
+      const rest = memoryStorage(new Map(snapshots.store));
+      await publishNew(rest);
+      for (const { key } of await listed(rest, layout.pages)) await storage.put(key, (await rest.get(key))!);
+      pass(100);
+      reached = false;
+      const { outcome } = await publishNew(
+        steppedStorage(storage, {
+          before: async (now) => {
+            if (now !== n) return;
+            reached = true;
+            collections += (await collect({ keepCommits: 1 })).deleted.keys.length;
+          },
+        }),
+      );
+      expect(outcome).toBe("published");
+      await expectAllGood(storage, snapshots.new);
+    }
+    expect(collections).toBeGreaterThan(10);
+  });
+
+  test("nor at every one of them", async () => {
+    const { storage, collect, pass } = timedStore();
+    await fill(storage, snapshots.store);
+    pass(100);
+    await publishNew(steppedStorage(storage, { before: () => collect({ keepCommits: 1, keepHours: 1 }) }));
+    await expectAllGood(storage, snapshots.new);
+  });
+});
+
+describe("what goes", () => {
+  test("is what a dry run tells, and neither more nor less", async () => {
+    const { storage, collect } = await storeWith(5);
+    const before = await keysOf(storage);
+    const dry = await collect({ keepCommits: 2, dryRun: true });
+    expect(await keysOf(storage)).toEqual(before);
+    const real = await collect({ keepCommits: 2 });
+    expect(real).toEqual(dry);
+    expect(real.keptCommits).toBe(2);
+    const gone = new Set(real.deleted.keys);
+    expect(await keysOf(storage)).toEqual(before.filter((key) => !gone.has(key)));
+    for (const prefix of [
+      layout.manifests,
+      layout.publicObjects,
+      layout.privateObjects,
+      layout.segments,
+      layout.rows,
+      layout.pages,
+    ]) {
+      expect([...gone].filter((key) => key.startsWith(prefix)).length, prefix).toBeGreaterThan(1);
+    }
+    expect(await verify(storage, () => {})).toMatchObject({
+      commits: 5,
+      collected: 3,
+      unreferenced: 0,
+      faults: [],
+    });
+    expect((await collect({ keepCommits: 2 })).deleted.keys).toEqual([]);
+  });
+
+  test("is nothing outside its prefixes, whatever lies there, and however old it is", async () => {
+    const { storage } = await storeWith(3);
+    const foreign = [
+      layout.key("0123456789abcdef"),
+      layout.keyRevocation("0123456789abcdef"),
+      "public/other.html",
+      "public/api/v2/scores.json",
+      "private/notes.txt",
+      "private/pagesold/x",
+      "backup/manifests/x.json",
+      "unknown.json",
+    ];
+    const put = (key: string) => storage.put(key, Buffer.from("{}"));
+    for (const key of foreign) await put(key);
+    const outside = (keys: string[]) =>
+      keys.filter(
+        (key) =>
+          !/^(manifests|public\/objects|public\/api\/v1|private\/(objects|pages|rows|segments))\//.test(key),
+      );
+    const before = outside(await keysOf(storage));
+    expect(before).toEqual(expect.arrayContaining([...foreign, layout.head, layout.checked, layout.probe]));
+    const watched = countingStorage(storage);
+    const now = new Date(start + 1e6 * hour);
+    const { deleted } = await collectIn(watched, now);
+    expect(deleted.keys.length).toBeGreaterThan(10);
+    const written = watched.written().filter((key) => !key.startsWith(layout.collecting));
+    expect(written.toSorted()).toEqual(deleted.keys.toSorted());
+    expect(outside(await keysOf(storage))).toEqual(before);
+    expect(await seenBy(storage)).toBeDefined();
+  });
+
+  test("is no unreachable object that is younger than the grace period", async () => {
+    const { storage, collect, pass } = await storeWith(2);
+    const key = layout.page("0".repeat(64));
+    await storage.put(key, Buffer.from("x"));
+    pass(47);
+    expect(await collect({ keepCommits: 1 })).toMatchObject({ young: 1 });
+    expect(await storage.get(key)).toBeDefined();
+    pass(2);
+    expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([key]);
+  });
+
+  test("is found with as many listings however much it is", async () => {
+    const listings = async (snapshots: number) => {
+      const store = await storeWith(snapshots);
+      const watched = countingStorage(store.storage);
+      const { deleted } = await collectIn(watched, new Date(start + 100 * hour));
+      expect(deleted.keys.length).toBeGreaterThan(10 * (snapshots - 1));
+      return watched.calls.filter(({ operation }) => operation === "list").length;
+    };
+    expect(await listings(4)).toBe(await listings(2));
+  });
+
+  test("are records of collections that were killed a day ago", async () => {
+    const { storage, collect, pass } = await storeWith(2);
+    const old = layout.collectingRecord("0123456789abcdef");
+    await announce(storage, "0123456789abcdef", [layout.page("0".repeat(64))]);
+    pass(23);
+    await collect();
+    expect(await storage.get(old)).toBeDefined();
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    pass(2);
+    await collect();
+    expect(await storage.get(old)).toBeUndefined();
+  });
+
+  test("are the public names of protocols that are no longer there", async () => {
+    const { storage, collect } = await storeWith(2);
+    const gone = layout.stableScore("gone");
+    const names = (await listed(storage, layout.stableScores)).map(({ key }) => key);
+    await storage.put(gone, (await storage.get(layout.stableScore("aave")))!);
+    expect((await collect({ keepHours: 0, now: new Date(start + 200 * hour) })).deleted.keys).toEqual([gone]);
+    expect((await listed(storage, layout.stableScores)).map(({ key }) => key)).toEqual(names);
+  });
+});
+
+test("a collection that was interrupted anywhere leaves all good and is continued by the next", async () => {
+  for (let n = 0, interrupted = true; interrupted; n += 3) {
+    const { storage, collect } = await storeWith(3);
+    const expected = await keysOf(storage);
+    const { deleted } = await collect({ keepCommits: 1, dryRun: true });
+    const stopped = steppedStorage(storage, {
+      before: (now) => {
+        if (now >= n) throw new Crash();
+      },
+    });
+    interrupted = await collectIn(stopped, new Date(start + 100 * hour)).then(
+      () => false,
+      (error: unknown) => error instanceof Crash,
+    );
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    await collect({ keepCommits: 1 });
+    const gone = new Set(deleted.keys);
+    // Of the one that was stopped a record stays for a day, which other tests look at.
+    const left = (await keysOf(storage)).filter((key) => !key.startsWith(layout.collecting));
+    expect(left).toEqual(expected.filter((key) => !gone.has(key)));
+    expect(await verify(storage, () => {})).toMatchObject({ collected: 2, unreferenced: 0, faults: [] });
+  }
+});
+
+function collectIn(storage: Storage, now: Date) {
+  return collect(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now });
+}

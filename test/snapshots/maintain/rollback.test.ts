@@ -1,0 +1,264 @@
+import { describe, expect, test } from "vitest";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
+import { collect } from "../../../snapshots/maintain/gc.ts";
+import { RollbackError } from "../../../snapshots/maintain/rollback.ts";
+import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
+import { CommitLostError, newestCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { readManifest } from "../../../snapshots/store/objects.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { changedStorage, countingStorage } from "../../helpers/archive-storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import {
+  contents,
+  expectShown,
+  later,
+  publishContent,
+  rollBack,
+  snapshotOf,
+  storeOf,
+} from "../../helpers/rollback-store.ts";
+
+const folder = testFolder();
+
+describe("a rollback", () => {
+  test.for([
+    ["a commit number", () => "1"],
+    ["8 digits of a snapshot id", ({ snapshotId }: Commit) => snapshotId.slice(0, 8)],
+    ["a whole snapshot id", ({ snapshotId }: Commit) => snapshotId],
+  ] as const)("to %s makes a new commit with that snapshot, and all names follow", async ([, target]) => {
+    const storage = await storeOf(folder, "A");
+    const first = (await newestCommit(storage))!;
+    await publishContent(storage, "B");
+    await publishContent(storage, "C");
+    const last = (await newestCommit(storage))!;
+    const commit = await rollBack(storage, target(first));
+    const { snapshotId, manifest, counts, size } = first;
+    const same = { snapshotId, manifest, counts, size };
+    expect(commit).toMatchObject({ ...same, commit: 4, hold: true, withdrawn: [[2, 3]] });
+    expect(commit).toMatchObject({ previous: last.digest, publishedAt: later.toISOString() });
+    await expectShown(storage, 4);
+  });
+
+  test("twice in a row withdraws the first one too", async () => {
+    const storage = await storeOf(folder, "A", "B", "C");
+    expect(await rollBack(storage, 2)).toMatchObject({ commit: 4, withdrawn: [[3, 3]] });
+    await expectShown(storage, 4);
+    const again = await rollBack(storage, 1);
+    expect(again).toMatchObject({ commit: 5, hold: true });
+    expect(again.withdrawn).toEqual([
+      [3, 3],
+      [2, 4],
+    ]);
+    await expectShown(storage, 5);
+    expect((await publishContent(storage, "D", true)).commit).toBe(6);
+    expect((await newestCommit(storage))?.withdrawn).toEqual(again.withdrawn);
+    await expectShown(storage, 6);
+  });
+
+  test("can be taken back by another one", async () => {
+    const storage = await storeOf(folder, "A", "B");
+    const taken = await snapshotOf(storage);
+    await rollBack(storage, 1);
+    expect(await rollBack(storage, taken)).toMatchObject({ commit: 4, snapshotId: taken, hold: true });
+    await expectShown(storage, 4);
+  });
+
+  test.for([
+    ["9", "there is no commit 9"],
+    ["0", "neither a commit number"],
+    ["abcdef0", "neither a commit number nor 8 or more digits"],
+    ["ABCDEF01", "neither a commit number"],
+    ["-1", "neither a commit number"],
+    ["1.0", "neither a commit number"],
+    ["0000000000000000", "no commit has a snapshot"],
+    ["current", "neither a commit number"],
+  ])("to %s is refused", async ([target, reason]) => {
+    const storage = countingStorage(await storeOf(folder, "A", "B"));
+    const error = await rollBack(storage, target!).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RollbackError);
+    expect(String(error)).toContain(reason);
+    expect(storage.written()).toEqual([]);
+  });
+
+  test("to the current snapshot is refused, by number and by id", async () => {
+    const storage = await storeOf(folder, "A", "B");
+    const current = await snapshotOf(storage);
+    for (const target of ["2", current, current.slice(0, 10)]) {
+      await expect(rollBack(storage, target)).rejects.toThrow(/commit 2 already has snapshot/);
+    }
+    await expect(rollBack(await storeOf(folder), "1")).rejects.toThrow(/nothing has been published/);
+  });
+
+  test("to an id that several snapshots begin with is refused", async () => {
+    const storage = await storeOf(folder, "A", "B", "C");
+    const shared = (await newestCommit(storage))!.snapshotId.slice(0, 8);
+    // The log as it would be if two ids began alike.
+    const alike = changedStorage(storage, {
+      get: async (key, options) =>
+        key === layout.commit(1) ? likeCommit(storage, shared) : storage.get(key, options),
+    });
+    await expect(rollBack(alike, shared)).rejects.toThrow(/begins several snapshot ids/);
+    await expect(rollBack(storage, shared)).rejects.toThrow(/already has/);
+  });
+
+  test("to a snapshot that was collected is refused, and leaves the store as it was", async () => {
+    const storage = await storeOf(folder, "A", "B", "C");
+    const options = {
+      keepHours: 0,
+      keepCommits: 1,
+      now: new Date("2100-01-01T00:00:00.000Z"),
+      dryRun: false,
+    };
+    expect((await collect(storage, options)).deleted.keys.length).toBeGreaterThan(0);
+    const counting = countingStorage(storage);
+    await expect(rollBack(counting, 1)).rejects.toThrow(/commit 1 is not whole/);
+    expect(counting.written()).toEqual([]);
+    await expectShown(storage, 3);
+  });
+
+  test("to a snapshot that lost any one object is refused", async () => {
+    const storage = await storeOf(folder, "A", "B");
+    const manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
+    await publishContent(storage, "C");
+    const segment = manifest.segments[0]!;
+    const { list, histories, dimensions } = manifest.scores;
+    for (const key of [
+      layout.segment(segment.hash),
+      layout.publicObject(list.hash),
+      layout.privateObject(histories.aave!.hash),
+      layout.privateObject(dimensions.aave!.hash),
+    ]) {
+      const bytes = await storage.get(key);
+      await storage.delete(key);
+      await expect(rollBack(storage, 2)).rejects.toThrow(/commit 2 is not whole/);
+      await storage.put(key, bytes!);
+    }
+    expect(await rollBack(storage, 2)).toMatchObject({ commit: 4 });
+  });
+
+  test("that loses the race to a publisher changes nothing", async () => {
+    const storage = await storeOf(folder, "A", "B");
+    const rival = changedStorage(storage, {
+      async putIfAbsent(key, body) {
+        if (key === layout.commit(3)) await publishContent(storage, "C");
+        return storage.putIfAbsent(key, body);
+      },
+    });
+    const error = await rollBack(rival, 1).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(CommitLostError);
+    expect(exitCodeOf(error)).toBe(exitCodes.lost);
+    expect((await newestCommit(storage))?.hold).toBe(false);
+    await expectShown(storage, 3);
+    expect(await rollBack(storage, 1)).toMatchObject({ commit: 4, withdrawn: [[2, 3]] });
+  });
+
+  test("that stops before its public names are there is made good by the next run, whatever came before", async () => {
+    const storage = await storeOf(folder, "A", "B", "C");
+    await rollBack(storage, 1);
+    // Back to what the last publish run showed, but the names stay those of A.
+    const stopping = changedStorage(storage, {
+      replace: async (key) => {
+        throw new StorageError(`cannot write ${key}`);
+      },
+    });
+    await expect(rollBack(stopping, 3)).rejects.toThrow(StorageError);
+    expect((await newestCommit(storage))?.commit).toBe(5);
+    // The same scores as commit 3, other markets.
+    await publishRecords(storage, recordsOf(0, 190), contents.C[1], { resume: true });
+    await expectShown(storage, 6);
+  });
+});
+
+test("publishing on hold is refused, and shows what a rollback that was stopped did not", async () => {
+  const storage = await storeOf(folder, "A", "B");
+  const stopping = changedStorage(storage, {
+    put: async (key, body) => {
+      if (key === layout.head) throw new StorageError(`cannot write ${key}`);
+      return storage.put(key, body);
+    },
+  });
+  await expect(rollBack(stopping, 1)).rejects.toThrow(StorageError);
+  const before = await verify(storage, () => {});
+  expect(before.faults.map(({ reason }) => reason)).toContain("projection behind commit 3: publish again");
+  await expect(publishContent(storage, "B")).rejects.toThrow(PublishingOnHoldError);
+  await expectShown(storage, 3);
+});
+
+describe("a rollback that stops at any one write", () => {
+  test.for(["before", "after"] as const)(
+    "%s it took effect is finished by the same command",
+    async (when) => {
+      const counting = countingStorage(await storeOf(folder, "A", "B"));
+      await rollBack(counting, 1);
+      const writes = counting.written();
+      expect(writes).toEqual(expect.arrayContaining([layout.commit(3), layout.head, layout.stableScoreList]));
+      for (const failing of writes) {
+        const storage = await storeOf(folder, "A", "B");
+        const fail = async <T>(key: string, write: () => Promise<T>): Promise<T> => {
+          if (key !== failing) return write();
+          if (when === "after") await write();
+          throw new StorageError(`cannot write ${key}`);
+        };
+        const stopping = changedStorage(storage, {
+          put: (key, body) => fail(key, () => storage.put(key, body)),
+          putIfAbsent: (key, body) => fail(key, () => storage.putIfAbsent(key, body)),
+          replace: (key, body, tag) => fail(key, () => storage.replace(key, body, tag)),
+        });
+        const stopped = await rollBack(stopping, 1).catch((error: unknown) => error);
+        // Whether a commit was stored can be asked afterwards.
+        const noticed = when === "after" && failing === layout.commit(3);
+        expect(stopped instanceof Error, failing).toBe(!noticed);
+        expect(await rollBack(storage, 1), failing).toMatchObject({
+          commit: 3,
+          hold: true,
+          withdrawn: [[2, 2]],
+        });
+        await expectShown(storage, 3);
+      }
+    },
+  );
+});
+
+/** Commit 1's bytes with a snapshot id that begins like another's. */
+async function likeCommit(storage: Storage, beginning: string): Promise<Buffer> {
+  const { digest: _, ...commit } = JSON.parse(String(await storage.get(layout.commit(1))));
+  return seal({ ...commit, snapshotId: beginning + commit.snapshotId.slice(beginning.length) });
+}
+
+describe("publishing after a rollback", () => {
+  test("is on hold until it is resumed", async () => {
+    const storage = await storeOf(folder, "A", "B");
+    await rollBack(storage, 1);
+    for (const name of ["A", "B", "C"] as const) {
+      const counting = countingStorage(storage);
+      const error = await publishContent(counting, name).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(PublishingOnHoldError);
+      expect(String(error)).toContain("go on with --resume");
+      expect(counting.written()).toEqual([]);
+    }
+    expect(await publishContent(storage, "C", true)).toMatchObject({ outcome: "published", commit: 4 });
+    expect((await newestCommit(storage))?.hold).toBe(false);
+    expect(await publishContent(storage, "D")).toMatchObject({ outcome: "published", commit: 5 });
+    await expectShown(storage, 5);
+  });
+
+  test.for(["A", "B"] as const)("is resumed with the content of %s, which was there before", async (name) => {
+    const storage = await storeOf(folder, "A", "B");
+    await rollBack(storage, 1);
+    const report = await publishContent(storage, name, true);
+    expect(report).toMatchObject({
+      outcome: "published",
+      commit: 4,
+      uploaded: { objects: expect.any(Number) },
+    });
+    expect(await newestCommit(storage)).toMatchObject({ hold: false, withdrawn: [[2, 2]] });
+    expect(await publishContent(storage, name)).toMatchObject({ outcome: "unchanged", commit: 4 });
+    await expectShown(storage, 4);
+  });
+});

@@ -1,0 +1,195 @@
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
+import { beforeAll, describe, expect, test } from "vitest";
+import { joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
+import { type BuiltPage, runMarkets } from "../../../snapshots/format/page.ts";
+import { readPages } from "../../../snapshots/index/segment.ts";
+import { quoted } from "../../../snapshots/sources/duckdb.ts";
+import { listCommits, newestCommit } from "../../../snapshots/store/commits.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sealed.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { respellSources } from "../../helpers/archive-respell.ts";
+import { runSql } from "../../helpers/archive-sql.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/archive-store.ts";
+import { newestManifest, type Objects, rebuild } from "../../helpers/archive-tamper.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+
+const folder = testFolder();
+let stores = 0;
+
+function newStore(): Storage {
+  stores += 1;
+  return directoryStorage(join(folder, `store-${stores}`));
+}
+
+/** Without the digests of source rows, which depend on the columns' types, and what names those. */
+async function servedContentOf(storage: Storage): Promise<Record<string, string>> {
+  const unserved = [layout.rows, layout.manifests, layout.commits];
+  const content = Object.entries(await contentOf(storage));
+  return Object.fromEntries(content.filter(([key]) => !unserved.some((prefix) => key.startsWith(prefix))));
+}
+
+describe("equal content", () => {
+  const sources = join(folder, "sources");
+  const storage = directoryStorage(join(folder, "first"));
+  let snapshotId: string;
+
+  beforeAll(async () => {
+    await writeSources(sources, { markets: 3_000 });
+    ({ snapshotId } = await publishSources(sources, storage, folder));
+  });
+
+  test.for([
+    { parts: 1, rowGroup: 122_880, codec: "snappy", order: "key" },
+    { parts: 3, rowGroup: 2_048, codec: "uncompressed", order: "md5(key)" },
+    { parts: 5, rowGroup: 2_048, codec: "zstd", order: "reverse(key) DESC" },
+  ])(
+    "gives the same snapshot from $parts file(s) by $order, $codec, row groups of $rowGroup",
+    async (how) => {
+      const respelled = join(folder, `respelled-${how.parts}`);
+      await respellSources(sources, respelled, how);
+      const second = newStore();
+      expect(await publishSources(respelled, second, folder)).toMatchObject({
+        outcome: "published",
+        snapshotId,
+      });
+      expect(await servedContentOf(second)).toEqual(await servedContentOf(storage));
+      // And none at all where it is published already.
+      expect(await publishSources(respelled, storage, folder)).toMatchObject({
+        outcome: "unchanged",
+        snapshotId,
+      });
+      expect(await listCommits(storage)).toEqual([1]);
+    },
+  );
+
+  test.for([1, 2, 4])("gives the same snapshot with %i threads", async (threads) => {
+    const second = newStore();
+    await publishSources(sources, second, folder, { threads });
+    expect(await servedContentOf(second)).toEqual(await servedContentOf(storage));
+  });
+
+  test("uploads nothing again, and says that it was checked", async () => {
+    const counting = countingStorage(storage);
+    const report = await publishSources(sources, counting, folder);
+    expect(report).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 0, bytes: 0 } });
+    expect(report.total).toEqual(report.unchanged);
+    expect(counting.written()).toEqual([layout.probe, layout.checked]);
+  });
+});
+
+describe("the snapshot id", () => {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+
+  beforeAll(async () => {
+    await publishRecords(storage, recordsOf(0, 400));
+  });
+
+  test("is the hash that snapshots/SPEC.md describes", () => {
+    const { segments, scores, snapshotId } = newestManifest(objects);
+    const hash = createHash("sha256").update("prs-snapshot 1 bri-pm-v1\n");
+    for (const segment of segments) {
+      for (const page of readPages("segment", objects.get(layout.segment(segment.hash))!)) {
+        hash.update(`page ${sha256(gunzipSync(objects.get(layout.page(page.hash))!))}\n`);
+      }
+    }
+    hash.update(`scores ${scores.list.hash}\n`);
+    for (const [part, refs] of [
+      ["score", scores.records],
+      ["history", scores.histories],
+      ["dimensions", scores.dimensions],
+    ] as const) {
+      for (const slug of ["aave", "constructor", "curve.fi", "lido-dao"]) {
+        hash.update(`${part} ${slug} ${refs[slug]!.hash}\n`);
+      }
+    }
+    expect(snapshotId).toBe(hash.digest("hex"));
+  });
+
+  test("does not depend on the zlib that wrote the pages, and pages of another one stay as they are", async () => {
+    const before = newestManifest(objects);
+    const old = new Map(objects);
+    await rebuild(old, () => {}, fastPage);
+    const rewritten = newestManifest(old);
+    expect(rewritten.snapshotId).toBe(before.snapshotId);
+    expect(rewritten.segments).not.toEqual(before.segments);
+    expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
+
+    const counting = countingStorage(memoryStorage(old));
+    expect(await publishRecords(counting, recordsOf(0, 400))).toMatchObject({
+      outcome: "unchanged",
+      commit: 1,
+    });
+    expect(counting.written()).toEqual([layout.probe, layout.checked]);
+    // One market more at the newest end: the oldest page of the segment is not compressed anew.
+    const [oldest] = readPages("segment", old.get(layout.segment(rewritten.segments.at(-1)!.hash))!);
+    await publishRecords(counting, [...recordsOf(0, 400), ...recordsOf(9_000, 9_001)]);
+    const [kept] = readPages("segment", old.get(layout.segment(newestManifest(old).segments.at(-1)!.hash))!);
+    expect(kept).toEqual(oldest);
+    expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
+  });
+
+  test.for([
+    [
+      "a market's evidence",
+      "markets/part-00000",
+      "dimensions",
+      "list_transform(dimensions, lambda d: struct_update(d, description := concat(d.description, '.')))",
+    ],
+    [
+      "a field of one score that its list does not show",
+      "protocol_scores",
+      "metadata",
+      "struct_update(metadata, tvl := '$1')",
+    ],
+  ])("changes with %s", async ([, file, column, value]) => {
+    const directory = join(folder, `changed-${column}`);
+    await writeSources(directory, { markets: 100 });
+    const storage = newStore();
+    const { snapshotId } = await publishSources(directory, storage, folder);
+    const path = quoted(join(directory, `${file}.parquet`));
+    await runSql(
+      folder,
+      `COPY (SELECT * REPLACE (${value} AS ${column}) FROM read_parquet(${path})) TO ${path} (FORMAT parquet)`,
+    );
+    const changed = await publishSources(directory, storage, folder);
+    expect(changed).toMatchObject({ outcome: "published", commit: 2 });
+    expect(changed.snapshotId).not.toBe(snapshotId);
+    expect((await newestCommit(storage))?.snapshotId).toBe(changed.snapshotId);
+  });
+});
+
+/** A page as another zlib might compress it. */
+function fastPage(text: Buffer): BuiltPage {
+  const lines = text.toString().slice("[\n".length, -"\n]".length).split(",\n");
+  const pieces = [];
+  for (let first = 0; first < lines.length; first += runMarkets) {
+    const raw = Buffer.from(lines.slice(first, first + runMarkets).join(",\n"));
+    const bytes = deflateRawSync(raw, { level: 1, finishFlush: constants.Z_FULL_FLUSH });
+    pieces.push({ bytes, rawBytes: raw.length, crc: crc32(raw) });
+  }
+  const between = pieces.flatMap((piece, place) =>
+    place === 0 ? [piece] : [storedPiece(Buffer.from(",\n")), piece],
+  );
+  const stored = joinGzip([
+    storedPiece(Buffer.from("[\n")),
+    ...between,
+    storedPiece(Buffer.from("\n]"), true),
+  ]);
+  const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
+  const page = {
+    markets: lines.length,
+    hash: sha256(stored),
+    bytes: stored.length,
+    rawDigest: sha256(text),
+    runs,
+  };
+  return { page, stored };
+}

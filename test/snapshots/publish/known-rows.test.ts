@@ -1,0 +1,262 @@
+import { join } from "node:path";
+import type { DuckDBConnection } from "@duckdb/node-api";
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import { quoted } from "../../../snapshots/sources/duckdb.ts";
+import { groupFiles } from "../../../snapshots/sources/file-groups.ts";
+import { rowDigest } from "../../../snapshots/sources/known-rows.ts";
+import { readParquet } from "../../../snapshots/sources/parquet.ts";
+import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
+import { marketsTable } from "../../../snapshots/sources/source-tables.ts";
+import type { Sources } from "../../../snapshots/sources/sources.ts";
+import { newestCommit } from "../../../snapshots/store/commits.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { withDuckDb } from "../../helpers/archive-sql.ts";
+import { countingStorage } from "../../helpers/archive-storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { loadSample, publishCounted, publishTime, writeTables } from "../../helpers/editable-sources.ts";
+
+const folder = testFolder();
+const sample = join(folder, "sample-of-one");
+let places = 0;
+
+beforeAll(async () => {
+  await withDuckDb(folder, async (sql) => {
+    await loadSample(sql, folder, { markets: 5, protocols: 2 });
+    await writeTables(sql, sample);
+  });
+});
+
+/** Digests and records of rows that may share an id, which sources as a whole may not. */
+async function digestsByRecord(sql: DuckDBConnection, query: string) {
+  places += 1;
+  const path = join(
+    await writeTables(sql, join(folder, `rows-${places}`), { markets: query, scores: "FROM one LIMIT 0" }),
+    "markets.parquet",
+  );
+  const { groups } = await groupFiles(sql, marketsTable(publishTime), [
+    { path, name: path, fingerprint: "" },
+  ]);
+  const [group] = groups;
+  const columns = `${rowDigest(group!)}, ${jsonOfRow(group!.fields)}`;
+  const result = await sql.runAndReadAll(`SELECT ${columns} FROM ${readParquet(group!.files)}`);
+  return result.getRows().map(([digest, json]) => ({ digest: digest as bigint, json: json as string }));
+}
+
+/** A table `one` with one market of a sample. */
+async function loadOne(sql: DuckDBConnection): Promise<void> {
+  await sql.run(`CREATE TABLE one AS FROM read_parquet(${quoted(join(sample, "markets.parquet"))}) LIMIT 1`);
+}
+
+/** A market whose third dimension has these parts; the others hold what they held. */
+const withParts = (
+  parts: Record<string, string>,
+) => `SELECT * REPLACE (list_transform(dimensions, lambda d, i:
+  struct_pack(key := d.key, name := d.name, score := d.score, weight := ${parts.weight ?? "d.weight"},
+    description := ${parts.description ?? "d.description"}, evidence := ${parts.evidence ?? "d.evidence"},
+    "references" := ${parts.references ?? "[]::VARCHAR[]"},
+    computation := struct_pack(baseline := ${parts.baseline ?? "d.computation.baseline"},
+      raises := ${parts.raises ?? "[]::VARCHAR[]"}, lowers := ${parts.lowers ?? "[]::VARCHAR[]"})))
+  AS dimensions) FROM one`;
+const third = (value: string, otherwise: string) => `CASE WHEN i = 3 THEN ${value} ELSE ${otherwise} END`;
+const item = (label: string) => `{'type': 't', 'label': '${label}', 'pattern': 'p',
+  'reference': {'label': 'l', 'url': 'https://example.org/', 'kind': 'k'}}`;
+const none = "[]::VARCHAR[]";
+const evidence = (of3: string, of4: string) => ({
+  evidence: `CASE i WHEN 3 THEN ${of3} WHEN 4 THEN ${of4} ELSE d.evidence[:0] END`,
+});
+const nested = (value: string) => ({ raises: third(value, "[]::VARCHAR[][]") });
+
+/** Rows of equal columns whose records differ, in ways that hashing the parts one after the other might not see. */
+const pairs: [string, string, string][] = [
+  [
+    "a label moved from raises to lowers",
+    withParts({ raises: third("['a', 'b']", none), lowers: third("['c']", none) }),
+    withParts({ raises: third("['a']", none), lowers: third("['b', 'c']", none) }),
+  ],
+  [
+    "a label moved from raises to empty lowers",
+    withParts({ raises: third("['a']", none) }),
+    withParts({ lowers: third("['a']", none) }),
+  ],
+  [
+    "a label moved from references to raises",
+    withParts({ references: third("['a']", none) }),
+    withParts({ raises: third("['a']", none) }),
+  ],
+  [
+    "a label moved to the next dimension",
+    withParts({ raises: "CASE WHEN i = 3 THEN ['a'] ELSE [] END" }),
+    withParts({ raises: "CASE WHEN i = 4 THEN ['a'] ELSE [] END" }),
+  ],
+  [
+    "evidence moved to the next dimension",
+    withParts(evidence(`[${item("a")}, ${item("b")}]`, `[${item("c")}]`)),
+    withParts(evidence(`[${item("a")}]`, `[${item("b")}, ${item("c")}]`)),
+  ],
+  [
+    "evidence in another order",
+    withParts(evidence(`[${item("a")}, ${item("b")}]`, "[]")),
+    withParts(evidence(`[${item("b")}, ${item("a")}]`, "[]")),
+  ],
+  [
+    "evidence of two dimensions swapped",
+    withParts(evidence(`[${item("a")}]`, `[${item("b")}]`)),
+    withParts(evidence(`[${item("b")}]`, `[${item("a")}]`)),
+  ],
+  ["[null] and []", withParts({ raises: third("[NULL]::VARCHAR[]", none) }), withParts({})],
+  [
+    "[null, null] and [null]",
+    withParts({ lowers: third("[NULL, NULL]::VARCHAR[]", none) }),
+    withParts({ lowers: third("[NULL]::VARCHAR[]", none) }),
+  ],
+  [
+    "null and its name",
+    withParts({ lowers: third("['null']", none) }),
+    withParts({ lowers: third("[NULL]::VARCHAR[]", none) }),
+  ],
+  [
+    "[a, b] and [[a], [b]] and the like",
+    withParts(nested("[['a', 'b']]")),
+    withParts(nested("[['a'], ['b']]")),
+  ],
+  ["[[]] and []", withParts(nested("[[]]::VARCHAR[][]")), withParts(nested("[]"))],
+  ["[[]] and [null]", withParts(nested("[[]]::VARCHAR[][]")), withParts(nested("[NULL]::VARCHAR[][]"))],
+  [
+    "quotes within a label",
+    withParts({ raises: third(`['a","b']`, none) }),
+    withParts({ raises: third("['a', 'b']", none) }),
+  ],
+  ["0 and -0", withParts({ baseline: "0::DOUBLE" }), withParts({ baseline: "-(0::DOUBLE)" })],
+  ["a weight of 0 and -0", withParts({ weight: "0::DOUBLE" }), withParts({ weight: "-(0::DOUBLE)" })],
+  [
+    "numbers that are almost equal",
+    withParts({ baseline: "0.1::DOUBLE + 0.2::DOUBLE" }),
+    withParts({ baseline: "0.3::DOUBLE" }),
+  ],
+  ["a NUL at the end", withParts({ description: "'a'" }), withParts({ description: "'a' || chr(0)" })],
+  [
+    "composed and decomposed letters",
+    withParts({ description: "'\u00E9'" }),
+    withParts({ description: "'e\u0301'" }),
+  ],
+  ["a trailing space", withParts({ description: "'a'" }), withParts({ description: "'a '" })],
+  ["two fields swapped", "FROM one", "SELECT * REPLACE (question AS slug, slug AS question) FROM one"],
+  [
+    "two versions swapped",
+    "SELECT * REPLACE ('a' AS formula_version, 'b' AS weight_version) FROM one",
+    "SELECT * REPLACE ('b' AS formula_version, 'a' AS weight_version) FROM one",
+  ],
+  [
+    "text moved to the next field",
+    "SELECT * REPLACE ('ab' AS formula_version, 'c' AS weight_version) FROM one",
+    "SELECT * REPLACE ('a' AS formula_version, 'bc' AS weight_version) FROM one",
+  ],
+  [
+    "dimensions in another order",
+    "FROM one",
+    "SELECT * REPLACE (list_reverse(dimensions) AS dimensions) FROM one",
+  ],
+  [
+    "members of a struct renamed",
+    withParts({ raises: "[{'a': 1, 'b': 2}]" }),
+    withParts({ raises: "[{'b': 1, 'a': 2}]" }),
+  ],
+  [
+    "members of a struct in another order",
+    withParts({ raises: "[{'a': 1, 'b': 1}]" }),
+    withParts({ raises: "[{'b': 1, 'a': 1}]" }),
+  ],
+  ["a number and its text", withParts({ raises: "[1]" }), withParts({ raises: "['1']" })],
+  ["JSON and its text", withParts({ raises: `['{"a":1}'::JSON]` }), withParts({ raises: `['{"a":1}']` })],
+  [
+    "a millisecond",
+    "FROM one",
+    "SELECT * REPLACE (resolved_at + INTERVAL 1 MILLISECOND AS resolved_at) FROM one",
+  ],
+];
+
+describe("the digest of a row", () => {
+  test.for(pairs)("differs with %s", async ([, one, other]) => {
+    await withDuckDb(folder, async (sql) => {
+      await loadOne(sql);
+      const [a] = await digestsByRecord(sql, one);
+      const [b] = await digestsByRecord(sql, other);
+      expect(a!.json).not.toBe(b!.json);
+      expect(a!.digest).not.toBe(b!.digest);
+    });
+  });
+
+  test("differs wherever the records of random rows do, and is equal for equal rows", async () => {
+    const word = fc.constantFrom("", "a", "b", "ab", "[]", "null", '"', ",");
+    const words = fc.array(fc.option(word), { maxLength: 3 });
+    const labels = fc.array(fc.constantFrom("a", "b"), { maxLength: 2 });
+    const part = fc.record({ evidence: labels, references: words, raises: words, lowers: words, text: word });
+    const baseline = fc.constantFrom("0", "-0.0", "1", "-1", "1e300", "5e-324");
+    const rows = fc.array(fc.tuple(part, part, baseline), { minLength: 300, maxLength: 300 });
+    const list = (values: readonly (string | null)[]) =>
+      `[${values.map((value) => (value === null ? "NULL" : `'${value}'`)).join(", ")}]::VARCHAR[]`;
+    await withDuckDb(folder, async (sql) => {
+      await loadOne(sql);
+      const property = fc.asyncProperty(rows, async (drawn) => {
+        const struct = ({ evidence: found, references, raises, lowers, text }: (typeof drawn)[number][0]) =>
+          `{'evidence': [${found.map(item).join(", ")}], 'refs': ${list(references)},
+            'raises': ${list(raises)}, 'lowers': ${list(lowers)}, 'text': '${text}'}`;
+        const values = drawn.map(
+          ([a, b, number], n) => `(${n}, ${struct(a)}, ${struct(b)}, '${number}'::DOUBLE)`,
+        );
+        const own = (name: string, otherwise: string) =>
+          `CASE i WHEN 2 THEN a.${name} WHEN 5 THEN b.${name} ELSE ${otherwise} END`;
+        const parts = {
+          evidence: own("evidence", "d.evidence[:0]"),
+          references: own("refs", none),
+          raises: own("raises", none),
+          lowers: own("lowers", none),
+          description: own("text", "'same'"),
+          baseline: "number",
+        };
+        // All have one id: rows differ in nothing but what was drawn.
+        await sql.run(`CREATE OR REPLACE TABLE drawn AS
+          FROM one, (VALUES ${values.join(", ")}) AS drawn (n, a, b, number)`);
+        const query = withParts(parts)
+          .replace("* REPLACE (", "* EXCLUDE (n, a, b, number) REPLACE (")
+          .replace("FROM one", "FROM drawn");
+        const digests = await digestsByRecord(sql, query);
+        const records = new Set(digests.map(({ json }) => json));
+        expect(new Set(digests.map(({ digest }) => digest)).size).toBe(records.size);
+        expect(new Set(digests.map(({ digest, json }) => `${digest} ${json}`)).size).toBe(records.size);
+        expect(records.size).toBeGreaterThan(250);
+      });
+      await fc.assert(property, { numRuns: 3, endOnFailure: true });
+    });
+  });
+});
+
+describe("digests of another kind", () => {
+  test("tell nothing: everything is rendered again, and equal content makes no commit", async () => {
+    const storage = directoryStorage(join(folder, "store"));
+    const sources = join(folder, "sources");
+    await withDuckDb(folder, async (sql) => {
+      await loadSample(sql, join(folder, "kinds"), { markets: 200, protocols: 3 });
+      await writeTables(sql, sources);
+      const older = (rowDigests: string) => ({ change: (opened: Sources) => ({ ...opened, rowDigests }) });
+      await publishCounted(sources, storage, folder, older("duckdb-v0-0"));
+      const counting = countingStorage(storage);
+      const again = await publishCounted(sources, counting, folder);
+      expect(again).toMatchObject({ rendered: 200, known: 0, report: { outcome: "unchanged", commit: 1 } });
+      expect(again.report.uploaded).toEqual({ objects: 0, bytes: 0 });
+      expect(counting.written()).toEqual([layout.probe, layout.checked]);
+      // With a change there is a commit, and its digests are of the new kind.
+      await sql.run("UPDATE markets SET question = 'Really?' WHERE id = (SELECT min(id) FROM markets)");
+      await writeTables(sql, sources);
+      const changed = await publishCounted(sources, storage, folder);
+      expect(changed).toMatchObject({ rendered: 200, report: { outcome: "published", commit: 2 } });
+      const settled = await publishCounted(sources, storage, folder);
+      expect(settled).toMatchObject({ known: 200, report: { outcome: "unchanged", commit: 2 } });
+      expect((await newestCommit(storage))?.commit).toBe(2);
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    });
+  });
+});

@@ -1,0 +1,76 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { writeSample } from "../../../snapshots/sample/sample.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { snapshotCommand } from "../../helpers/archive-command.ts";
+import { collectGarbage, peakMemory } from "../../helpers/archive-memory.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+
+const folder = testFolder();
+// The whole size takes a while; both sizes are far above what does not depend on it.
+const markets = process.env.CI ? 100_000 : 30_000;
+const measurable = existsSync("/proc/self/task");
+
+describe(`an archive of ${markets} markets`, () => {
+  test.for([
+    { labels: "few outcome labels", outcomes: 800 },
+    { labels: "an outcome label for every second market", outcomes: markets / 2 },
+  ])(
+    "with $labels is published within 1 GiB and served from 20 bytes a market",
+    { timeout: 600_000 },
+    async ({ outcomes }) => {
+      const directory = join(folder, `sources-${outcomes}`);
+      const store = join(folder, `store-${outcomes}`);
+      await writeSample({ directory, markets, outcomes, protocols: 10, days: 2, seed: 5 });
+      let peak: Promise<number> | undefined;
+      const args = ["publish", "--sources", directory, "--store", store, "--json"];
+      const { code, stderr } = await snapshotCommand(args, { from: folder }, (child) => {
+        if (measurable) peak = peakMemory(child);
+      });
+      expect(code, stderr).toBe(0);
+      if (!peak) console.log("the memory of processes cannot be measured on this machine");
+      expect(await (peak ?? 0)).toBeLessThan(2 ** 30);
+
+      await collectGarbage();
+      const before = process.memoryUsage();
+      const catalog = new Catalog(directoryStorage(store), { cacheBytes: 1024 * 1024 });
+      await catalog.refresh();
+      await collectGarbage();
+      const after = process.memoryUsage();
+      expect(catalog.current()?.archive.markets).toBe(markets);
+      const resident = catalog.residentBytes();
+      console.log(
+        `${markets} markets, ${outcomes} labels: publish peak ${Math.round(Number(await peak) / 2 ** 20)} MiB, ` +
+          `index ${(resident / markets).toFixed(1)} bytes a market`,
+      );
+      expect(resident).toBeLessThan(20 * markets);
+      // What it says of itself is what the process took, small change aside.
+      expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(resident + 2 ** 18);
+      expect(after.heapUsed - before.heapUsed).toBeLessThan(2 ** 21);
+    },
+  );
+});
+
+test("after 200 publishes of other labels a catalog keeps no more than after 60", async () => {
+  const storage = memoryStorage(new Map());
+  const catalog = new Catalog(storage, { cacheBytes: 1024 });
+  const base = recordsOf(0, 60);
+  const content = (round: number): HistoricalMarket[] =>
+    base.map((market, place) => ({ ...market, resolvedOutcome: `label ${round} of market ${place}` }));
+  const resident: number[] = [];
+  for (let round = 0; round < 200; round += 1) {
+    await publishRecords(storage, content(round));
+    await catalog.refresh();
+    if (round % 3 === 0) await collectGarbage();
+    resident.push(catalog.residentBytes());
+  }
+  const peak = (from: number, to: number) => Math.max(...resident.slice(from, to));
+  expect(peak(140, 200)).toBeLessThan(1.2 * peak(30, 90));
+  expect(catalog.current()?.commit.commit).toBe(200);
+});

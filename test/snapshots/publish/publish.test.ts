@@ -1,0 +1,329 @@
+import { mkdir, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { CommitLostError, CommitUnknownError, newestCommit } from "../../../snapshots/store/commits.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { addMarkets } from "../../helpers/archive-odd-markets.ts";
+import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
+import { changedStorage, countingStorage } from "../../helpers/archive-storage.ts";
+import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/archive-store.ts";
+import { Crash } from "../../helpers/faulty-store.ts";
+import { publishRecords, slugs } from "../../helpers/proxy-archive.ts";
+import { describeStores } from "../../helpers/stores.ts";
+
+describeStores("publishing to %s", ({ folder, environment, newStore }) => {
+  describe("a dry run", () => {
+    test("tells what would be done, and changes nothing", async () => {
+      const sources = await writeSources(join(folder, "dry"), { markets: 100 });
+      const storage = newStore();
+      const counting = countingStorage(storage);
+      const dry = await publishSources(sources, counting, folder, { dryRun: true });
+      expect(counting.written()).toEqual([]);
+      const real = await publishSources(sources, storage, folder);
+      expect(dry).toMatchObject({
+        outcome: "dry-run",
+        commit: 0,
+        snapshotId: real.snapshotId,
+        counts: real.counts,
+      });
+      const before = await contentOf(storage);
+      const again = await publishSources(sources, storage, folder, { dryRun: true });
+      expect(again).toMatchObject({ outcome: "dry-run", commit: 1, uploaded: { objects: 0, bytes: 0 } });
+      expect(await contentOf(storage)).toEqual(before);
+    });
+  });
+
+  describe("a small change", () => {
+    const sources = join(folder, "growing");
+
+    test("uploads the pages around it, and what names them, and nothing else", async () => {
+      await writeSources(sources, { markets: 5_000 });
+      const storage = newStore();
+      const before = await publishSources(sources, storage, folder);
+      await addMarkets(sources, 5);
+      const counting = countingStorage(storage);
+      const { uploaded, unchanged, total, counts } = await publishSources(sources, counting, folder);
+      expect(counts.markets).toBe(before.counts.markets + 5);
+      const written = counting.written();
+      const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
+      // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
+      expect(under(layout.pages)).toBeLessThanOrEqual(10);
+      expect(under(layout.segments)).toBeLessThanOrEqual(5);
+      expect(under(layout.publicObjects)).toBe(0);
+      expect(under(layout.rows)).toBe(under(layout.segments));
+      const parts = [layout.pages, layout.segments, layout.rows, layout.manifests];
+      expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
+      expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
+      expect(total).toEqual({
+        objects: uploaded.objects + unchanged.objects,
+        bytes: uploaded.bytes + unchanged.bytes,
+      });
+      // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
+      const read = counting.calls.filter(
+        ({ operation, key }) => operation === "get" && key.startsWith(layout.pages),
+      );
+      expect(read.length).toBeLessThanOrEqual(10);
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    });
+  });
+
+  describe("order of writing", () => {
+    test("leaves, manifest, commit, hint, public names, site, and the time of the run at last", async () => {
+      const counting = countingStorage(newStore());
+      await publishRecords(counting, recordsOf(0, 300));
+      const steps = [
+        /^probe\.json$/,
+        /^(private|public\/objects)\//,
+        /^manifests\//,
+        /^commits\//,
+        /^head\.json$/,
+        /^public\/api\//,
+        /^public\/(index\.html$|site\/)/,
+        /^checked\.json$/,
+      ];
+      const order = counting.written().map((key) => steps.findIndex((step) => step.test(key)));
+      expect(order).toEqual(order.toSorted((a, b) => a - b));
+      expect(new Set(order).size).toBe(steps.length);
+    });
+  });
+
+  describe("two publishers", () => {
+    test("the one that comes second has lost, and readers see the other's snapshot", async () => {
+      const storage = newStore();
+      await publishRecords(storage, recordsOf(0, 100));
+      const proxy = await startArchiveProxy(storage);
+      const rival = changedStorage(storage, {
+        async putIfAbsent(key, body) {
+          if (key === layout.commit(2)) await publishRecords(storage, recordsOf(0, 120));
+          return storage.putIfAbsent(key, body);
+        },
+      });
+      const error = await publishRecords(rival, recordsOf(0, 110)).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(CommitLostError);
+      expect(String(error)).toContain("another publisher made commit 2 first");
+      expect((await proxy.page({})).total).toBe(100);
+      await proxy.refresh();
+      expect((await proxy.page({})).total).toBe(120);
+      await proxy.stop();
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+      expect(await publishRecords(storage, recordsOf(0, 110))).toMatchObject({
+        outcome: "published",
+        commit: 3,
+      });
+    });
+
+    test("one that lost only the store's answer has won", async () => {
+      const storage = newStore();
+      const deaf = changedStorage(storage, {
+        async putIfAbsent(key, body) {
+          await storage.putIfAbsent(key, body);
+          return false;
+        },
+      });
+      expect(await publishRecords(deaf, recordsOf(0, 50))).toMatchObject({ outcome: "published", commit: 1 });
+      expect((await newestCommit(storage))?.counts.markets).toBe(50);
+    });
+  });
+
+  describe("public names", () => {
+    const [old, early, later] = [700, 710, 720];
+    const markets = recordsOf(0, 60);
+    const name = layout.stableScore("aave");
+    const faults = async (storage: Storage) => (await verify(storage, () => {})).faults;
+
+    test("are not taken back by a publisher whose write was under way while a later one ended", async () => {
+      const storage = newStore();
+      await publishRecords(storage, markets, old);
+      let rival: Promise<unknown> | undefined;
+      const late = changedStorage(storage, {
+        async replace(key, body, tag) {
+          rival ??= publishRecords(storage, markets, later);
+          await rival;
+          const done = await storage.replace(key, body, tag);
+          expect(await faults(storage), key).toEqual([]);
+          return done;
+        },
+      });
+      expect(await publishRecords(late, markets, early)).toMatchObject({ outcome: "published", commit: 2 });
+      expect(await newestCommit(storage)).toMatchObject({ commit: 3 });
+      expect(await faults(storage)).toEqual([]);
+    });
+
+    test("that show something else, and be it of the same size, are mended by a run with nothing new", async () => {
+      const storage = newStore();
+      await publishRecords(storage, markets, old);
+      const superseded = (await storage.get(name))!;
+      await publishRecords(storage, markets, later);
+      const listBytes = (await storage.get(layout.stableScoreList))!;
+      await storage.put(name, superseded);
+      await storage.put(layout.stableScoreList, Buffer.alloc(listBytes.length, " "));
+      await storage.put(layout.stableScore("curve.fi"), Buffer.alloc(0));
+      await storage.delete(layout.stableScore("lido-dao"));
+      expect(await faults(storage)).toEqual([
+        { key: layout.stableScoreList, reason: "its content is of no snapshot: publish again" },
+        { key: name, reason: "projection behind commit 2: publish again" },
+        { key: layout.stableScore("curve.fi"), reason: "its content is of no snapshot: publish again" },
+        { key: layout.stableScore("lido-dao"), reason: "projection behind commit 2: publish again" },
+      ]);
+      const counting = countingStorage(storage);
+      expect(await publishRecords(counting, markets, later)).toMatchObject({
+        outcome: "unchanged",
+        commit: 2,
+      });
+      expect(await faults(storage)).toEqual([]);
+      const written = counting.written().filter((key) => key.startsWith(layout.stableScores));
+      expect(written).toHaveLength(4);
+      // What S3 lists with its MD5 is not fetched.
+      counting.calls.length = 0;
+      await publishRecords(counting, markets, later);
+      const fetched = counting.calls.filter(({ operation }) => operation === "get").map(({ key }) => key);
+      const names = fetched.filter((key) => key.startsWith(layout.stableScores));
+      expect(names).toHaveLength(environment.AWS_ENDPOINT_URL_S3 ? 0 : slugs.length + 1);
+    });
+
+    test("that a store never lets be replaced end the run after its commit, and not never", async () => {
+      const storage = newStore();
+      await publishRecords(storage, markets, old);
+      const refusing = changedStorage(storage, { replace: async () => false });
+      await expect(publishRecords(refusing, markets, later)).rejects.toThrow(
+        "keep changing the public names; run again",
+      );
+      expect(await publishRecords(storage, markets, later)).toMatchObject({
+        outcome: "unchanged",
+        commit: 2,
+      });
+      expect(await faults(storage)).toEqual([]);
+    });
+
+    test("of a publisher that was killed after its commit are said to be behind it", async () => {
+      const storage = newStore();
+      const killed = changedStorage(storage, {
+        async put(key, body) {
+          if (key === layout.head) throw new Crash();
+          return storage.put(key, body);
+        },
+      });
+      await expect(publishRecords(killed, markets, old)).rejects.toThrow(Crash);
+      const told = new Set((await faults(storage)).map(({ reason }) => reason));
+      expect(told).toEqual(
+        new Set(["it is missing: publish again", "projection behind commit 1: publish again"]),
+      );
+      await publishRecords(storage, markets, old);
+      await expect(publishRecords(killed, markets, later)).rejects.toThrow(Crash);
+      const behind = await faults(storage);
+      expect(behind.map(({ key }) => key)).toContain(name);
+      expect(new Set(behind.map(({ reason }) => reason))).toEqual(
+        new Set(["projection behind commit 2: publish again"]),
+      );
+      await publishRecords(storage, markets, later);
+      expect(await faults(storage)).toEqual([]);
+    });
+  });
+
+  describe("objects that rotted without changing their size", () => {
+    const sources = join(folder, "rotting");
+    beforeAll(() => writeSources(sources));
+
+    /** Flips a bit in the objects of a new store that `chosen` takes, and returns their keys. */
+    async function rot(storage: Storage, chosen: (key: string) => boolean): Promise<string[]> {
+      const keys = [...Object.keys(await contentOf(storage))].filter(chosen).sort();
+      for (const key of keys) {
+        const bytes = (await storage.get(key))!;
+        bytes[bytes.length >> 1]! ^= 1;
+        await storage.put(key, bytes);
+      }
+      return keys;
+    }
+
+    test.for([
+      ["pages, their rows and segments", /^private\/(pages|rows|segments)\//],
+      ["scores, public and private, and their names", /^(public\/(objects|api)|private\/objects)\//],
+      ["the manifest, the hint and the record of the last run", /^(manifests|head|checked)/],
+    ] as const)("%s, are all named by verify, and made anew when told so", async ([, chosen]) => {
+      const storage = newStore();
+      const { snapshotId } = await publishSources(sources, storage, folder);
+      const content = await contentOf(storage);
+      const rotten = await rot(storage, (key) => chosen.test(key));
+      const { faults } = await verify(storage, () => {});
+      expect(faults.map(({ key }) => key).sort()).toEqual(rotten);
+      const faulty = new Set(rotten);
+      const report = await publishSources(sources, storage, folder, { faulty });
+      expect(report).toMatchObject({ outcome: "unchanged", commit: 1, snapshotId });
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+      expect(Object.keys(await contentOf(storage))).toEqual(Object.keys(content));
+    });
+  });
+
+  test("leaves no temporary files behind", async () => {
+    const temporary = join(folder, "temporary");
+    await writeSources(join(folder, "small"), { markets: 40 });
+    await mkdir(temporary);
+    await publishSources(join(folder, "small"), newStore(), temporary);
+    expect(await readdir(temporary)).toEqual([]);
+  });
+});
+
+// What fails is a wrapper, the same over every kind of store; this many runs are quick over a directory alone.
+describe("a store that fails", () => {
+  const folder = testFolder();
+  let stores = 0;
+  const old = recordsOf(0, 70);
+  const next = inArchiveOrder([...recordsOf(5, 70), ...recordsOf(200, 260)]);
+
+  /** A bri of its own, so that the public objects are new as well. */
+  const publishNext = (storage: Storage) => publishRecords(storage, next, 710);
+
+  async function storeWithOld(): Promise<Storage> {
+    stores += 1;
+    const storage = directoryStorage(join(folder, `store-${stores}`));
+    await publishRecords(storage, old);
+    return storage;
+  }
+
+  /** The storage with its n-th write failing, from 0, before or after it took effect. */
+  function failingAt(storage: Storage, n: number, when: "before" | "after"): Storage {
+    let writes = 0;
+    const write = async <T>(key: string, work: () => Promise<T>): Promise<T> => {
+      writes += 1;
+      if (writes - 1 !== n) return work();
+      if (when === "after") await work();
+      throw new StorageError(`cannot write ${key}`);
+    };
+    return changedStorage(storage, {
+      put: (key, body) => write(key, () => storage.put(key, body)),
+      putIfAbsent: (key, body) => write(key, () => storage.putIfAbsent(key, body)),
+      replace: (key, body, tag) => write(key, () => storage.replace(key, body, tag)),
+      delete: (key) => write(key, () => storage.delete(key)),
+    });
+  }
+
+  test.for(["before", "after"] as const)(
+    "at any one write, %s it took effect, leaves one whole snapshot; the next run makes all good",
+    async (when) => {
+      const counting = countingStorage(await storeWithOld());
+      await publishNext(counting);
+      const writes = counting.written().length;
+      expect(writes).toBeGreaterThan(15);
+      for (let n = 0; n < writes; n += 1) {
+        const storage = await storeWithOld();
+        const outcome = await publishNext(failingAt(storage, n, when)).catch((thrown: unknown) => thrown);
+        const key = counting.written()[n];
+        // Whether a commit was stored can be asked afterwards; when it was not, an answer may still be on its way.
+        const isCommit = key === layout.commit(2);
+        if (isCommit && when === "after") expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
+        else expect(outcome).toBeInstanceOf(isCommit ? CommitUnknownError : StorageError);
+        const catalog = new Catalog(storage, { cacheBytes: 1024 });
+        await catalog.refresh();
+        const { commit, archive } = catalog.current()!;
+        expect(archive.markets).toBe(commit.commit === 1 ? old.length : next.length);
+        expect((await publishNext(storage)).commit).toBe(2);
+        expect((await verify(storage, () => {})).faults).toEqual([]);
+      }
+    },
+  );
+});

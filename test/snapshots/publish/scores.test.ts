@@ -1,0 +1,169 @@
+import { join } from "node:path";
+import type { DuckDBConnection } from "@duckdb/node-api";
+import { describe, expect, test } from "vitest";
+import type { Manifest } from "../../../schemas/snapshot.ts";
+import { collect } from "../../../snapshots/maintain/gc.ts";
+import { newestCommit } from "../../../snapshots/store/commits.ts";
+import { headersOf, layout } from "../../../snapshots/store/layout.ts";
+import { readManifest, readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { withDuckDb } from "../../helpers/archive-sql.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { loadSample, publishCounted, publishTime, writeTables } from "../../helpers/editable-sources.ts";
+import { listed } from "../../helpers/faulty-store.ts";
+import { sourceDetails } from "../../helpers/score-details.ts";
+
+const folder = testFolder();
+let places = 0;
+
+/** A store, and the tables of a sample with twelve protocols; `publish` publishes them as they are then. */
+interface Place {
+  sql: DuckDBConnection;
+  storage: Storage;
+  sources: string;
+  publish(to?: Storage, scores?: string): ReturnType<typeof publishCounted>;
+}
+
+async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
+  places += 1;
+  const place = join(folder, `place-${places}`);
+  const storage = memoryStorage(new Map());
+  const sources = join(place, "sources");
+  await withDuckDb(folder, async (sql) => {
+    await loadSample(sql, place, { markets: 60 });
+    const publish: Place["publish"] = async (to = storage, scores = "FROM scores") =>
+      publishCounted(await writeTables(sql, sources, { scores }), to, folder);
+    await work({ sql, storage, sources, publish });
+  });
+}
+
+const current = async (storage: Storage): Promise<Manifest> =>
+  readManifest(storage, (await newestCommit(storage))!.manifest);
+
+const faultsOf = async (storage: Storage) => (await verify(storage, () => {})).faults;
+
+/** The current snapshot tells of every protocol what its sources give. */
+async function expectDetails(storage: Storage, sources: string): Promise<void> {
+  const { histories, dimensions } = (await current(storage)).scores;
+  const expected = await sourceDetails(sources);
+  expect(Object.keys(histories)).toEqual([...expected.keys()].sort());
+  expect(Object.keys(dimensions)).toEqual(Object.keys(histories));
+  const read = async (ref: Manifest["scores"]["list"]) =>
+    JSON.parse(String(await readObject(storage, layout.privateObject(ref.hash), ref)));
+  for (const [slug, details] of expected) {
+    expect(await read(histories[slug]!)).toEqual(details.history);
+    expect(await read(dimensions[slug]!)).toEqual(details.dimensions);
+  }
+  expect(await faultsOf(storage)).toEqual([]);
+}
+
+/** Scores the protocol of the lowest slug again, an hour after the newest run of all. */
+const scoreAgain = (dimensions = "dimensions") => `INSERT INTO scores
+  SELECT * REPLACE (updated_at + INTERVAL 1 DAY AS updated_at, ${dimensions} AS dimensions) FROM scores
+  WHERE slug = (SELECT min(slug) FROM scores) ORDER BY updated_at DESC LIMIT 1`;
+
+describe("histories and dimensions", () => {
+  test("are private objects of the snapshot, counted in its size, and unknown to the public tree", async () => {
+    await inPlace(async ({ storage, sources, publish }) => {
+      const { report } = await publish();
+      await expectDetails(storage, sources);
+      const objects = await listed(storage, layout.privateObjects);
+      expect(objects).toHaveLength(24);
+      for (const { key } of objects) {
+        expect(headersOf(key)).toEqual({
+          contentType: "application/json",
+          cacheControl: "private, no-store",
+        });
+      }
+      const stored = (await listed(storage)).filter(({ key }) => /\/[0-9a-f]{64}/.test(key));
+      const bytes = stored.reduce((sum, object) => sum + object.bytes, 0);
+      expect((await newestCommit(storage))?.size).toEqual({ objects: stored.length, bytes });
+      expect(report.uploaded).toEqual({ objects: stored.length, bytes });
+      for (const { key } of await listed(storage, "public/")) {
+        expect(String(await storage.get(key)), key).not.toMatch(/"(points|change7d|percentile)":/);
+      }
+    });
+  });
+
+  test("are the same whatever order the rows come in, and make no commit when nothing is new", async () => {
+    await inPlace(async ({ storage, publish }) => {
+      const { report } = await publish();
+      for (const order of ["hash(slug, updated_at)", "updated_at DESC", "slug DESC"]) {
+        const counting = countingStorage(storage);
+        const again = await publish(counting, `FROM scores ORDER BY ${order}`);
+        expect(again.report).toMatchObject({ outcome: "unchanged", commit: 1 });
+        expect(counting.written()).toEqual([layout.probe, layout.checked]);
+        const other = memoryStorage(new Map());
+        expect((await publish(other)).report.snapshotId).toBe(report.snapshotId);
+        expect(await current(other)).toEqual(await current(storage));
+      }
+    });
+  });
+
+  test("of an old run that is new to the sources are another snapshot, though no record changed", async () => {
+    await inPlace(async ({ sql, storage, sources, publish }) => {
+      const before = (await publish()).report;
+      const old = await current(storage);
+      await sql.run(`INSERT INTO scores SELECT * REPLACE (updated_at - INTERVAL 1 HOUR AS updated_at) FROM scores
+        ORDER BY slug, updated_at DESC LIMIT 1`);
+      const { report } = await publish();
+      expect(report).toMatchObject({ outcome: "published", commit: 2, uploaded: { objects: 2 } });
+      expect(report.snapshotId).not.toBe(before.snapshotId);
+      expect((await current(storage)).scores).toMatchObject({
+        list: old.scores.list,
+        records: old.scores.records,
+        dimensions: old.scores.dimensions,
+      });
+      await expectDetails(storage, sources);
+    });
+  });
+
+  test("are stored anew only where one protocol's new score changes them", async () => {
+    await inPlace(async ({ sql, storage, sources, publish }) => {
+      await publish();
+      const parts = { list: 1, records: 1, histories: 1, dimensions: 1 };
+      const [lowest, highest] = [0, 100].map((opsec) => `struct_update(dimensions, opsec := ${opsec})`);
+      for (const [scored, passed] of [
+        ["dimensions", 0],
+        [lowest, undefined],
+        [highest, 11],
+      ] as const) {
+        const before = new Set(scoreObjects(await current(storage)).keys());
+        await sql.run(scoreAgain(scored));
+        const counting = countingStorage(storage);
+        await publish(counting);
+        await expectDetails(storage, sources);
+        const manifest = await current(storage);
+        const fresh = [...scoreObjects(manifest).keys()].filter((key) => !before.has(key));
+        const written = counting.written().filter((key) => /\/objects\//.test(key));
+        expect(written.toSorted()).toEqual(fresh.toSorted());
+        const others = written.length - Object.values(parts).reduce((sum, count) => sum + count, 0);
+        if (passed === undefined) expect(others).toBeLessThanOrEqual(11);
+        else expect(others).toBe(passed);
+      }
+    });
+  });
+
+  test("of a protocol that is gone are gone, change the ranks of the others, and are collected", async () => {
+    await inPlace(async ({ sql, storage, sources, publish }) => {
+      await publish();
+      const { histories, dimensions } = (await current(storage)).scores;
+      const gone = Object.keys(histories).at(-1)!;
+      await sql.run("DELETE FROM scores WHERE slug = $slug", { slug: gone });
+      await publish();
+      await expectDetails(storage, sources);
+      expect(Object.keys((await current(storage)).scores.histories)).not.toContain(gone);
+      const now = new Date(publishTime.getTime() + 3_600_000);
+      const keep = (keepCommits: number) =>
+        collect(storage, { keepHours: 0, keepCommits, now, dryRun: false });
+      expect((await keep(2)).deleted.keys.filter((key) => key.startsWith(layout.privateObjects))).toEqual([]);
+      const { deleted } = await keep(1);
+      const lost = [histories[gone]!, dimensions[gone]!].map(({ hash }) => layout.privateObject(hash));
+      expect(deleted.keys).toEqual(expect.arrayContaining(lost));
+      expect(await listed(storage, layout.privateObjects)).toHaveLength(22);
+      await expectDetails(storage, sources);
+    });
+  });
+});

@@ -1,0 +1,118 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setImmediate as nextRound } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { runMarkets } from "../../../snapshots/format/page.ts";
+import { issueKey } from "../../../snapshots/keys/records.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { planPage } from "../../../snapshots/read/paging.ts";
+import { planRows } from "../../../snapshots/read/rows.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { bearer, call, until } from "../../helpers/proxy-client.ts";
+
+const scattered = 200;
+/** The most that may be inflated in one round of the event loop. */
+const runsPerRound = 32;
+
+let folder = "";
+let catalog: Catalog;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "prs-pace-"));
+  const storage = directoryStorage(folder);
+  const records = Array.from({ length: scattered * runMarkets }, (_, index) => ({
+    ...market(index),
+    composite: index % runMarkets === 0 ? 1000 : 500,
+  }));
+  await publishRecords(storage, records);
+  catalog = new Catalog(storage, { cacheBytes: 64 * 1024 * 1024 });
+  await catalog.refresh();
+  // What is fetched from the store takes rounds of its own: it is in memory from here on.
+  await body(`pageSize=${scattered}`, false);
+});
+
+afterAll(() => rm(folder, { recursive: true }));
+
+describe("the lane of heavy requests", () => {
+  test("is open to others while one owner's requests wait for the store", async () => {
+    const storage = directoryStorage(folder);
+    const { key } = await issueKey(
+      storage,
+      { plan: "aegis", owner: "other" },
+      new Date("2030-01-01T00:00:00.000Z"),
+    );
+    const held = Promise.withResolvers<void>();
+    let holding = false;
+    const slow: Storage = {
+      ...storage,
+      get: async (name, options) => {
+        if (holding) await held.promise;
+        return storage.get(name, options);
+      },
+    };
+    const proxy = await startArchiveProxy(slow);
+    const asked = new URL(proxy.address);
+    const ask = (query: string, headers: Record<string, string>) =>
+      call(Number(asked.port), `${asked.pathname}?${query}`, { headers });
+    expect((await ask("pageSize=1", bearer(key))).status).toBe(200);
+    const usage = async () =>
+      (await call(Number(asked.port), "/api/v1/usage", { headers: proxy.headers })).json();
+
+    holding = true;
+    const { remaining } = await usage();
+    const waiting = Array.from({ length: 40 }, (_, size) =>
+      ask(`to=2025-01-02&pageSize=${size + 1}`, proxy.headers),
+    );
+    await until(async () => (await usage()).remaining === remaining - waiting.length);
+    expect((await ask("pageSize=2", bearer(key))).status).toBe(200);
+
+    held.resolve();
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(waiting.map(() => 200));
+    await proxy.stop();
+  });
+});
+
+const filter = "min_composite=1000&max_composite=1000";
+
+async function body(search: string, gzip: boolean): Promise<readonly Buffer[]> {
+  const page = await planPage(catalog, `${filter}&${search}`);
+  return page.body({ tier: "enterprise", timestamp: "", gzip });
+}
+
+/** How many rounds of the event loop, in which others have their turn, pass while work is done. */
+async function roundsOf(work: () => Promise<unknown>): Promise<number> {
+  let [rounds, done] = [0, false];
+  const working = work().finally(() => {
+    done = true;
+  });
+  for (; !done; rounds += 1) await nextRound();
+  await working;
+  return rounds;
+}
+
+describe("a page of matches that lie in as many runs", () => {
+  const pieces = Math.floor(scattered / runsPerRound);
+
+  test.each(["identity", "gzip"])("lets others through while it is made: %s", async (coding) => {
+    const rounds = await roundsOf(() => body(`pageSize=${scattered - 1}`, coding === "gzip"));
+    expect(rounds).toBeGreaterThanOrEqual(pieces);
+  });
+
+  test("lets others through as often when ten are asked for at once", async () => {
+    const sizes = Array.from({ length: 10 }, (_, number) => scattered - 2 - number);
+    const rounds = await roundsOf(() => Promise.all(sizes.map((size) => body(`pageSize=${size}`, false))));
+    expect(rounds).toBeGreaterThanOrEqual(10 * (pieces - 1));
+  });
+
+  test("lets others through in NDJSON", async () => {
+    const rounds = await roundsOf(async () => {
+      const plan = await planRows(catalog, filter);
+      for await (const { count } of plan.read()) expect(count).toBeGreaterThan(0);
+    });
+    expect(rounds).toBeGreaterThanOrEqual(pieces);
+  });
+});

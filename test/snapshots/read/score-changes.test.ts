@@ -1,0 +1,258 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { ScoreChange } from "../../../schemas/feed.ts";
+import { type ProtocolScore, protocolDimensionKeys, type ScoreListEntry } from "../../../schemas/records.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../schemas/tiers.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { ScoreFeed } from "../../../snapshots/read/score-changes.ts";
+import { newestCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { MissingObjectError } from "../../../snapshots/store/objects.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { newestManifest } from "../../helpers/live-feed.ts";
+import {
+  type Book,
+  bookOf,
+  changesBetween,
+  publishBook,
+  rowsShown,
+  scoreOf,
+} from "../../helpers/score-books.ts";
+
+const feedOver = (storage: Storage) => new ScoreFeed(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
+
+/** One way in which a record differs; together they reach every one of its fields. */
+const change = fc.oneof(
+  fc.nat(1000).map((bri) => ({ bri })),
+  fc.nat(100).map((confidence) => ({ confidence })),
+  fc.integer({ min: -1000, max: 1000 }).map((delta) => ({ delta })),
+  fc.constantFrom(...forgeTiers).map((tier) => ({ forgeScale: tier, forgeScaleNum: forgeScaleNumber(tier) })),
+  fc.nat(59).map((second) => ({ updatedAt: new Date(Date.UTC(2026, 1, 2, 3, 4, second)).toISOString() })),
+  fc.nat(9).map((n) => ({ evidenceHash: `sha256:${n}` })),
+  fc
+    .tuple(fc.constantFrom(...protocolDimensionKeys), fc.nat(100))
+    .map(([key, score]) => ({ dimensions: { ...scoreOf("x", 1).dimensions, [key]: score } })),
+  fc.record({ blastRadius: fc.nat(3), upstreamDeps: fc.nat(3) }).map((cascade) => ({ cascade })),
+  fc.record({ critical: fc.nat(2), high: fc.nat(2), medium: fc.nat(2) }).map((findings) => ({ findings })),
+  fc
+    .record({
+      category: fc.constantFrom("Lending", "DEX"),
+      chain: fc.constantFrom("Ethereum", "Base"),
+      tvl: fc.constantFrom("$1B", "$2B"),
+      contracts: fc.nat(3),
+      zFactor: fc.constantFrom(-1.5, 0, 2.25),
+    })
+    .map((metadata) => ({ metadata })),
+);
+const slug = fc.constantFrom("aave", "a.b", "curve.fi", "curve-fi", "constructor", "0x", "z_1");
+/** An edit of the scores; without a change the protocol goes. */
+const edit = fc.record({ slug, change: fc.option(change, { freq: 4, nil: undefined }) });
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      edits: fc.array(edit, { maxLength: 4 }),
+      markets: fc.integer({ min: 3, max: 5 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ backTo: fc.nat() }) },
+);
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
+
+function edited(
+  book: Book,
+  edits: readonly { slug: string; change: Partial<ProtocolScore> | undefined }[],
+): Book {
+  const next = new Map(book);
+  for (const { slug: at, change: changes } of edits) {
+    if (changes) next.set(at, { ...(next.get(at) ?? scoreOf(at, 500)), ...changes });
+    else if (next.size > 1) next.delete(at);
+  }
+  return next;
+}
+
+/** What a commit shows, as noted when it was the newest. */
+interface Shown {
+  snapshotId: string;
+  book: Book;
+  rows: Map<string, ScoreListEntry>;
+  changes: ScoreChange[];
+}
+
+/** Carries out the steps, and notes every commit; the first is in place 0. */
+async function history(storage: Storage, steps: readonly Step[]): Promise<Shown[]> {
+  const shown: Shown[] = [];
+  const note = async (book: Book) => {
+    const { commit, snapshotId } = (await newestCommit(storage))!;
+    if (commit === shown.length) return;
+    const changes = await changesBetween(storage, shown.at(-1)?.book ?? book, book);
+    shown.push({ snapshotId, book, rows: await rowsShown(storage), changes });
+  };
+  let markets = 3;
+  const first = bookOf({ aave: 500, "curve.fi": 600 });
+  await publishBook(storage, first, { markets });
+  await note(first);
+  for (const each of steps) {
+    const { book, snapshotId } = shown.at(-1)!;
+    if ("backTo" in each) {
+      const number = (each.backTo % shown.length) + 1;
+      const target = shown[number - 1]!;
+      if (target.snapshotId === snapshotId) continue;
+      await rollback(storage, String(number), () => new Date("2026-03-01T01:00:00.000Z"));
+      await note(target.book);
+    } else {
+      const next = edited(book, each.edits);
+      markets = each.markets;
+      await publishBook(storage, next, { markets });
+      await note(next);
+    }
+  }
+  return shown;
+}
+
+/** Applies a change to rows, which must be as it says that they were. */
+function apply(rows: Map<string, ScoreListEntry>, { slug: at, previous, current }: ScoreChange): void {
+  expect(rows.get(at) ?? null).toEqual(previous);
+  if (current) rows.set(at, current);
+  else rows.delete(at);
+}
+
+describe("the changes of a commit", () => {
+  test("lead from the rows of any snapshot to those of every later one, each told once and by slug", async () => {
+    const run = async (steps: Step[]) => {
+      const storage = memoryStorage(new Map());
+      const shown = await history(storage, steps);
+      const [feed, other] = [feedOver(storage), feedOver(storage)];
+      const rows = new Map(shown[0]!.rows);
+      // The other one begins at the end.
+      for (let number = shown.length; number > 1; number -= 1)
+        expect(await other.changes(number)).toEqual(shown[number - 1]!.changes);
+      for (let number = 2; number <= shown.length; number += 1) {
+        const changes = await feed.changes(number);
+        expect(changes).toEqual(shown[number - 1]!.changes);
+        for (const each of changes) apply(rows, each);
+        expect(rows).toEqual(shown[number - 1]!.rows);
+      }
+    };
+    const steps = fc.array(step, { minLength: 1, maxLength: 8 });
+    await fc.assert(fc.asyncProperty(steps, run), { numRuns: 40 });
+  });
+
+  test("are kept while there are few enough of them, however many commits they are of", async () => {
+    const storage = memoryStorage(new Map());
+    for (const bri of [1, 2, 3, 4]) await publishBook(storage, bookOf({ aave: bri, lido: bri, maker: bri }));
+    const feed = new ScoreFeed(new Catalog(storage, { cacheBytes: 1024 * 1024 }), 8);
+    // The same array: nothing was compared anew.
+    const [second, third] = [await feed.changes(2), await feed.changes(3)];
+    expect([second.length, third.length]).toEqual([3, 3]);
+    expect(await feed.changes(2)).toBe(second);
+    await feed.changes(4);
+    expect(await feed.changes(2)).toBe(second);
+    const again = await feed.changes(3);
+    expect(again).toEqual(third);
+    expect(again).not.toBe(third);
+  });
+
+  test("are none when only markets change, and the way back when a rollback takes something back", async () => {
+    const storage = memoryStorage(new Map());
+    const [first, second] = [bookOf({ aave: 1, lido: 2 }), bookOf({ aave: 1, maker: 3 })];
+    await publishBook(storage, first);
+    await publishBook(storage, first, { markets: 4 });
+    await publishBook(storage, second, { markets: 4 });
+    await rollback(storage, "2", () => new Date("2026-03-01T01:00:00.000Z"));
+    const feed = feedOver(storage);
+    const told = async (number: number) =>
+      (await feed.changes(number)).map(({ type, slug: at }) => `${type} ${at}`);
+    expect(await told(2)).toEqual([]);
+    expect(await told(3)).toEqual(["score.removed lido", "score.added maker"]);
+    expect(await told(4)).toEqual(["score.added lido", "score.removed maker"]);
+  });
+
+  test("cannot be told of the first commit, of one to come, or once either side was collected", async () => {
+    const storage = memoryStorage(new Map());
+    for (const aave of [1, 2, 3]) await publishBook(storage, bookOf({ aave }));
+    const manifests = [1, 2].map(async (number) =>
+      layout.manifest((await feedOver(storage).commit(number)).manifest.hash),
+    );
+    const [first = "", second = ""] = await Promise.all(manifests);
+    const feed = feedOver(storage);
+    const missing = async (number: number) =>
+      expect(feed.changes(number)).rejects.toBeInstanceOf(MissingObjectError);
+    await missing(1);
+    await missing(4);
+    const bytes = (await storage.get(first))!;
+    await storage.delete(first);
+    await missing(2);
+    expect(await feed.changes(3)).toHaveLength(1);
+    // What failed is tried again, and what is known is still told.
+    await storage.put(first, bytes);
+    expect(await feed.changes(2)).toHaveLength(1);
+    await storage.delete(second);
+    expect(await feed.changes(2)).toHaveLength(1);
+    await publishBook(storage, bookOf({ aave: 4 }));
+    expect(await feed.changes(4)).toHaveLength(1);
+  });
+
+  test("have whole rows, also of a snapshot whose list lacks category, chain and tvl", async () => {
+    const storage = memoryStorage(new Map());
+    const [first, second] = [bookOf({ aave: 1, lido: 2, maker: 3 }), bookOf({ aave: 5, lido: 2 })];
+    await publishBook(storage, first, { older: true });
+    expect(String(await storage.get(layout.stableScoreList))).not.toContain("tvl");
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    await publishBook(storage, second);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect(await feedOver(storage).changes(2)).toEqual(await changesBetween(storage, first, second));
+  });
+
+  test("are told from verified bytes alone", async () => {
+    const storage = memoryStorage(new Map());
+    for (const aave of [1, 2]) await publishBook(storage, bookOf({ aave }));
+    const key = layout.publicObject((await newestManifest(storage)).scores.list.hash);
+    const bytes = (await storage.get(key))!;
+    await storage.put(key, Buffer.from(String(bytes).replace(":2,", ":7,")));
+    const feed = feedOver(storage);
+    await expect(feed.changes(2)).rejects.toThrow();
+    await storage.put(key, bytes);
+    expect((await feed.changes(2))[0]?.current?.bri).toBe(2);
+  });
+});
+
+describe("the commit of a snapshot", () => {
+  const hour = 3_600_000;
+  /** Publishes a snapshot every so many hours. */
+  async function ids(storage: Storage, count: number, hours: number): Promise<string[]> {
+    const snapshots: string[] = [];
+    for (let n = 0; n < count; n += 1) {
+      const at = new Date(Date.UTC(2026, 2, 1) + n * hours * hour);
+      snapshots.push(await publishBook(storage, bookOf({ aave: n }), { at }));
+    }
+    return snapshots;
+  }
+  const numbers = async (storage: Storage, snapshots: readonly string[]) => {
+    const feed = feedOver(storage);
+    return Promise.all(snapshots.map(async (id) => (await feed.commitOf(id))?.commit));
+  };
+
+  test("is found among the newest 24 commits, and up to 48 hours after it was superseded", async () => {
+    const daily = memoryStorage(new Map());
+    const days = await ids(daily, 28, 24);
+    const expected = days.map((_, n) => (n < 4 ? undefined : n + 1));
+    expect(await numbers(daily, days)).toEqual(expected);
+    const busy = memoryStorage(new Map());
+    // The 20th was superseded 48 hours before the 45th came, the 19th two hours earlier.
+    const every = await ids(busy, 45, 2);
+    expect(await numbers(busy, every)).toEqual(every.map((_, n) => (n < 19 ? undefined : n + 1)));
+  });
+
+  test("is the newest of several, also of one withdrawn; none is of an unknown one or in an empty store", async () => {
+    const storage = memoryStorage(new Map());
+    const unknown = "0".repeat(64);
+    expect(await numbers(storage, [unknown])).toEqual([undefined]);
+    const [one = "", two = ""] = await ids(storage, 2, 1);
+    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"));
+    expect(await numbers(storage, [one, two, unknown])).toEqual([3, 2, undefined]);
+  });
+});

@@ -1,0 +1,91 @@
+import { buffer } from "node:stream/consumers";
+import { crc32, createInflateRaw } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { MarketPage } from "../../../schemas/envelopes.ts";
+import { combinations } from "../../helpers/archive-combinations.ts";
+import { testFields } from "../../helpers/archive-field-check.ts";
+import { type Query, startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { serveSample } from "../../helpers/archive-served.ts";
+import { idsOf } from "../../helpers/archive-walk.ts";
+import { testWalks } from "../../helpers/archive-walk-check.ts";
+
+const served = serveSample({ markets: 800 });
+
+describe("walks", () => {
+  testWalks(served, { cursor: [1, 7, 100, 499, 500], page: [1, 7, 100, 499, 500] });
+});
+
+test("a walk with a cache that holds no page at all, and several requests at once", async () => {
+  const proxy = await startArchiveProxy(served.storage, { cacheBytes: 1 });
+  const queries = [1, 2, 3, 1, 2, 3].map((page) => ({ page, pageSize: 400 }));
+  const pages = await Promise.all(queries.map((query) => proxy.page(query)));
+  const ids = served.markets.map(({ id }) => id);
+  pages.forEach((page, place) => {
+    const start = (queries[place]!.page - 1) * 400;
+    expect(idsOf(page)).toEqual(ids.slice(start, start + 400));
+  });
+  await proxy.stop();
+});
+
+describe("records", () => {
+  testFields(served);
+});
+
+describe("a page", () => {
+  test("has the fields of SPEC 2.7 in its order, and compact JSON", async () => {
+    const { text } = await served.proxy.get({ pageSize: 3, disputed: "true" });
+    const fields = Object.keys(MarketPage.shape);
+    expect(fields).toEqual("version tier count total page pageSize nextCursor timestamp markets".split(" "));
+    expect(Object.keys(JSON.parse(text))).toEqual(fields);
+    expect(text.startsWith('{"version":"bri-pm-v1","tier":"enterprise","count":3,"total":')).toBe(true);
+  });
+
+  test("has defaults: the first page, of 100 markets", async () => {
+    expect(await served.proxy.page({})).toMatchObject({ page: 1, pageSize: 100, count: 100 });
+  });
+
+  test("past the end is empty and still tells the total", async () => {
+    const page = await served.proxy.page({ page: 2_147_483_647, pageSize: 500 });
+    expect(page).toMatchObject({ count: 0, total: served.markets.length, nextCursor: null, markets: [] });
+    expect(page.page).toBe(2_147_483_647);
+  });
+});
+
+describe("codings", () => {
+  const gzipped = async (query: Query) => {
+    const answer = await served.proxy.get(query, { "accept-encoding": "gzip" });
+    expect(answer.headers["content-encoding"]).toBe("gzip");
+    return answer;
+  };
+
+  test("gzip is one member whose text is the identity body, for any filter, page and size", async () => {
+    await fc.assert(
+      fc.asyncProperty(combinations(served.markets), async ({ filters, page, pageSize }) => {
+        const query = { ...filters, page, pageSize };
+        const { body, text } = await gzipped(query);
+        expect(text).toBe((await served.proxy.get(query)).text);
+        // The same again, as it was kept.
+        expect((await gzipped(query)).body.equals(body)).toBe(true);
+        // Some clients read the first of several members only, so all of it must be one.
+        const inflate = createInflateRaw();
+        inflate.end(body.subarray(10, -8));
+        const inflated = await buffer(inflate);
+        expect(inflate.bytesWritten).toBe(body.length - 18);
+        expect(body.readUInt32LE(body.length - 8)).toBe(crc32(inflated));
+        expect(body.readUInt32LE(body.length - 4)).toBe(inflated.length);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("whole pages of the unfiltered archive too", async () => {
+    for (const pageSize of [1, 32, 499, 500]) {
+      for (let page = 1; page <= Math.min(3, Math.ceil(served.markets.length / pageSize)); page += 1) {
+        expect((await gzipped({ page, pageSize })).text).toBe(
+          (await served.proxy.get({ page, pageSize })).text,
+        );
+      }
+    }
+  });
+});

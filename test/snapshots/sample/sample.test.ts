@@ -1,0 +1,215 @@
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
+import { forgeTiers } from "../../../schemas/tiers.ts";
+import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
+import { nodeOptions } from "../../helpers/programs.ts";
+import { readAll, type SourceContent, withSources } from "../../helpers/sources.ts";
+
+let folder: string;
+let content: SourceContent;
+let records: HistoricalMarket[];
+const small = { markets: 3_000, protocols: 60, days: 12, outcomes: 300, seed: 1 };
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "prs-sample-"));
+  content = await readAll(await sample("plain", {}));
+  records = content.markets.map(({ json }) => HistoricalMarket.parse(JSON.parse(json)));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function sample(name: string, options: Partial<SampleOptions>): Promise<string> {
+  const directory = join(folder, name);
+  await writeSample({ ...small, ...options, directory });
+  return directory;
+}
+
+describe("the rows", () => {
+  test("are the same with any number of threads", async () => {
+    expect(await readAll(await sample("one thread", { threads: 1 }))).toEqual(content);
+    expect(await readAll(await sample("four threads", { threads: 4 }))).toEqual(content);
+  });
+
+  test("make the same files byte for byte", async () => {
+    const again = await sample("same again", {});
+    for (const file of ["markets/part-00000.parquet", "protocol_scores.parquet"]) {
+      expect(await readFile(join(again, file))).toEqual(await readFile(join(folder, "plain", file)));
+    }
+  });
+
+  test("are the same in another time zone and language, through the command", async () => {
+    const out = join(folder, "elsewhere");
+    const { code } = await command(
+      [
+        "--out",
+        out,
+        ...["markets", "protocols", "days", "outcomes", "seed"].flatMap((name) => [
+          `--${name}`,
+          String(small[name as keyof typeof small]),
+        ]),
+      ],
+      { TZ: "America/New_York", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" },
+    );
+    expect(code).toBe(0);
+    expect(await readAll(out)).toEqual(content);
+  });
+
+  test("begin with those of a smaller sample", async () => {
+    const { markets } = await readAll(await sample("fewer", { markets: 500 }));
+    const ids = new Map(content.markets.map((market) => [market.id, market]));
+    expect(markets).toHaveLength(500);
+    for (const market of markets) expect(ids.get(market.id)).toEqual(market);
+  });
+
+  test("differ with the seed", async () => {
+    const { markets } = await readAll(await sample("another seed", { markets: 100, seed: 2 }));
+    const ids = new Set(content.markets.map(({ id }) => id));
+    expect(markets.filter(({ id }) => ids.has(id))).toEqual([]);
+  });
+
+  test("replace an earlier, larger sample", async () => {
+    await sample("again", { markets: 60_000, protocols: 1, days: 1 });
+    const directory = await sample("again", { markets: 10 });
+    expect((await readdir(directory)).sort()).toEqual(["markets", "protocol_scores.parquet"]);
+    expect(await readdir(join(directory, "markets"))).toEqual(["part-00000.parquet"]);
+  });
+
+  test("of many markets are spread over files", async () => {
+    const directory = await sample("many", { markets: 50_001, protocols: 1, days: 1 });
+    expect(await readdir(join(directory, "markets"))).toHaveLength(2);
+    expect(await withSources(directory, async ({ marketCount }) => marketCount)).toBe(50_001);
+  });
+
+  test("stand in no useful order", async () => {
+    const times = await withSources(join(folder, "plain"), async (sources) => {
+      for await (const rows of sources.markets()) return rows.map(({ resolvedAt }) => resolvedAt);
+      return [];
+    });
+    const rising = times.filter((time, index) => index > 0 && time > times[index - 1]!).length;
+    expect(rising / times.length).toBeGreaterThan(0.3);
+    expect(rising / times.length).toBeLessThan(0.7);
+  });
+});
+
+/** How many of the records each value occurs in. */
+function tally(of: (record: HistoricalMarket) => string): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const record of records) counts.set(of(record), (counts.get(of(record)) ?? 0) + 1);
+  return counts;
+}
+
+describe("the markets", () => {
+  test("have skewed categories, some differing only in case, also beyond ASCII", () => {
+    const categories = tally(({ category }) => category);
+    expect(Math.max(...categories.values())).toBeGreaterThan(records.length / 6);
+    const folded = new Set([...categories.keys()].map((category) => category.toLowerCase()));
+    expect(folded.size).toBeLessThanOrEqual(categories.size - 4);
+    expect([...categories.keys()].some((category) => /[^ -~]/.test(category))).toBe(true);
+  });
+
+  test("have all outcome labels asked for, mostly Yes and No, many odd ones", () => {
+    const outcomes = tally(({ resolvedOutcome }) => resolvedOutcome);
+    expect(outcomes.size).toBe(small.outcomes);
+    expect(outcomes.get("Yes")! + outcomes.get("No")!).toBeGreaterThan(records.length * 0.7);
+    for (const odd of [/\p{Emoji_Presentation}/u, /"/, /'/, /\\/, /[^ -~]/]) {
+      expect([...outcomes.keys()].some((outcome) => odd.test(outcome))).toBe(true);
+    }
+  });
+
+  test("resolve in the past, many at the same moment", () => {
+    const moments = tally(({ resolvedAt }) => resolvedAt);
+    expect(Math.max(...moments.values())).toBeGreaterThan(20);
+    expect(moments.size).toBeGreaterThan(records.length * 0.7);
+    expect([...moments.keys()].sort().at(-1)! < "2025-12-31").toBe(true);
+    expect([...moments.keys()].sort()[0]! > "2023-12-31").toBe(true);
+  });
+
+  test("have the tier of their composite's hundred, all seven tiers, and few disputes", () => {
+    for (const { composite, tier } of records) {
+      const expected = Math.min(Math.max(Math.floor(composite / 100) - 3, 0), 6);
+      expect(tier).toBe(forgeTiers[expected]);
+    }
+    expect(tally(({ tier }) => tier).size).toBe(forgeTiers.length);
+    const disputed = records.filter((record) => record.disputed).length / records.length;
+    expect(disputed).toBeGreaterThan(0.01);
+    expect(disputed).toBeLessThan(0.05);
+  });
+
+  test("have evidence of varying length, counted, and weights that add up to 1", () => {
+    const lengths = new Set<number>();
+    for (const { dimensions, flaggedCount } of records) {
+      for (const { evidence } of dimensions) lengths.add(evidence.length);
+      expect(dimensions.reduce((sum, { evidence }) => sum + evidence.length, 0)).toBe(flaggedCount);
+      expect(dimensions.reduce((sum, { weight }) => sum + weight, 0)).toBeCloseTo(1);
+    }
+    expect([...lengths].sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+
+  test("are about 3.4 kB of JSON, and compress like real ones", () => {
+    const texts = content.markets.map(({ json }) => json);
+    const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+    expect(bytes / texts.length).toBeGreaterThan(3_000);
+    expect(bytes / texts.length).toBeLessThan(3_800);
+    const run = texts.slice(0, 32).join("\n");
+    const ratio = Buffer.byteLength(run) / gzipSync(run).length;
+    expect(ratio).toBeGreaterThan(6);
+    expect(ratio).toBeLessThan(10);
+  });
+});
+
+test("the scores are walks of every protocol, some with dots in their slugs", async () => {
+  expect(content.scores).toHaveLength(small.protocols);
+  const slugs = content.scores.map(({ entry }) => entry.slug);
+  expect(slugs.some((slug) => slug.includes("."))).toBe(true);
+  for (const { json } of content.scores) ProtocolScore.parse(JSON.parse(json));
+  const many = await readAll(await sample("protocols", { markets: 1, protocols: 400, days: 2 }));
+  expect(many.scores).toHaveLength(400);
+  expect(many.scores.map(({ entry }) => entry.slug)).toContain("example-lend-v2");
+});
+
+/** Runs the command in the package's folder. */
+function command(args: readonly string[], env: Record<string, string> = {}) {
+  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
+    const all = [...nodeOptions, "scripts/sample.ts", ...args];
+    execFile(process.execPath, all, { env: { ...process.env, ...env } }, (error, stdout, stderr) => {
+      resolve({ code: Number(error?.code ?? 0), stdout, stderr });
+    });
+  });
+}
+
+describe("npm run sample", () => {
+  test("writes below the folder the user stood in and says what", async () => {
+    const user = join(folder, "user");
+    await mkdir(user);
+    const few = ["--markets", "12", "--protocols", "2", "--days", "3"];
+    const { code, stdout } = await command(["--out", "sources", ...few], { INIT_CWD: user });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^12 markets and 6 scores of 2 protocols written to .*\/user\/sources \(2 files, \d+\.\d MB\)\n$/,
+    );
+    expect((await readAll(join(user, "sources"))).markets).toHaveLength(12);
+    const again = await command(["--out", "sources", ...few, "--json"], { INIT_CWD: user });
+    expect(JSON.parse(again.stdout)).toMatchObject({ markets: 12, protocols: 2, scores: 6, files: 2 });
+    expect((await readFile(join(user, "sources/protocol_scores.parquet"))).length).toBeGreaterThan(0);
+  });
+
+  test.each([
+    [[], "--out is missing"],
+    [["--out"], "'--out <value>' argument missing"],
+    [["--out", "x", "--markets", "0"], "--markets must be an integer from 1"],
+    [["--out", "x", "--markets", "1e3"], "--markets must be an integer from 1"],
+    [["--out", "x", "--days", "2.5"], "--days must be an integer from 1"],
+    [["--out", "x", "--seed=-1"], "--seed must be an integer from 0"],
+    [["--out", "x", "--market", "5"], "Did you mean --markets?"],
+    [["--out", "x", "y"], 'unexpected argument "y"'],
+  ])("%j is wrong usage", async (args, message) => {
+    const { code, stdout, stderr } = await command(args);
+    expect(code).toBe(2);
+    expect(stdout).toBe("");
+    expect(stderr).toContain(message);
+    expect(stderr).toContain("Usage: npm run sample");
+  });
+});

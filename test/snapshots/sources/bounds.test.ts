@@ -1,0 +1,130 @@
+import { execFile } from "node:child_process";
+import { symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
+import { readAll, refusalsOf, replaced, SourceFixtures } from "../../helpers/sources.ts";
+
+let fixtures: SourceFixtures;
+beforeAll(async () => {
+  fixtures = await SourceFixtures.create();
+});
+afterAll(() => fixtures.close());
+
+/** Markets with other references in each dimension; those of row 7 are `value`. */
+const references = (value: string, otherwise: string) =>
+  `SELECT * REPLACE (list_transform(dimensions, lambda d: struct_update(d,
+    "references" := CASE WHEN n = 7 THEN ${value} ELSE ${otherwise} END)) AS dimensions) FROM markets`;
+const nested = (depth: number) => `concat(repeat('[', ${depth}), repeat(']', ${depth}))::JSON`;
+const ofJson = (value: string) => references(`[${value}]`, `['{"a]": "[[["}'::JSON]`);
+/** A value of nested lists, and so of a type as deep. */
+const lists = (depth: number) => `${"[".repeat(depth)}1${"]".repeat(depth)}`;
+
+describe("what a row may hold at most", () => {
+  test.for<[string, string, { column: string; rule: RegExp }]>([
+    [
+      "a question of 20 MB",
+      replaced("markets", "question", "repeat('\u00e4', 10_000_000)"),
+      { column: "question", rule: /10000 characters/ },
+    ],
+    [
+      "a question of 10,001 characters",
+      replaced("markets", "question", "repeat('\u00e4', 10_001)"),
+      { column: "question", rule: /10000 characters/ },
+    ],
+    [
+      "JSON nested 20,000 deep",
+      references(`[${nested(20_000)}]`, "['1'::JSON]"),
+      { column: "dimensions[0].references[0]", rule: /32 deep/ },
+    ],
+    [
+      "JSON one level too deep",
+      ofJson(nested(33)),
+      { column: "dimensions[0].references[0]", rule: /32 deep/ },
+    ],
+    [
+      "JSON of 2 MB",
+      ofJson(`concat('"', repeat('x', 2_000_000), '"')::JSON`),
+      { column: "dimensions[0].references[0]", rule: /262144 bytes of JSON/ },
+    ],
+    [
+      "300,000 references",
+      references("range(300_000)", "[]::BIGINT[]"),
+      { column: "dimensions", rule: /262144 bytes of JSON in all/ },
+    ],
+  ])("%s is refused with row and rule", async ([, query, { column, rule }]) => {
+    const directory = await fixtures.write({ markets: query });
+    const [refusal] = await refusalsOf(directory);
+    expect(refusal).toMatchObject({ file: "markets.parquet", column, rule: expect.stringMatching(rule) });
+    expect(refusal?.row).toMatch(/^row \d+ \([0-9a-f-]{36}\)$/);
+    expect(refusal?.value?.length ?? 0).toBeLessThanOrEqual(100);
+  });
+
+  test("a record that only its escapes make too large is refused with its row", async () => {
+    // Six bytes each in JSON: 45,000 in every dimension, beside some thousands of the rest.
+    const text = "repeat(chr(1), 1_500)";
+    const query = references(`[${[text, text, text, text, text].join(", ")}]`, "['']");
+    const [refusal] = await refusalsOf(await fixtures.write({ markets: query }));
+    expect(refusal).toMatchObject({
+      row: expect.stringMatching(/^row 7 /),
+      value: expect.stringMatching(/^\d{6,} bytes$/),
+      rule: "must be at most 262144 bytes of JSON in all",
+    });
+  });
+
+  test("a type that is nested too deep is refused with its column", async () => {
+    const [refusal] = await refusalsOf(await fixtures.write({ markets: references(lists(14), lists(14)) }));
+    expect(refusal).toMatchObject({
+      column: "dimensions[].references[]",
+      rule: expect.stringMatching(/32 deep/),
+    });
+  });
+
+  test("all that is within the bounds is published", async () => {
+    const longest = replaced("markets", "question", "repeat('\u00e4', 10_000)");
+    for (const query of [longest, ofJson(nested(32)), references(lists(9), lists(9))]) {
+      const { markets } = await readAll(await fixtures.write({ markets: query }));
+      expect(markets).toHaveLength(40);
+    }
+  });
+});
+
+test("a rule that many rows break is told with 20 of them and the number of all", async () => {
+  const many = `SELECT m.* REPLACE (uuid()::VARCHAR AS id, 1001 AS composite)
+    FROM markets AS m, range(500) AS times (time) LIMIT 18133`;
+  const directory = await fixtures.write({ markets: many });
+  const error = await readAll(directory).catch((thrown: unknown) => thrown);
+  if (!(error instanceof SourceRefusal)) throw error;
+  expect(error.counted).toHaveLength(20);
+  expect(error.counted[19]).toMatchObject({ row: expect.stringMatching(/^row 19 /), total: 18_133 });
+  expect(error.message.split("\n").at(-1)).toBe("20 of 18,133 shown: must be from 300 to 1000");
+  const twice = "SELECT * FROM markets UNION ALL SELECT * FROM markets";
+  const repeated = await readAll(await fixtures.write({ markets: twice })).catch((thrown: Error) => thrown);
+  expect(String(repeated)).toContain("\n20 of 80 shown: must not be the id of two markets");
+});
+
+describe("what is no file", () => {
+  const at = (directory: string) => join(directory, "markets", "b.parquet");
+  test.for<[string, (directory: string) => Promise<unknown>, object]>([
+    [
+      "a pipe that nobody writes to",
+      (directory) => promisify(execFile)("mkfifo", [at(directory)]),
+      { file: "markets/b.parquet", rule: "is not a regular file" },
+    ],
+    [
+      "a link to itself",
+      (directory) => symlink("b.parquet", at(directory)),
+      { file: "markets/b.parquet", rule: "is a link that leads back to itself" },
+    ],
+    [
+      "a link to a folder above it",
+      (directory) => symlink("..", join(directory, "markets", "up")),
+      { file: "markets/up/markets", rule: "is a link to a folder that it lies in" },
+    ],
+  ])("%s is refused by name", async ([, make, refusal]) => {
+    const directory = await fixtures.write({ "markets/a": "FROM markets" });
+    await make(directory);
+    expect(await refusalsOf(directory)).toEqual([refusal]);
+  });
+});

@@ -1,0 +1,326 @@
+import { mkdtemp, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { mirrorSources } from "../../../snapshots/sources/mirror.ts";
+import { openSources } from "../../../snapshots/sources/open-sources.ts";
+import { type Refusal, SourceRefusal } from "../../../snapshots/sources/sources.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { openStorage } from "../../../snapshots/store/open.ts";
+import { createS3Client, parseS3Location } from "../../../snapshots/store/s3.ts";
+import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { type Ended, snapshotCommand } from "../../helpers/archive-command.ts";
+import { publishSources, testFolder, writeSources } from "../../helpers/archive-store.ts";
+import { createBucket, s3Environment } from "../../helpers/ceph.ts";
+import { type S3Proxy, startS3Proxy } from "../../helpers/s3-proxy.ts";
+
+const environment = s3Environment();
+const names = ["markets/odd.parquet", "markets/part-00000.parquet", "protocol_scores.parquet"];
+const now = new Date("2030-01-01T00:00:00.000Z");
+
+describe.skipIf(!environment)("sources on S3", () => {
+  const folder = testFolder();
+  let sources: string;
+  let bucket: string;
+  let proxy: S3Proxy;
+  let location: string;
+  let remote: Storage;
+  let cache: string;
+  let round = 0;
+
+  beforeAll(async () => {
+    sources = await writeSources(join(folder, "sources"), { markets: 120 });
+    const files = (await readdir(sources, { recursive: true })).filter((name) => name.endsWith(".parquet"));
+    expect(files.sort()).toEqual(names);
+    bucket = await createBucket(environment!);
+  });
+  beforeEach(async () => {
+    round += 1;
+    proxy = await startS3Proxy(environment!.AWS_ENDPOINT_URL_S3);
+    location = `${bucket}/sources/${round}`;
+    remote = openStorage(location, folder, environment);
+    cache = join(folder, `cache-${round}`);
+    for (const name of names) await remote.put(name, await readFile(join(sources, name)));
+    // What only looks like sources stays where it is.
+    for (const name of ["markets/readme.txt", "markets-old/a.parquet", "markets.parquet.bak"])
+      await remote.put(name, Buffer.from("no source"));
+  });
+  afterEach(() => proxy.stop());
+
+  const client = (seconds = 5) => {
+    const limits = { connectSeconds: 5, attemptSeconds: seconds, operationSeconds: 20, attempts: 2 };
+    return createS3Client({ AWS_ENDPOINT_URL_S3: proxy.url }, limits);
+  };
+  const mirror = (seconds?: number) =>
+    mirrorSources(parseS3Location(location)!, client(seconds), { cacheDirectory: cache });
+  const filesIn = async (directory: string) => {
+    const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  };
+  const contentIn = async (directory: string) => {
+    const files = (await filesIn(directory)).sort();
+    return Object.fromEntries(
+      await Promise.all(
+        files.map(async (path) => [path.slice(directory.length + 1), sha256(await readFile(path))] as const),
+      ),
+    );
+  };
+  const refusalsOf = async (work: Promise<unknown>) => {
+    const error = await work.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(SourceRefusal);
+    return (error as SourceRefusal).refusals;
+  };
+  const isObject = (url = "", name = "") => url.split("?")[0]!.endsWith(`/${round}/${name}`);
+
+  describe("mirrorSources(location, client, options)", () => {
+    test("brings the sources under their names, and nothing else", async () => {
+      const { directory, downloaded, close } = await mirror();
+      expect(await contentIn(directory)).toEqual(await contentIn(sources));
+      expect(downloaded.objects).toBe(3);
+      expect(proxy.fetched().reduce((sum, { bytes }) => sum + bytes, 0)).toBe(downloaded.bytes);
+      await close();
+      expect(await filesIn(cache)).toHaveLength(3);
+      expect((await stat(cache)).mode & 0o077).toBe(0);
+    });
+
+    test("fetches nothing twice, a changed object again, and drops what is gone", async () => {
+      const runs: string[] = [];
+      const run = async () => {
+        proxy.passed = [];
+        const { directory, close } = await mirror();
+        const content = await contentIn(directory);
+        await close();
+        runs.push(
+          proxy
+            .fetched()
+            .map(({ target }) => target.split("?")[0]!.split(`/${round}/`)[1]!)
+            .sort()
+            .join(" "),
+        );
+        expect(await filesIn(cache)).toHaveLength(Object.keys(content).length);
+        return content;
+      };
+      await run();
+      await run();
+      await remote.put(names[0]!, Buffer.from("other"));
+      expect((await run())[names[0]!]).toBe(sha256("other"));
+      await remote.delete(names[0]!);
+      await remote.put("markets/2026/new.parquet", Buffer.from("new"));
+      expect(Object.keys(await run())).toEqual(["markets/2026/new.parquet", ...names.slice(1)]);
+      expect(runs).toEqual([names.join(" "), "", names[0], "markets/2026/new.parquet"]);
+    });
+
+    test.each([
+      ["changed", () => remote.put(names[1]!, Buffer.from("other")), names[1]!, "changed while it was read"],
+      ["removed", () => remote.delete(names[1]!), names[1]!, "changed while it was read"],
+    ])("refuses an object that is %s before it is fetched", async (_, change, file, rule) => {
+      proxy.before = async ({ url }) => {
+        if (isObject(url, names[1])) await change();
+        return undefined;
+      };
+      expect(await refusalsOf(mirror())).toEqual([{ file, rule }]);
+      expect((await filesIn(cache)).filter((path) => path.includes("/runs/"))).toEqual([]);
+    });
+
+    test.each([
+      ["changed", () => remote.put(names[1]!, Buffer.from("other")), names[1]!, "changed while it was read"],
+      ["removed", () => remote.delete(names[1]!), names[1]!, "changed while it was read"],
+      [
+        "joined by another",
+        () => remote.put("markets/z.parquet", Buffer.from("z")),
+        "markets/z.parquet",
+        "appeared while the others were read",
+      ],
+    ])("refuses an object that is %s after it was fetched", async (_, change, file, rule) => {
+      proxy.after = async (target) => {
+        if (isObject(target, names[1])) await change();
+      };
+      expect(await refusalsOf(mirror())).toEqual([{ file, rule }]);
+    });
+
+    test("refuses other content from a server that ignores If-Match", async () => {
+      proxy.before = async ({ url }, response) => {
+        if (!isObject(url, names[2])) return undefined;
+        const bytes = (await stat(join(sources, names[2]!))).size;
+        response.writeHead(200, { ETag: `"${"0".repeat(32)}"`, "Content-Length": bytes });
+        response.end(Buffer.alloc(bytes));
+        return "handled";
+      };
+      expect(await refusalsOf(mirror())).toEqual([{ file: names[2], rule: "changed while it was read" }]);
+    });
+
+    test("takes up a transfer that broke off, and gives up one that always does", async () => {
+      let cuts = 0;
+      proxy.cut = (target) => {
+        if (!isObject(target, names[1])) return undefined;
+        cuts += 1;
+        return cuts === 1 ? 1000 : undefined;
+      };
+      const { directory, close } = await mirror();
+      expect(await contentIn(directory)).toEqual(await contentIn(sources));
+      await close();
+      await remote.put(names[1]!, Buffer.alloc(5000));
+      proxy.cut = (target) => (isObject(target, names[1]) ? 1000 : undefined);
+      await expect(mirror()).rejects.toThrow(/sources\/\d+\/: cannot read markets\/part-00000\.parquet: /);
+      await expect(mirror()).rejects.toBeInstanceOf(StorageError);
+    });
+
+    test("gives up a server that stops in the middle of an object", async () => {
+      proxy.before = async ({ url }, response) => {
+        if (!isObject(url, names[2])) return undefined;
+        let tag = "";
+        for await (const info of remote.list(names[2]!)) tag = info.tag ?? "";
+        const bytes = (await stat(join(sources, names[2]!))).size;
+        response.writeHead(200, { ETag: `"${tag}"`, "Content-Length": bytes }).write(Buffer.alloc(10));
+        return "handled";
+      };
+      await expect(mirror(0.2)).rejects.toBeInstanceOf(StorageError);
+    });
+
+    test("refuses keys that leave the folder or cannot be files", async () => {
+      const odd = [
+        "markets/../../escape.parquet",
+        "markets//a.parquet",
+        `markets/${"x".repeat(300)}.parquet`,
+      ];
+      const inside = `${names[1]}/below.parquet`;
+      const listed = [...odd, inside];
+      proxy.before = async ({ url }, response) => {
+        if (!/list-type=2/.test(url ?? "") || !/prefix=[^&]*markets%2F(&|$)/.test(url ?? ""))
+          return undefined;
+        const keys = [...listed, names[1]!].map((name) => `sources/${round}/${name}`);
+        const contents = keys
+          .map((key) => `<Contents><Key>${key}</Key><Size>1</Size><ETag>"a"</ETag></Contents>`)
+          .join("");
+        response.writeHead(200, { "Content-Type": "application/xml" });
+        response.end(`<ListBucketResult><IsTruncated>false</IsTruncated>${contents}</ListBucketResult>`);
+        return "handled";
+      };
+      const refusals = await refusalsOf(mirror());
+      expect(refusals.map(({ file }) => file)).toEqual(listed);
+      expect(proxy.fetched()).toEqual([]);
+      expect(await readdir(folder)).not.toContain("escape.parquet");
+    });
+
+    test("runs that share a cache do not disturb each other", async () => {
+      const first = await mirror();
+      const where = { now, temporaryDirectory: folder, mirrorOf: first.location };
+      const opened = await openSources(first.directory, where);
+      try {
+        // The second one takes over the cache, drops a file that the first one reads, and links the others.
+        await remote.put(names[0]!, await readFile(join(sources, names[1]!)));
+        await remote.delete(names[1]!);
+        await (await mirror()).close();
+        let markets = 0;
+        for await (const rows of opened.markets()) markets += rows.length;
+        expect(markets).toBe(opened.marketCount);
+        expect(await opened.scores()).toHaveLength(12);
+      } finally {
+        await opened.close();
+        await first.close();
+      }
+      const both = await Promise.all([mirror(), mirror(), mirror()]);
+      for (const { directory, close } of both) {
+        expect(Object.keys(await contentIn(directory))).toEqual([names[0], names[2]]);
+        await close();
+      }
+    });
+
+    test("removes what runs that were killed left, after a day", async () => {
+      await (await mirror()).close();
+      const runs = join(cache, (await readdir(cache))[0]!, "runs");
+      const [old, young] = [await mkdtemp(join(runs, "run-")), await mkdtemp(join(runs, "run-"))];
+      for (const run of [old, young]) await writeFile(join(run, "left.parquet"), "x");
+      await utimes(young, now, new Date(Date.now() - 23 * 3_600_000));
+      await utimes(old, now, new Date(Date.now() - 25 * 3_600_000));
+      const { close } = await mirror();
+      await close();
+      expect(await readdir(runs)).toEqual([young.slice(runs.length + 1)]);
+    });
+
+    test("fetches a cached file again that was cut short", async () => {
+      await (await mirror()).close();
+      for (const path of await filesIn(cache)) await writeFile(path, "short");
+      const { directory, close } = await mirror();
+      expect(await contentIn(directory)).toEqual(await contentIn(sources));
+      await close();
+      expect((await mirror()).downloaded.objects).toBe(0);
+    });
+  });
+
+  describe("npm run snapshot -- publish --sources s3://…", () => {
+    const run = (from: string, store: string, endpoint = environment!.AWS_ENDPOINT_URL_S3) =>
+      snapshotCommand(["publish", "--sources", from, "--store", store, "--json"], {
+        from: folder,
+        env: { AWS_ENDPOINT_URL_S3: endpoint, XDG_CACHE_HOME: join(folder, "xdg") },
+      });
+
+    test("makes the snapshot that the directory makes, and the second run fetches nothing", async () => {
+      const { snapshotId } = await publishSources(sources, directoryStorage(join(folder, "same")), folder);
+      const first = await run(location, "from-s3", proxy.url);
+      expect(first, first.stderr).toMatchObject({ code: 0 });
+      expect(JSON.parse(first.stdout)).toMatchObject({ outcome: "published", snapshotId });
+      expect(first.stderr).toMatch(/^Fetched 3 files \(\d+ bytes\) of the sources$/m);
+      expect(first.stderr).toMatch(/^fetching sources, bytes: \d+ of \d+ \(100 %\)$/m);
+      proxy.passed = [];
+      const second = await run(location, "from-s3", proxy.url);
+      expect(JSON.parse(second.stdout)).toMatchObject({ outcome: "unchanged", snapshotId });
+      expect(second.stderr).toMatch(/^Fetched 0 files/m);
+      expect(proxy.fetched()).toEqual([]);
+      const cached = join(folder, "xdg", "protocol-risk-score-service", sha256(`${location}/`));
+      expect((await readdir(cached)).sort()).toEqual(["objects", "runs"]);
+      expect(await readdir(join(cached, "runs"))).toEqual([]);
+    });
+
+    /** The error that is told on stdout, and on stderr in the same words. */
+    const errorOf = ({ code, stdout, stderr }: Ended) => {
+      const { error } = JSON.parse(stdout);
+      expect(error.exitCode).toBe(code);
+      expect(stderr).toContain(error.message);
+      return error;
+    };
+
+    test("refuses by the names of the keys: nothing there, and a damaged file", async () => {
+      const nothing = await run(`${bucket}/nothing`, "refused");
+      expect(nothing).toMatchObject({ code: 3 });
+      expect(errorOf(nothing).refusals.map(({ file }: Refusal) => file)).toEqual([
+        "markets.parquet",
+        "protocol_scores.parquet",
+      ]);
+      for (const name of ["markets", "protocol_scores"]) {
+        const missing = `${name}.parquet: is missing, and there is no Parquet file below ${name}/`;
+        expect(nothing.stderr).toContain(`${missing} in ${bucket}/nothing/`);
+      }
+      await remote.put(names[1]!, Buffer.from("PAR1, but not for long"));
+      const damaged = await run(location, "refused");
+      expect(damaged).toMatchObject({ code: 3 });
+      expect(errorOf(damaged).refusals).toMatchObject([{ file: names[1] }]);
+      expect(damaged.stderr).toMatch(/^markets\/part-00000\.parquet: .*cannot be read/m);
+      expect(await readdir(folder)).not.toContain("refused");
+    });
+
+    test("ends with 5 when the store is not there, and with 2 for another address", async () => {
+      const closed = createServer().listen(0, "127.0.0.1");
+      await new Promise((done) => closed.once("listening", done));
+      const address = closed.address();
+      const port = typeof address === "object" ? address?.port : undefined;
+      closed.close();
+      const down = await run(location, "never", `http://127.0.0.1:${port}`);
+      expect(down).toMatchObject({ code: 5 });
+      expect(errorOf(down).refusals).toEqual([]);
+      expect(down.stderr).toContain(`${location}/: cannot list markets.parquet: `);
+      const missing = await run("s3://no-such-bucket-anywhere/x", "never");
+      expect(missing).toMatchObject({ code: 5 });
+      expect(errorOf(missing).message).toContain("no-such-bucket-anywhere");
+      const other = await run("gs://bucket/x", "never");
+      expect(other).toMatchObject({ code: 2 });
+      expect(errorOf(other).refusals).toEqual([]);
+      expect(other.stderr).toContain("--sources takes a directory or s3://bucket/prefix");
+      expect(await readdir(folder)).not.toContain("never");
+    });
+  });
+});

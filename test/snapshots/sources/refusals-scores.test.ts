@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { protocolDimensionKeys } from "../../../schemas/records.ts";
+import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
+import { refusalsOf, replaced, SourceFixtures } from "../../helpers/sources.ts";
+
+let fixtures: SourceFixtures;
+let [marketId, scoreSlug] = ["", ""];
+beforeAll(async () => {
+  fixtures = await SourceFixtures.create();
+  marketId = String((await fixtures.rows("SELECT id FROM markets WHERE n = 7"))[0]?.[0]);
+  scoreSlug = String((await fixtures.rows("SELECT slug FROM scores WHERE n = 7"))[0]?.[0]);
+});
+afterAll(() => fixtures.close());
+
+/** Expects the one refusal of row 7 of the scores. */
+async function expectScore(query: string, column: string, value: string | RegExp, rule: string) {
+  const refusals = await refusalsOf(await fixtures.write({ protocol_scores: query }));
+  const row = column === "slug" ? expect.stringMatching(/^row 7 \(/) : `row 7 (${scoreSlug})`;
+  const shown = value instanceof RegExp ? expect.stringMatching(value) : value;
+  expect(refusals).toEqual([{ file: "protocol_scores.parquet", row, column, value: shown, rule }]);
+}
+
+const finiteRule = "must be a finite number";
+const early = "must not be before 2000";
+const late = "must not be later than 2026-01-01T00:05:00.000Z, five minutes after the start";
+const countRule = "must be from 0 to 9007199254740991";
+const slugRule = "must be 1 to 100 of a-z, 0-9, dot, dash, underscore, and begin with a-z or 0-9";
+const tierRule = "must be one of RAW, CAST, FORGED, TEMPERED, DAMASCUS, MITHRIL, ADAMANTINE";
+const nothing = "must not be null";
+
+describe("values of scores", () => {
+  const dimension = (key: string, value: string) => `struct_update(dimensions, ${key} := ${value})`;
+
+  test.each([
+    ["slug", "''", '""', slugRule],
+    ["slug", "'.hidden'", '".hidden"', slugRule],
+    ["slug", "'..'", '".."', slugRule],
+    ["slug", "'a/b'", '"a/b"', slugRule],
+    ["slug", "'Aave'", '"Aave"', slugRule],
+    ["slug", "'%2e'", '"%2e"', slugRule],
+    ["slug", "'__proto__'", '"__proto__"', slugRule],
+    ["slug", "concat('ok', chr(10))", '"ok\\n"', slugRule],
+    ["slug", "repeat('a', 101)", /^"a{90}/, slugRule],
+    ["slug", "'batch'", '"batch"', "is a reserved word"],
+    ["bri", "-1", "-1", "must be from 0 to 1000"],
+    ["bri", "1001", "1001", "must be from 0 to 1000"],
+    ["confidence", "101", "101", "must be from 0 to 100"],
+    ["delta", "-1001", "-1001", "must be from -1000 to 1000"],
+    ["delta", "1001", "1001", "must be from -1000 to 1000"],
+    ["updated_at", "TIMESTAMPTZ '1999-12-31 00:00:00+00'", /^1999/, early],
+    ["updated_at", "TIMESTAMPTZ '2026-01-01 00:06:00+00'", /^2026/, late],
+    [
+      "forge_scale_num",
+      "forge_scale_num % 7 + 1",
+      / with /,
+      "must be the number of forge_scale, 1 for RAW to 7 for ADAMANTINE",
+    ],
+  ])("%s %s", async (column, value, shown, rule) => {
+    await expectScore(replaced("scores", column, value), column, shown, rule);
+  });
+
+  test("an unknown tier", async () => {
+    await expectScore(replaced("scores", "forge_scale", "'LEGEND'"), "forge_scale", '"LEGEND"', tierRule);
+  });
+
+  test.each(protocolDimensionKeys)("dimension %s", async (key) => {
+    const query = replaced("scores", "dimensions", dimension(key, "101"));
+    await expectScore(query, `dimensions.${key}`, "101", "must be from 0 to 100");
+    const missing = replaced("scores", "dimensions", dimension(key, "NULL"));
+    await expectScore(missing, `dimensions.${key}`, "null", nothing);
+  });
+
+  test.each([
+    ["cascade", "struct_update(cascade, blast_radius := -1)", "cascade.blast_radius", "-1", countRule],
+    ["cascade", "struct_update(cascade, upstream_deps := NULL)", "cascade.upstream_deps", "null", nothing],
+    ["cascade", "NULL", "cascade", "null", nothing],
+    ["findings", "struct_update(findings, critical := -1)", "findings.critical", "-1", countRule],
+    ["findings", "struct_update(findings, high := NULL)", "findings.high", "null", nothing],
+    ["metadata", "struct_update(metadata, contracts := -5)", "metadata.contracts", "-5", countRule],
+    ["metadata", "struct_update(metadata, tvl := NULL)", "metadata.tvl", "null", nothing],
+    [
+      "metadata",
+      "struct_update(metadata, z_factor := 'nan'::DOUBLE)",
+      "metadata.z_factor",
+      "nan",
+      finiteRule,
+    ],
+    [
+      "metadata",
+      "struct_update(metadata, z_factor := 'inf'::DOUBLE)",
+      "metadata.z_factor",
+      "inf",
+      finiteRule,
+    ],
+  ])("%s %s", async (column, value, path, shown, rule) => {
+    await expectScore(replaced("scores", column, value), path, shown, rule);
+  });
+
+  test.each([
+    "slug",
+    "bri",
+    "forge_scale",
+    "forge_scale_num",
+    "confidence",
+    "delta",
+    "updated_at",
+    "evidence_hash",
+  ])("null %s", async (column) => {
+    await expectScore(replaced("scores", column, "NULL"), column, "null", nothing);
+  });
+
+  test("an old row of the history is checked like the newest", async () => {
+    const oldest = "(SELECT min(updated_at) FROM scores)";
+    const query = `SELECT * REPLACE (CASE WHEN updated_at = ${oldest} THEN 1001 ELSE bri END AS bri) FROM scores`;
+    const refusals = await refusalsOf(await fixtures.write({ protocol_scores: query }));
+    expect(refusals).toMatchObject([{ column: "bri", value: "1001" }]);
+  });
+});
+
+describe("keys", () => {
+  test("an id that two files share", async () => {
+    const directory = await fixtures.write({
+      "markets/a": "FROM markets WHERE n <= 20",
+      "markets/b": "FROM markets WHERE n = 7 OR n > 20",
+    });
+    expect(await refusalsOf(directory)).toEqual(
+      [
+        ["markets/a.parquet", 7],
+        ["markets/b.parquet", 0],
+      ].map(([file, row]) => ({
+        file,
+        row: `row ${row} (${marketId})`,
+        column: "id",
+        value: marketId,
+        rule: "must not be the id of two markets",
+      })),
+    );
+  });
+
+  test("two scores of a protocol within a millisecond", async () => {
+    const at = (micros: number) =>
+      `SELECT * REPLACE (TIMESTAMPTZ '2025-12-01 00:00:00.0010${micros}+00' AS updated_at) FROM scores WHERE n = 7`;
+    const directory = await fixtures.write({ protocol_scores: `${at(10)} UNION ALL ${at(99)}` });
+    const refusals = await refusalsOf(directory);
+    expect(refusals).toHaveLength(2);
+    expect(refusals[1]).toEqual({
+      file: "protocol_scores.parquet",
+      row: `row 1 (${scoreSlug})`,
+      column: "updated_at",
+      value: `${scoreSlug} at 2025-12-01 00:00:00.001`,
+      rule: "must not be the time of two scores of one protocol, in milliseconds",
+    });
+  });
+
+  test("two scores of a protocol a millisecond apart are fine", async () => {
+    const at = (micros: string) =>
+      `SELECT * REPLACE (TIMESTAMPTZ '2025-12-01 00:00:00.${micros}+00' AS updated_at) FROM scores WHERE n = 7`;
+    const directory = await fixtures.write({ protocol_scores: `${at("001999")} UNION ALL ${at("002000")}` });
+    await expect(refusalsOf(directory)).rejects.toThrow("was not refused");
+  });
+});
+
+describe("many faults", () => {
+  test("up to 20 places of each rule, all rules at once", async () => {
+    const query = `SELECT * REPLACE (5 AS composite, CASE WHEN n = 30 THEN 'x' ELSE status END AS status) FROM markets`;
+    const refusals = await refusalsOf(await fixtures.write({ markets: query }));
+    expect(refusals.filter(({ column }) => column === "composite")).toHaveLength(20);
+    expect(refusals.filter(({ column }) => column === "status")).toHaveLength(1);
+    expect(refusals).toHaveLength(21);
+  });
+
+  test("faults of several files name each file", async () => {
+    const directory = await fixtures.write({
+      "markets/2024/a": `${replaced("markets", "composite", "1")} WHERE n < 10`,
+      "markets/2025/b": "SELECT * REPLACE (-1 AS flagged_count) FROM markets WHERE n = 10",
+      "markets/c": "FROM markets WHERE n > 10",
+    });
+    const places = (await refusalsOf(directory)).map(({ file, row, column }) => [
+      file,
+      row?.slice(0, 5),
+      column,
+    ]);
+    expect(places).toEqual([
+      ["markets/2024/a.parquet", "row 7", "composite"],
+      ["markets/2025/b.parquet", "row 0", "flagged_count"],
+    ]);
+  });
+
+  test("the message tells file, row, column, value and rule of each", async () => {
+    const directory = await fixtures.write({ markets: replaced("markets", "composite", "1001") });
+    expect(new SourceRefusal(await refusalsOf(directory)).message).toBe(
+      `markets.parquet, row 7 (${marketId}), column composite: 1001, must be from 300 to 1000`,
+    );
+  });
+});

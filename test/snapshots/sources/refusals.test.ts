@@ -1,0 +1,207 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { marketDimensionKeys } from "../../../schemas/records.ts";
+import {
+  refusalsOf,
+  replaced,
+  replacedDimension,
+  replacedDimensions,
+  SourceFixtures,
+} from "../../helpers/sources.ts";
+
+let fixtures: SourceFixtures;
+let marketId = "";
+beforeAll(async () => {
+  fixtures = await SourceFixtures.create();
+  marketId = String((await fixtures.rows("SELECT id FROM markets WHERE n = 7"))[0]?.[0]);
+});
+afterAll(() => fixtures.close());
+
+/** Expects the one refusal of row 7 of the markets. */
+async function expectMarket(query: string, column: string, value: string | RegExp, rule: string) {
+  const refusals = await refusalsOf(await fixtures.write({ markets: query }));
+  const row = column === "id" ? expect.stringMatching(/^row 7 \(/) : `row 7 (${marketId})`;
+  const shown = value instanceof RegExp ? expect.stringMatching(value) : value;
+  expect(refusals).toEqual([{ file: "markets.parquet", row, column, value: shown, rule }]);
+}
+
+const uuidRule = "must be a UUID in lower-case digits";
+const labelRule = "must be at most 256 bytes in UTF-8";
+const urlRule = "must be an http or https URL";
+const finiteRule = "must be a finite number";
+const early = "must not be before 2000";
+const late = "must not be later than 2026-01-01T00:05:00.000Z, five minutes after the start";
+const countRule = "must be from 0 to 9007199254740991";
+const tierRule = "must be one of RAW, CAST, FORGED, TEMPERED, DAMASCUS, MITHRIL, ADAMANTINE";
+
+describe("values of markets", () => {
+  test.each([
+    ["id", "''", '""', uuidRule],
+    ["id", "upper(id)", /^"[0-9A-F-]{36}"$/, uuidRule],
+    ["id", "replace(id, '-', '')", /^"[0-9a-f]{32}"$/, uuidRule],
+    ["id", "concat(id, chr(10))", /\\n"$/, uuidRule],
+    ["slug", "''", '""', "must not be empty"],
+    ["question", "''", '""', "must not be empty"],
+    ["category", "''", '""', "must not be empty"],
+    ["resolved_outcome", "''", '""', "must not be empty"],
+    ["category", "repeat('x', 257)", /^"x+$/, labelRule],
+    ["category", "repeat('€', 86)", /^"€+"$/, labelRule],
+    ["resolved_outcome", "repeat('é', 129)", /^"é+$/, labelRule],
+    ["formula_version", "repeat('x', 257)", /^"x+$/, labelRule],
+    ["weight_version", "repeat('x', 257)", /^"x+$/, labelRule],
+    ["composite", "299", "299", "must be from 300 to 1000"],
+    ["composite", "1001", "1001", "must be from 300 to 1000"],
+    ["tier", "'GOLD'", '"GOLD"', tierRule],
+    ["tier", "'raw'", '"raw"', tierRule],
+    ["status", "'open'", '"open"', "must be resolved"],
+    ["resolved_at", "TIMESTAMPTZ '1999-12-31 23:59:59.999999+00'", /^1999-12-31/, early],
+    ["resolved_at", "TIMESTAMPTZ '0001-01-01 00:00:00+00'", /^0001-01-01/, early],
+    ["resolved_at", "TIMESTAMPTZ '-infinity'", "-infinity", early],
+    ["resolved_at", "TIMESTAMPTZ '2026-01-01 00:05:00.000001+00'", /^2026-01-01 00:05:00.000001/, late],
+    ["resolved_at", "TIMESTAMPTZ '9999-12-31 00:00:00+00'", /^9999/, late],
+    ["resolved_at", "TIMESTAMPTZ 'infinity'", "infinity", late],
+    ["resolution_source", "'javascript:alert(1)'", '"javascript:alert(1)"', urlRule],
+    ["resolution_source", "'data:text/html,x'", '"data:text/html,x"', urlRule],
+    ["resolution_source", "' https://example.org'", '" https://example.org"', urlRule],
+    ["resolution_source", "'example.org'", '"example.org"', urlRule],
+    ["resolution_source", "''", '""', urlRule],
+    ["flagged_count", "-1", "-1", countRule],
+    ["flagged_count", "9007199254740992::BIGINT", "9007199254740992", countRule],
+    ["flagged_count", "18446744073709551615::UBIGINT", "18446744073709551615", countRule],
+  ])("%s %s", async (column, value, shown, rule) => {
+    const cast = value.includes("UBIGINT") ? "flagged_count::UBIGINT" : column;
+    const query = replaced("markets", column, value).replace(`ELSE ${column}`, `ELSE ${cast}`);
+    await expectMarket(query, column, shown, rule);
+  });
+
+  test.each([
+    "id",
+    "slug",
+    "question",
+    "category",
+    "composite",
+    "tier",
+    "status",
+    "resolved_outcome",
+    "resolved_at",
+    "resolution_source",
+    "disputed",
+    "top_risk_driver",
+    "flagged_count",
+    "formula_version",
+    "weight_version",
+  ])("null %s", async (column) => {
+    await expectMarket(replaced("markets", column, "NULL"), column, "null", "must not be null");
+  });
+});
+
+const evidence = (reference: string, type = "'wallet_signal'") =>
+  `struct_update(d, evidence := [{'type': 'a', 'label': 'b', 'pattern': 'c', 'reference': {'label': 'd',
+    'url': 'https://example.org', 'kind': 'e'}}, {'type': ${type}, 'label': 'l', 'pattern': 'p', 'reference': ${reference}}])`;
+const reference = (url: string) => `{'label': 'l', 'url': ${url}, 'kind': 'profile'}`;
+const computation = (member: string) =>
+  `struct_update(d, computation := struct_update(d.computation, ${member}))`;
+const nothing = "must not be null";
+
+describe("values within dimensions", () => {
+  test.each([
+    ["struct_update(d, score := 101)", "score", "101", "must be from 0 to 100"],
+    ["struct_update(d, score := -1)", "score", "-1", "must be from 0 to 100"],
+    ["struct_update(d, weight := 1.0000001::DOUBLE)", "weight", "1.0000001", "must be from 0 to 1"],
+    ["struct_update(d, weight := -0.1::DOUBLE)", "weight", "-0.1", "must be from 0 to 1"],
+    ["struct_update(d, weight := 'nan'::DOUBLE)", "weight", "nan", finiteRule],
+    [computation("baseline := 'inf'::DOUBLE"), "computation.baseline", "inf", finiteRule],
+    [computation("baseline := '-inf'::DOUBLE"), "computation.baseline", "-inf", finiteRule],
+    [computation("baseline := 'nan'::DOUBLE"), "computation.baseline", "nan", finiteRule],
+    [evidence(reference("'ftp://example.org'")), "evidence[1].reference.url", '"ftp://example.org"', urlRule],
+    [evidence(reference("'JavaScript:x'")), "evidence[1].reference.url", '"JavaScript:x"', urlRule],
+    [evidence(reference("NULL")), "evidence[1].reference.url", "null", nothing],
+    [evidence("NULL"), "evidence[1].reference", "null", nothing],
+    [evidence(reference("'http://x'"), "NULL"), "evidence[1].type", "null", nothing],
+    ["struct_update(d, name := NULL)", "name", "null", nothing],
+    ["struct_update(d, score := NULL)", "score", "null", nothing],
+    ["struct_update(d, weight := NULL)", "weight", "null", nothing],
+    ["struct_update(d, description := NULL)", "description", "null", nothing],
+    ["struct_update(d, evidence := NULL)", "evidence", "null", nothing],
+    ["struct_update(d, evidence := [NULL])", "evidence[0]", "null", nothing],
+    ['struct_update(d, "references" := NULL)', "references", "null", nothing],
+    ["struct_update(d, computation := NULL)", "computation", "null", nothing],
+    [computation("baseline := NULL"), "computation.baseline", "null", nothing],
+    [computation("raises := NULL"), "computation.raises", "null", nothing],
+    [computation("lowers := NULL"), "computation.lowers", "null", nothing],
+  ])("%s", async (dimension, member, value, rule) => {
+    await expectMarket(replacedDimension(dimension), `dimensions[2].${member}`, value, rule);
+  });
+
+  const keysRule = `must have each of the keys ${marketDimensionKeys.join(", ")} once`;
+
+  test.each([
+    ["one twice", "struct_update(d, key := 'design')"],
+    ["one null", "NULL"],
+  ])("dimensions with %s", async (_, dimension) => {
+    const directory = await fixtures.write({ markets: replacedDimension(dimension) });
+    const rules = (await refusalsOf(directory)).map(({ column, rule }) => `${column} ${rule}`);
+    expect(rules).toContain(`dimensions ${keysRule}`);
+  });
+
+  test.each(["dimensions[1:5]", "[]", "dimensions || dimensions[1:1]"])("dimensions %s", async (value) => {
+    await expectMarket(replaced("markets", "dimensions", value), "dimensions", /^\[/, keysRule);
+  });
+
+  test("an unknown dimension key", async () => {
+    const directory = await fixtures.write({ markets: replacedDimension("struct_update(d, key := 'luck')") });
+    const [first, second] = await refusalsOf(directory);
+    expect(first).toMatchObject({ column: "dimensions[2].key", value: '"luck"' });
+    expect(second).toMatchObject({ column: "dimensions", rule: keysRule });
+  });
+
+  test("no dimensions at all", async () => {
+    const directory = await fixtures.write({ markets: replaced("markets", "dimensions", "NULL") });
+    expect((await refusalsOf(directory))[0]).toMatchObject({ column: "dimensions", rule: nothing });
+  });
+});
+
+const exactInteger = "must be an integer that JSON holds exactly, up to 2^53-1";
+const exactJson = "must be JSON without NaN, Infinity, and numbers that JavaScript cannot hold";
+
+describe("values within any", () => {
+  const list = (value: string) => `struct_update(d, "references" := [${value}])`;
+  const only = (value: string) =>
+    `SELECT * REPLACE (list_transform(dimensions, lambda d, i: struct_update(d, "references" :=
+      CASE WHEN n = 7 AND i = 3 THEN [${value}] ELSE [] END)) AS dimensions) FROM markets`;
+
+  test.each([
+    ["9007199254740992::BIGINT", "9007199254740992", exactInteger, ""],
+    ["-9007199254740992::BIGINT", "-9007199254740992", exactInteger, ""],
+    ["18446744073709551615::UBIGINT", "18446744073709551615", exactInteger, ""],
+    ["'inf'::DOUBLE", "inf", finiteRule, ""],
+    ["'nan'::FLOAT", "nan", finiteRule, ""],
+    ["{'a': [{'b': 'nan'::DOUBLE}]}", "nan", finiteRule, ".a[0].b"],
+    ["MAP {'k': 9007199254740993::BIGINT}", "9007199254740993", exactInteger, "[0]"],
+    [`'{"a": NaN}'::JSON`, '{"a": NaN}', exactJson, ""],
+    [`'[-Infinity]'::JSON`, "[-Infinity]", exactJson, ""],
+    [`'[9007199254740993]'::JSON`, "[9007199254740993]", exactJson, ""],
+    [`'[123456789012345678901234567890123456789012]'::JSON`, /^\[1234567890/, exactJson, ""],
+    [`'[1e400]'::JSON`, "[1e400]", exactJson, ""],
+    [`'{"a": "\\"", "b": -1e999}'::JSON`, /-1e999/, exactJson, ""],
+  ])("%s", async (value, shown, rule, inside) => {
+    await expectMarket(only(value), `dimensions[2].references[0]${inside}`, shown, rule);
+  });
+
+  test.each([
+    ["'a'::BLOB", "BLOB"],
+    ["1.5::DECIMAL(18, 2)", "DECIMAL(18,2)"],
+    ["DATE '2026-01-01'", "DATE"],
+    ["TIMESTAMPTZ '2026-01-01 00:00:00+00'", "TIMESTAMP WITH TIME ZONE"],
+    ["MAP {1: 'a'}", "MAP(INTEGER, VARCHAR)"],
+  ])("%s cannot be JSON", async (value, type) => {
+    const directory = await fixtures.write({ markets: replacedDimensions(list(value)) });
+    expect(await refusalsOf(directory)).toEqual([
+      {
+        file: "markets.parquet",
+        column: "dimensions[].references[]",
+        value: type,
+        rule: "must be of type text, boolean, integer, double, or lists, structs and maps of these, at most 32 deep with at most 12 lists and maps within one another",
+      },
+    ]);
+  });
+});

@@ -1,0 +1,114 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { maxLabelBytes } from "../../../schemas/primitives.ts";
+import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
+import { forgeTiers } from "../../../schemas/tiers.ts";
+import { faultsOfRow, soundRow } from "../../../snapshots/sources/checks.ts";
+import { bindColumns } from "../../../snapshots/sources/column-binding.ts";
+import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
+import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/source-tables.ts";
+import { SourceFixtures, start } from "../../helpers/sources.ts";
+
+let fixtures: SourceFixtures;
+beforeAll(async () => {
+  fixtures = await SourceFixtures.create();
+});
+afterAll(() => fixtures.close());
+
+/** A column of a sound row with another value. */
+interface Change {
+  column: string;
+  value: string | number;
+}
+
+const text = fc.oneof(
+  fc.string({ unit: "binary" }),
+  fc.constantFrom("", " ", "resolved", "Resolved", "batch", ".", "a", "A", ...forgeTiers),
+  fc.stringMatching(/^[0-9a-fA-F]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,13}$/),
+  fc.stringMatching(/^(https?|ftp|HTTP|javascript):?\/{0,2}[a-z.]{0,5}\n?$/),
+  fc.stringMatching(/^[a-z0-9_.-]{0,102}\n?$/),
+  fc.constantFrom("x", "é", "€", "👩").chain((unit) => {
+    // Around the longest label.
+    const most = Math.floor(maxLabelBytes / Buffer.byteLength(unit));
+    return fc.integer({ min: most - 1, max: most + 1 }).map((length) => unit.repeat(length));
+  }),
+);
+const integer = fc.oneof(
+  fc.maxSafeInteger(),
+  fc.constantFrom(-1001, -1000, -1, 0, 1, 7, 8, 99, 100, 101, 299, 300, 999, 1000, 1001),
+);
+
+const sources = [
+  {
+    name: "markets",
+    table: marketsTable(start),
+    record: HistoricalMarket,
+    texts: [
+      "id",
+      "slug",
+      "question",
+      "category",
+      "tier",
+      "status",
+      "resolved_outcome",
+      "resolution_source",
+      "formula_version",
+    ],
+    integers: ["composite", "flagged_count"],
+  },
+  {
+    name: "scores",
+    table: protocolScoresTable(start),
+    record: ProtocolScore,
+    texts: ["slug", "forge_scale", "evidence_hash"],
+    integers: ["bri", "forge_scale_num", "confidence", "delta"],
+  },
+] as const;
+
+describe.each(sources)("the rules of $name", ({ name, table, record, texts, integers }) => {
+  const change = fc.oneof(
+    fc.record({ column: fc.constantFrom<string>(...texts), value: text }),
+    fc.record({ column: fc.constantFrom<string>(...integers), value: integer }),
+  );
+
+  /** Rows like the first of the table but for one column each, with the verdicts of the SQL rules. */
+  async function judge(
+    changes: readonly Change[],
+  ): Promise<{ sound: boolean; faults: number; json: string }[]> {
+    const changed = [
+      ...texts.map((column) => `if(change.column = '${column}', change.value, ${column}) AS ${column}`),
+      ...integers.map(
+        (column) =>
+          `if(change.column = '${column}', TRY_CAST(change.value AS BIGINT), ${column}::BIGINT) AS ${column}`,
+      ),
+    ];
+    const { fields } = bindColumns(table.fields, await fixtures.columns(name));
+    const rows = await fixtures.rows(
+      `SELECT ${soundRow(fields, table.rowRules)}, len(${faultsOfRow(fields, table.rowRules)}), ${jsonOfRow(fields)}
+       FROM (SELECT position, ${name}.* REPLACE (${changed.join(", ")}) FROM ${name},
+         (SELECT unnest(from_json($changes, '[{"column": "VARCHAR", "value": "VARCHAR"}]')) AS change,
+           generate_subscripts(from_json($changes, '["JSON"]'), 1) AS position) WHERE n = 0) ORDER BY position`,
+      { changes: JSON.stringify(changes) },
+    );
+    return rows.map(([sound, faults, json]) => ({
+      sound: sound === true,
+      faults: Number(faults),
+      json: String(json),
+    }));
+  }
+
+  test("in SQL agree with the record's schema, and name a fault exactly where there is one", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { minLength: 200, maxLength: 200 }), async (changes) => {
+        const verdicts = await judge(changes);
+        expect(verdicts).toHaveLength(changes.length);
+        for (const [index, { sound, faults, json }] of verdicts.entries()) {
+          expect({ ...changes[index], sound: faults === 0 }).toEqual({ ...changes[index], sound });
+          const parsed = record.safeParse(JSON.parse(json));
+          expect({ ...changes[index], sound: parsed.success }).toEqual({ ...changes[index], sound });
+        }
+      }),
+      { numRuns: 10 },
+    );
+  });
+});

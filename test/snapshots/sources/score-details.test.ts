@@ -1,0 +1,162 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
+import { protocolDimensionKeys } from "../../../schemas/records.ts";
+import { writeSample } from "../../../snapshots/sample/sample.ts";
+import { quoted } from "../../../snapshots/sources/duckdb.ts";
+import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
+import { readAll, SourceFixtures } from "../../helpers/sources.ts";
+
+let fixtures: SourceFixtures;
+beforeAll(async () => {
+  fixtures = await SourceFixtures.create();
+});
+afterAll(() => fixtures.close());
+
+/** What the sources of a directory publish, once it was compared with what is expected of them. */
+async function detailsOf(directory: string): Promise<Map<string, ScoreDetails>> {
+  const expected = await sourceDetails(directory);
+  const { scores } = await readAll(directory);
+  expect(scores.map(({ entry }) => entry.slug)).toEqual([...expected.keys()].sort());
+  for (const { entry, history, dimensions } of scores) {
+    expect(history).toBe(JSON.stringify(expected.get(entry.slug)?.history));
+    expect(dimensions).toBe(JSON.stringify(expected.get(entry.slug)?.dimensions));
+    ScoreHistory.parse(JSON.parse(history));
+    ScoreDimensions.parse(JSON.parse(dimensions));
+  }
+  return expected;
+}
+
+/** A scoring run: protocol, time, score of the dimension opsec; all else is the same in every one. */
+type Run = readonly [slug: string, time: string, opsec: number];
+
+function queryOf(runs: readonly Run[], more = ""): string {
+  const rows = runs.map(([slug, time, opsec]) => `('${slug}', TIMESTAMPTZ '${time}', ${opsec})`);
+  return `SELECT s.* REPLACE (r.slug AS slug, r.time AS updated_at,
+      struct_update(s.dimensions, opsec := r.opsec) AS dimensions) ${more}
+    FROM scores s, (VALUES ${rows.join(", ")}) r(slug, time, opsec) WHERE s.n = 0`;
+}
+
+const runsOf = async (runs: readonly Run[]) => fixtures.write({ protocol_scores: queryOf(runs) });
+
+const opsecOf = (details: Map<string, ScoreDetails>, slug: string) => {
+  const { change7d, percentile } = details.get(slug)!.dimensions.dimensions[10]!;
+  return { change7d, percentile };
+};
+
+const timesOf = (details: Map<string, ScoreDetails>, slug: string) =>
+  details.get(slug)!.history.points.map(({ updatedAt }) => updatedAt);
+
+/** `count` protocols that were scored once, the n-th with `scoreOf(n)`. */
+const protocols = (count: number, scoreOf: (n: number) => number): Run[] =>
+  Array.from({ length: count }, (_, n) => [`p${n}`, "2025-12-20 00:00:00+00", scoreOf(n)]);
+
+describe("the history and the dimensions of a sample", () => {
+  let directory: string;
+  beforeAll(async () => {
+    directory = join(fixtures.folder, "thirty days");
+    await writeSample({ directory, markets: 20, protocols: 60, days: 30, outcomes: 10, seed: 3 });
+  });
+
+  test("are those of its rows for every protocol", async () => {
+    const details = await detailsOf(directory);
+    expect(details.size).toBe(60);
+    expect(new Set([...details.values()].map(({ history }) => history.count))).toContain(8);
+    const changes = [...details.values()].flatMap(({ dimensions }) => dimensions.dimensions);
+    expect(new Set(changes.map(({ change7d }) => Math.sign(change7d)))).toEqual(new Set([-1, 0, 1]));
+  });
+
+  test("have the percent ranks that DuckDB gives", async () => {
+    const { scores } = await readAll(directory);
+    const shown = new Map(scores.map(({ entry, dimensions }) => [entry.slug, JSON.parse(dimensions)]));
+    for (const [place, key] of protocolDimensionKeys.entries()) {
+      const rows = await fixtures.rows(`SELECT slug, round(100 * percent_rank() OVER (ORDER BY score)) FROM
+        (SELECT slug, arg_max(dimensions.${key}, updated_at) AS score
+         FROM read_parquet(${quoted(join(directory, "protocol_scores.parquet"))}) GROUP BY slug)`);
+      for (const [slug, percentile] of rows) {
+        expect(shown.get(String(slug)).dimensions[place].percentile, `${slug} ${key}`).toBe(percentile);
+      }
+    }
+  });
+});
+
+describe("the window", () => {
+  test.for<[string, string, string, number]>([
+    ["seven days to the millisecond", "2025-12-10 12:00:00.229+00", "2025-12-17 12:00:00.229+00", 2],
+    ["a millisecond more", "2025-12-10 12:00:00.228+00", "2025-12-17 12:00:00.229+00", 1],
+    ["more by less than times show", "2025-12-10 12:00:00.2291+00", "2025-12-17 12:00:00.2299+00", 2],
+    ["a microsecond into the next one", "2025-12-10 12:00:00.228999+00", "2025-12-17 12:00:00.229+00", 1],
+    ["days of 24 hours in every time zone", "2025-10-23 12:00:00+02", "2025-10-30 11:00:00+01", 2],
+  ])("%s", async ([, older, newest, count]) => {
+    const details = await detailsOf(
+      await runsOf([
+        ["p", older, 40],
+        ["p", newest, 45],
+      ]),
+    );
+    expect(details.get("p")?.history.count).toBe(count);
+    expect(opsecOf(details, "p").change7d).toBe(count === 2 ? 5 : 0);
+  });
+
+  test("ends with each protocol's own newest run, and leaves days out that have none", async () => {
+    const details = await detailsOf(
+      await runsOf([
+        ["often", "2025-12-01 00:00:00+00", 1],
+        ["often", "2025-12-20 00:00:00+00", 50],
+        ["often", "2025-12-25 00:00:00+00", 60],
+        ["often", "2025-12-26 23:00:00+00", 30],
+        ["once", "2025-12-25 00:00:00+00", 7],
+        ["formerly", "2025-01-05 00:00:00+00", 20],
+        ["formerly", "2025-01-01 00:00:00+00", 100],
+      ]),
+    );
+    expect(timesOf(details, "often")).toEqual([
+      "2025-12-20T00:00:00.000Z",
+      "2025-12-25T00:00:00.000Z",
+      "2025-12-26T23:00:00.000Z",
+    ]);
+    expect(opsecOf(details, "often")).toEqual({ change7d: -20, percentile: 100 });
+    expect(timesOf(details, "formerly")).toHaveLength(2);
+    expect(opsecOf(details, "formerly")).toEqual({ change7d: -80, percentile: 50 });
+    expect(details.get("once")?.history.count).toBe(1);
+    expect(opsecOf(details, "once")).toEqual({ change7d: 0, percentile: 0 });
+  });
+});
+
+describe("a percentile", () => {
+  test.for<[string, Run[], number[]]>([
+    ["of the only protocol is 0", protocols(1, () => 100), [0]],
+    ["is the lowest of those that tie", protocols(5, (n) => [10, 90, 10, 50, 90][n]!), [0, 75, 0, 50, 75]],
+    ["is 0 where all tie", protocols(3, () => 7), [0, 0, 0]],
+    ["ends in a half that goes up", protocols(9, (n) => n), [0, 13, 25, 38, 50, 63, 75, 88, 100]],
+    ["takes a third down and two thirds up", protocols(4, (n) => 100 - n), [100, 67, 33, 0]],
+  ])("%s", async ([, runs, expected]) => {
+    const details = await detailsOf(await runsOf(runs));
+    expect(runs.map(([slug]) => opsecOf(details, slug).percentile)).toEqual(expected);
+  });
+
+  test("goes up at a half that has no exact fraction of two", async () => {
+    expect(100 * (23 / 40)).toBeLessThan(57.5);
+    const details = await detailsOf(await runsOf(protocols(41, (n) => n)));
+    expect(opsecOf(details, "p23").percentile).toBe(58);
+  });
+});
+
+test("runs of a protocol may lie in files of other types, and beside columns that the contract does not name", async () => {
+  const early: Run[] = [
+    ["p", "2025-12-20 00:00:00+00", 30],
+    ["q", "2025-12-21 00:00:00+00", 80],
+  ];
+  const late: Run[] = [
+    ["p", "2025-12-22 00:00:00.5+00", 20],
+    ["q", "2025-12-20 00:00:00+00", 60],
+  ];
+  const own = ", 1 AS ms, 'x' AS newest, {'ms': 1} AS runs, [2] AS point, 3 AS newest_ms, 'y' AS scores";
+  const wider = `SELECT dimensions, * EXCLUDE (dimensions) REPLACE (bri::BIGINT AS bri, delta::TINYINT AS delta)
+    FROM (${queryOf(late)})`;
+  const details = await detailsOf(
+    await fixtures.write({ "protocol_scores/a": queryOf(early, own), "protocol_scores/b": wider }),
+  );
+  expect(opsecOf(details, "p")).toEqual({ change7d: -10, percentile: 0 });
+  expect(opsecOf(details, "q")).toEqual({ change7d: 20, percentile: 100 });
+});

@@ -1,0 +1,217 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openStorage } from "../../../snapshots/store/open.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { createBucket, s3Environment } from "../../helpers/ceph.ts";
+import { findProgram } from "../../helpers/programs.ts";
+import { type SmallS3, startSmallS3 } from "../../helpers/small-s3.ts";
+
+const s3 = s3Environment();
+let directory: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "prs-storage-"));
+});
+
+afterAll(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+const backends: { name: string; skip: boolean; open: () => Promise<Storage> }[] = [
+  { name: "directory", skip: false, open: async () => openStorage("store", directory) },
+  {
+    name: "S3",
+    skip: !s3,
+    open: async () => openStorage(`${await createBucket(s3!)}/some/prefix`, directory, s3),
+  },
+];
+
+describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ open }) => {
+  let storage: Storage;
+  const list = async (prefix: string) => {
+    const keys: string[] = [];
+    for await (const { key } of storage.list(prefix)) keys.push(key);
+    return keys.sort();
+  };
+
+  beforeAll(async () => {
+    storage = await open();
+  });
+
+  test("lists nothing and finds nothing before the first put", async () => {
+    expect(await list("")).toEqual([]);
+    expect(await storage.get("nothing.json")).toBeUndefined();
+    expect(await storage.get("no/such/folder.json")).toBeUndefined();
+  });
+
+  test("gives back the bytes it was given, and replaces them whole", async () => {
+    const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 256));
+    await storage.put("a/bytes", bytes);
+    expect(await storage.get("a/bytes")).toEqual(bytes);
+    await storage.put("a/bytes", Buffer.from("short"));
+    expect((await storage.get("a/bytes"))?.toString()).toBe("short");
+    await storage.put("a/empty", Buffer.alloc(0));
+    expect(await storage.get("a/empty")).toEqual(Buffer.alloc(0));
+  });
+
+  test("creates an object once, whoever comes second", async () => {
+    expect(await storage.putIfAbsent("once.json", Buffer.from("first"))).toBe(true);
+    expect(await storage.putIfAbsent("once.json", Buffer.from("second"))).toBe(false);
+    expect((await storage.get("once.json"))?.toString()).toBe("first");
+  });
+
+  test("replaces an object only while it has the tag it was listed with", async () => {
+    const tagNow = async () => {
+      for await (const { tag } of storage.list("name.json")) return tag;
+      return "none";
+    };
+    expect(await storage.replace("name.json", Buffer.from("none"), '"0"')).toBe(false);
+    await storage.put("name.json", Buffer.from("first"));
+    const first = await tagNow();
+    expect(await storage.replace("name.json", Buffer.from("second"), first)).toBe(true);
+    expect((await storage.get("name.json"))?.toString()).toBe("second");
+    expect(await tagNow()).not.toBe(first);
+    expect(await storage.replace("name.json", Buffer.from("third"), first)).toBe(false);
+    expect((await storage.get("name.json"))?.toString()).toBe("second");
+    const second = await tagNow();
+    await storage.delete("name.json");
+    expect(await storage.replace("name.json", Buffer.from("third"), second)).toBe(false);
+    expect(await list("name.json")).toEqual([]);
+  });
+
+  test("counts to 50 with five workers that race for every number", async () => {
+    const won = await Promise.all(
+      Array.from({ length: 5 }, async (_, worker) => {
+        let wins = 0;
+        for (let number = 1; number <= 50; number += 1) {
+          if (await storage.putIfAbsent(`race/${number}`, Buffer.from(`${worker}`))) wins += 1;
+        }
+        return wins;
+      }),
+    );
+    expect(won.reduce((sum, wins) => sum + wins)).toBe(50);
+    expect(await list("race/")).toHaveLength(50);
+  });
+
+  test("lists every object under a prefix, over more than one page of an answer", async () => {
+    const names = Array.from({ length: 1_100 }, (_, n) => `many/${n % 7}/${n}.json`);
+    for (let n = 0; n < names.length; n += 50) {
+      await Promise.all(names.slice(n, n + 50).map((name) => storage.put(name, Buffer.from(name))));
+    }
+    expect(await list("many/")).toEqual(names.toSorted());
+    expect(await list("many/3/")).toEqual(names.filter((name) => name.startsWith("many/3/")).sort());
+    for await (const info of storage.list("many/5/")) {
+      expect(info.bytes).toBe(info.key.length);
+      expect(Math.abs(Date.now() - info.modified.getTime())).toBeLessThan(3_600_000);
+    }
+  });
+
+  test("deletes an object, and does not mind when there is none", async () => {
+    await storage.put("gone.json", Buffer.from("x"));
+    await storage.delete("gone.json");
+    await storage.delete("gone.json");
+    expect(await storage.get("gone.json")).toBeUndefined();
+  });
+
+  test("refuses to read more than it was told to expect", async () => {
+    await storage.put("large", Buffer.alloc(1001));
+    await expect(storage.get("large", { maxBytes: 1000 })).rejects.toThrow(/large.*1001.*1000/);
+    expect(await storage.get("large", { maxBytes: 1001 })).toHaveLength(1001);
+  });
+});
+
+describe("S3 storage", () => {
+  const objects = new Map<string, Buffer>();
+  const limits = { connectSeconds: 60, attemptSeconds: 60, operationSeconds: 60, attempts: 3 };
+  let server: SmallS3;
+  let storage: Storage;
+
+  beforeAll(async () => {
+    server = await startSmallS3(memoryStorage(objects));
+    storage = openStorage("s3://bucket", directory, server.environment, limits);
+    await storage.put("body", Buffer.alloc(300_000, "b"));
+  });
+  afterAll(async () => {
+    await server.stop();
+  });
+
+  /** Cuts the first answers to each request that asks for anything; tells how many there were. */
+  const cutFirst = (times: number) => {
+    const asked: string[] = [];
+    server.fault = (method, key) => (asked.push(`${method} ${key}`) <= times ? "cut" : undefined);
+    return asked;
+  };
+
+  test("asks again for an answer whose body breaks off, as often as it asks for anything", async () => {
+    const gets = cutFirst(2);
+    expect(await storage.get("body")).toHaveLength(300_000);
+    expect(gets).toHaveLength(3);
+    const listings = cutFirst(2);
+    for await (const { key } of storage.list("")) expect(key).toBe("body");
+    expect(listings).toHaveLength(3);
+  });
+
+  test("gives up when every body breaks off, naming store and key", async () => {
+    const gets = cutFirst(Number.POSITIVE_INFINITY);
+    await expect(storage.get("body")).rejects.toThrow(/^s3:\/\/bucket\/: cannot read body: /);
+    expect(gets).toHaveLength(3);
+  });
+
+  test("does not ask again when it was told to stop meanwhile", async () => {
+    const gets = cutFirst(Number.POSITIVE_INFINITY);
+    const stop = new AbortController();
+    const { fault } = server;
+    server.fault = (method, key) => {
+      stop.abort(new Error("enough"));
+      return fault(method, key);
+    };
+    await expect(storage.get("body", { signal: stop.signal })).rejects.toThrow("enough");
+    expect(gets).toHaveLength(1);
+  });
+});
+
+describe("directory storage", () => {
+  test("refuses keys that leave the directory or hide in it", async () => {
+    const storage = openStorage("keys", directory);
+    for (const key of ["../out", "a/../../out", "/etc/passwd", "a//b", "", "a/", "a\\b", "a b", "é"]) {
+      await expect(async () => storage.put(key, Buffer.from("x")), key).rejects.toThrow("not an object key");
+    }
+  });
+
+  test("opens regular files alone: nothing that could be waited for without an end", async () => {
+    const storage = openStorage("odd", directory);
+    await storage.put("real", Buffer.from("x"));
+    const path = (name: string) => join(directory, "odd", name);
+    execFileSync(findProgram("mkfifo")!, [path("fifo")]);
+    await symlink("/dev/zero", path("device"));
+    await symlink("real", path("link"));
+    const server = createServer().listen(path("socket"));
+    await once(server, "listening");
+    for (const key of ["fifo", "device", "socket"])
+      await expect(storage.get(key), key).rejects.toThrow(`${key}: it is no regular file`);
+    server.close();
+    expect(String(await storage.get("link"))).toBe("x");
+  });
+
+  test("shows no file that is still being written", async () => {
+    const storage = openStorage("half", directory);
+    await storage.put("whole.json", Buffer.from("x"));
+    await writeFile(join(directory, "half", ".tmp-0123456789abcdef"), "torn");
+    const keys: string[] = [];
+    for await (const { key } of storage.list("")) keys.push(key);
+    expect(keys).toEqual(["whole.json"]);
+  });
+
+  test("leaves no temporary file behind", async () => {
+    const storage = openStorage("tidy", directory);
+    await storage.put("one", Buffer.from("x"));
+    await storage.putIfAbsent("one", Buffer.from("y"));
+    expect(await readdir(join(directory, "tidy"))).toEqual(["one"]);
+  });
+});

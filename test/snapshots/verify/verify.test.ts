@@ -1,0 +1,148 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import {
+  faultyKeys,
+  goodStore,
+  newestSegment,
+  type Objects,
+  replaceSegment,
+} from "../../helpers/archive-tamper.ts";
+
+let good: Objects;
+
+beforeAll(async () => {
+  good = await goodStore();
+});
+
+const check = (objects: Objects): Promise<VerifyReport> => verify(memoryStorage(objects), () => {});
+
+/** The keys of the faults found in the good store with one object changed; undefined removes it. */
+function faultsWith(key: string, bytes: Buffer | undefined): Promise<string[]> {
+  const objects = new Map(good);
+  if (bytes) objects.set(key, bytes);
+  else objects.delete(key);
+  return faultyKeys(objects);
+}
+
+test("finds no fault in a good store, and looks at every byte", async () => {
+  const report = await check(good);
+  expect(report.faults).toEqual([]);
+  const bytes = [...good.values()].reduce((sum, object) => sum + object.length, 0);
+  expect(report).toEqual({
+    commits: 3,
+    collected: 0,
+    markets: 200,
+    objects: good.size,
+    bytes,
+    unreferenced: 0,
+    faults: [],
+  });
+});
+
+describe("names the object", () => {
+  test("when any one byte of any object is flipped", async () => {
+    for (const [key, original] of good) {
+      const offsets = new Set([0, 3, 5, 7].map((n) => Math.floor((n * (original.length - 1)) / 7)));
+      for (const offset of offsets) {
+        const bytes = Buffer.from(original);
+        bytes[offset]! ^= 1 << (offset % 8);
+        expect(await faultsWith(key, bytes), `${key}, byte ${offset}`).toEqual([key]);
+      }
+    }
+  });
+
+  test("when any object is cut, or longer than it was", async () => {
+    for (const [key, original] of good) {
+      for (const bytes of [
+        original.subarray(0, -1),
+        Buffer.alloc(0),
+        Buffer.concat([original, Buffer.from(" ")]),
+      ]) {
+        expect(await faultsWith(key, bytes), key).toEqual([key]);
+      }
+    }
+  });
+
+  test("when any object is missing that something else tells of", async () => {
+    const commit = JSON.parse(good.get(layout.commit(3))!.toString());
+    const newestManifest = layout.manifest(commit.manifest.hash);
+    for (const key of good.keys()) {
+      // No other record tells of a key or the probe; snapshots before the newest are collected manifest first.
+      const collected = key.startsWith(layout.manifests) && key !== newestManifest;
+      const untold =
+        key.startsWith(layout.keys) || key === layout.probe || key === layout.commit(1) || collected;
+      expect(await faultsWith(key, undefined), key).toEqual(untold ? [] : [key]);
+    }
+  });
+});
+
+describe("names the segment", () => {
+  /** The sections of a segment by name: where they begin in its bytes, and their length. */
+  function sectionsOf(bytes: Buffer): [name: string, start: number, length: number][] {
+    const headerEnd = 16 + bytes.readUInt32LE(8);
+    const body = Math.ceil(headerEnd / 8) * 8;
+    const header = JSON.parse(bytes.toString("utf8", 16, headerEnd));
+    const sections: [string, [number, number]][] = Object.entries(header.sections);
+    return sections.map(([name, [offset, length]]) => [name, body + offset, length]);
+  }
+
+  test("when a bit of any section is flipped, and all above was hashed again", async () => {
+    const { index, bytes: original } = newestSegment(good);
+    const sections = sectionsOf(original).filter(([, , length]) => length > 0);
+    expect(sections.length).toBeGreaterThan(18);
+    for (const [name, start, length] of sections) {
+      for (const offset of new Set([0, length >> 1, length - 1])) {
+        const objects = new Map(good);
+        const bytes = Buffer.from(original);
+        bytes[start + offset]! ^= 1 << (offset % 7);
+        const key = replaceSegment(objects, index, bytes);
+        const { faults } = await check(objects);
+        // A wrong name of a page is told where that page is missed.
+        const told = faults.map((fault) => (name === "pageHashes" ? fault.reason : fault.key));
+        expect(told, `${name}, byte ${offset}`).toEqual([expect.stringContaining(key)]);
+      }
+    }
+  });
+
+  test("when bits of its header are flipped", async () => {
+    const { index, bytes: original } = newestSegment(good);
+    for (const offset of [0, 7, 8, 12, 16, 40, 90, 15 + original.readUInt32LE(8)]) {
+      const objects = new Map(good);
+      const bytes = Buffer.from(original);
+      bytes[offset]! ^= 2;
+      const key = replaceSegment(objects, index, bytes);
+      expect(await faultyKeys(objects), `byte ${offset}`).toEqual([key]);
+    }
+  });
+
+  test("when its padding is used", async () => {
+    const { index, bytes } = newestSegment(good);
+    const objects = new Map(good);
+    const key = replaceSegment(objects, index, Buffer.concat([bytes, Buffer.alloc(8, 1)]));
+    expect(await faultyKeys(objects)).toEqual([key]);
+  });
+});
+
+describe("objects that nothing reaches", () => {
+  const stray = Buffer.from("left by a publisher that was stopped");
+
+  test.for([layout.page, layout.segment, layout.manifest, layout.publicObject, layout.privateObject])(
+    "are counted, and compared with their names (%#)",
+    async (keyOf) => {
+      const objects = new Map(good).set(keyOf(sha256(stray)), stray);
+      expect(await check(objects)).toMatchObject({ unreferenced: 1, faults: [], objects: good.size + 1 });
+      const wrong = keyOf(sha256("something else"));
+      expect(await faultsWith(wrong, stray)).toEqual([wrong]);
+    },
+  );
+
+  test.for(["notes.txt", "private/pages/readme.json.gz", "public/api/v1/scores/gone.json", "commits/4.json"])(
+    "are faults where a store has no such name: %s",
+    async (key) => {
+      expect(await faultsWith(key, stray)).toEqual([key]);
+    },
+  );
+});
