@@ -10,19 +10,19 @@ import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
 import { openStorage } from "../snapshots/store/open.ts";
 import type { S3Environment } from "../snapshots/store/s3.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
-import { createProxy } from "./app.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { docsFiles } from "./docs/files.ts";
 import { createLiveFeed } from "./feed/live-feed.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
+import { createForwarder, type Forwarder } from "./origin/forward.ts";
 import { startLocalOrigin } from "./origin/local-origin.ts";
-import { createOrigin } from "./origin/origin.ts";
 import { publicObjects } from "./origin/public-objects.ts";
 import { createPoller } from "./polling.ts";
 import { createQuota } from "./quota/quota.ts";
 import { redisQuota } from "./quota/redis.ts";
 import { sqliteQuota } from "./quota/sqlite.ts";
 import type { QuotaStore } from "./quota/store.ts";
+import { createProxyServer } from "./server.ts";
 import { servedSite } from "./site/files.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 
@@ -75,8 +75,8 @@ export async function startService(
     },
     recovered: () => log.info("the quota store answers again"),
   });
-  const { origin, close: closeOrigin } = await openOrigin(config.publicOrigin, storage, limits.originSeconds);
-  const objects = publicObjects(origin, Math.floor(config.cacheBytes * publicShare));
+  const forwarder = await openOrigin(config.publicOrigin, storage, limits.originSeconds);
+  const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
   const feed = createLiveFeed({
     catalog,
     stalledSeconds: limits.stalledSeconds,
@@ -92,12 +92,13 @@ export async function startService(
   });
   const connections = () => promisify(server.getConnections.bind(server))();
   const metrics = createMetrics({ catalog, objects, quota, feed, pollAge: poller.age, connections, now });
-  const { server, drain } = createProxy({
+  const { server, drain } = createProxyServer({
     ...config,
     catalog,
     keys,
     quota,
     objects,
+    forwarder,
     feed,
     pollAge: poller.age,
     metrics,
@@ -111,7 +112,7 @@ export async function startService(
   // Not waited for: a store may take long to answer.
   if (!catalog.current()) void warnOfNoStore(storage, log);
   const release = () => {
-    closeOrigin();
+    forwarder.close();
     quota.close();
   };
   const url = await listen(server, config).catch((error) => {
@@ -149,13 +150,17 @@ async function openQuota(location: string, directory: string, log: Logger): Prom
   }
 }
 
-async function openOrigin(base: URL | undefined, storage: Storage, deadlineSeconds: number) {
+async function openOrigin(
+  base: URL | undefined,
+  storage: Storage,
+  deadlineSeconds: number,
+): Promise<Forwarder> {
   const local = base ? undefined : await startLocalOrigin(storage);
-  const origin = createOrigin(base ?? local!.url, { deadlineSeconds });
+  const forwarder = createForwarder(base ?? local!.url, { deadlineSeconds });
   return {
-    origin,
+    ...forwarder,
     close() {
-      origin.close();
+      forwarder.close();
       local?.close();
     },
   };

@@ -31,6 +31,9 @@ const dayMilliseconds = 86_400_000;
 const timePattern =
   /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
 
+/** A query, decoded: values by name, each name known and given once. */
+export type Parameters = ReadonlyMap<string, string>;
+
 /** A query parameter: `type` for people, `schema` what a value that is not refused looks like. */
 export interface QueryParameter {
   name: string;
@@ -129,9 +132,9 @@ export function readParameters(search: string, known: readonly string[]): Map<st
   return parameters;
 }
 
-/** Parses the live feed's query: the snapshot id it is to go on from. Throws ServiceError INVALID_PARAMETER. */
-export function readSince(search: string): string | undefined {
-  const since = readParameters(search, [sinceParameter.name]).get(sinceParameter.name);
+/** Of the live feed's query the snapshot id it is to go on from. Throws ServiceError INVALID_PARAMETER. */
+export function sinceOf(parameters: Parameters): string | undefined {
+  const since = parameters.get(sinceParameter.name);
   if (since === undefined || Digest.safeParse(since).success) return since;
   throw invalid("since", "since must be a snapshot id, 64 lower-case hex digits.");
 }
@@ -166,8 +169,7 @@ function didYouMean(text: string, known: readonly string[]): string {
 const archiveParameterNames = archiveParameters.map((parameter) => parameter.name);
 
 /** Parses the archive's query (SPEC 4.5). Throws ServiceError INVALID_PARAMETER; nothing is clamped or ignored. */
-export function parseArchiveQuery(search: string): ArchiveQuery {
-  const parameters = readParameters(search, archiveParameterNames);
+export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
   if (parameters.has("skip"))
     throw invalid("skip", "skip goes on with an answer in NDJSON; ask for one with Accept, or leave it out.");
   const query = {
@@ -183,8 +185,7 @@ export function parseArchiveQuery(search: string): ArchiveQuery {
 }
 
 /** Parses the archive's query for all rows in one answer. Throws as parseArchiveQuery does. */
-export function parseRowsQuery(search: string): RowsQuery {
-  const parameters = readParameters(search, archiveParameterNames);
+export function parseRowsQuery(parameters: Parameters): RowsQuery {
   for (const name of ["page", "pageSize"]) {
     if (parameters.has(name))
       throw invalid(
@@ -208,7 +209,7 @@ const filterParameterNames = archiveParameterNames.filter(
   (name) => !["page", "pageSize", "cursor", "skip"].includes(name),
 );
 
-function parseFilter(parameters: ReadonlyMap<string, string>): ArchiveFilter {
+function parseFilter(parameters: Parameters): ArchiveFilter {
   const conditions: Condition[] = [];
   const canonical = new URLSearchParams();
   for (const row of rows) {
@@ -222,7 +223,7 @@ function parseFilter(parameters: ReadonlyMap<string, string>): ArchiveFilter {
 
 function parseField(
   row: FilterField,
-  parameters: ReadonlyMap<string, string>,
+  parameters: Parameters,
   canonical: URLSearchParams,
 ): Condition | undefined {
   // The casts name what the table already says: label rows are category and outcome, integer rows all others.
@@ -248,7 +249,7 @@ type IntegerField = Extract<FilterField, { kind: "integer" }>;
 function parseNamed(
   row: IntegerField,
   values: readonly string[],
-  parameters: ReadonlyMap<string, string>,
+  parameters: Parameters,
   canonical: URLSearchParams,
 ) {
   const text = parameters.get(row.field);
@@ -262,7 +263,7 @@ function parseNamed(
   return { min: row.min + position, max: row.min + position };
 }
 
-function parseRange(row: IntegerField, parameters: ReadonlyMap<string, string>, canonical: URLSearchParams) {
+function parseRange(row: IntegerField, parameters: Parameters, canonical: URLSearchParams) {
   const [low, high] = [`min_${row.field}`, `max_${row.field}`];
   const min = optionalInteger(parameters, low, row.min, row.max);
   const max = optionalInteger(parameters, high, row.min, row.max);
@@ -273,7 +274,7 @@ function parseRange(row: IntegerField, parameters: ReadonlyMap<string, string>, 
   return { min: min ?? row.min, max: max ?? row.max };
 }
 
-function optionalInteger(parameters: ReadonlyMap<string, string>, name: string, min: number, max: number) {
+function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
   const text = parameters.get(name);
   if (text === undefined) return undefined;
   // Digits first: Number() would also take "1e3", " 5" and "0x10".
@@ -283,10 +284,7 @@ function optionalInteger(parameters: ReadonlyMap<string, string>, name: string, 
   return value;
 }
 
-function parseTimes(
-  parameters: ReadonlyMap<string, string>,
-  canonical: URLSearchParams,
-): Condition | undefined {
+function parseTimes(parameters: Parameters, canonical: URLSearchParams): Condition | undefined {
   const from = optionalTime(parameters, "from", 0);
   const to = optionalTime(parameters, "to", dayMilliseconds - 1);
   if (from === undefined && to === undefined) return undefined;
@@ -306,7 +304,7 @@ function canonicalTime(time: number): string {
   return new Date(Math.min(Math.max(time, first), last)).toISOString();
 }
 
-function optionalTime(parameters: ReadonlyMap<string, string>, name: string, dateOnlyAddition: number) {
+function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: number) {
   const text = parameters.get(name);
   if (text === undefined) return undefined;
   const groups = timePattern.exec(text)?.groups;

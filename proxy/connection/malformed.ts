@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type IncomingMessage, type Server, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { ServiceError } from "../../schemas/errors.ts";
+import type { CommonHeaders } from "../reply/headers.ts";
 import { type ProblemReply, problemReply } from "../reply/problem.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Connections } from "./connections.ts";
@@ -13,20 +14,20 @@ import type { Pipeline } from "./pipelining.ts";
  * `commonHeaders` gives the headers of every response, `finish` ends a connection after an answer under way.
  * A connection ends with such an answer.
  */
-export function answerFaults(
+export function answerMalformed(
   server: Server,
   {
     commonHeaders,
     connections,
     finish,
     answered,
-  }: { commonHeaders: () => Record<string, string>; connections: Connections } & Pick<Pipeline, "finish"> &
+  }: { commonHeaders: CommonHeaders; connections: Connections } & Pick<Pipeline, "finish"> &
     Pick<Metrics, "answered">,
 ): void {
   function fail(socket: Socket, error: ServiceError, method: string): void {
     const id = randomUUID();
     const { status, headers, body } = problemReply(error, id);
-    const common = { ...commonHeaders(), "X-Request-Id": id };
+    const common = Object.fromEntries(commonHeaders("", id));
     connections.end(socket, bytesOf({ status, headers: { ...common, ...headers }, body }));
     answered({ route: "none", method, status, code: error.code, seconds: 0 });
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { hasBody } from "../connection/pipelining.ts";
-import { matchTarget } from "../routes/target.ts";
+import { pathOf } from "../routes/target.ts";
 
 /** Whether a request is a WebSocket handshake with the live feed (RFC 6455, 4.1), whoever sends it. */
 export function isHandshake(request: IncomingMessage): boolean {
@@ -10,7 +10,7 @@ export function isHandshake(request: IncomingMessage): boolean {
   return (
     method === "GET" &&
     !hasBody(request) &&
-    matchTarget(url)?.path === endpoints.scoreFeed.path &&
+    pathOf(url) === endpoints.scoreFeed.path &&
     /^websocket$/i.test(headers.upgrade ?? "") &&
     version === "13" &&
     /^[+/0-9A-Za-z]{22}==$/.test(nonce) &&

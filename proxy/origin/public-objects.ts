@@ -3,26 +3,27 @@ import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import type { CacheCounts } from "../../snapshots/read/object-cache.ts";
-import type { Coding } from "../reply/reply.ts";
-import type { Origin } from "./origin.ts";
+import type { Coding } from "../reply/coding.ts";
+import { ClientGone } from "./forward.ts";
 
 const compress = promisify(gzip);
 
 /** Verified public objects in both codings, kept in memory. */
 export interface PublicObjects {
-  /** The object in a coding. Throws what the origin throws. */
-  get(object: ObjectRef, coding: Coding): Promise<Buffer>;
+  /** The object in a coding; one that is not in memory is had by `fetch`. Throws what that throws. */
+  get(object: ObjectRef, coding: Coding, fetch: () => Promise<Buffer>): Promise<Buffer>;
   /** Whether the object is in memory. */
   has(object: ObjectRef): boolean;
   counts(): CacheCounts;
 }
 
+type Entry = Record<Coding, Buffer>;
+
 /**
- * Public objects of an origin behind a cache of at most `cacheBytes`. Their names are their digests, so
- * nothing kept ever goes stale. Requests for one object that is being fetched wait for that fetch.
+ * A cache of at most `cacheBytes`. Names of objects are their digests, so nothing in it goes stale. Whoever wants an object
+ * that is being fetched waits for that fetch.
  */
-export function publicObjects(origin: Origin, cacheBytes: number): PublicObjects {
-  type Entry = Record<Coding, Buffer>;
+export function publicObjects(cacheBytes: number): PublicObjects {
   const cache = new LRUCache<string, Entry>({
     maxSize: cacheBytes,
     sizeCalculation: (entry) => entry.identity.length + entry.gzip.length,
@@ -31,27 +32,35 @@ export function publicObjects(origin: Origin, cacheBytes: number): PublicObjects
   let hits = 0;
   let misses = 0;
 
-  async function load(object: ObjectRef): Promise<Entry> {
-    const identity = await origin.fetch(object);
+  async function load({ hash }: ObjectRef, fetch: () => Promise<Buffer>): Promise<Entry> {
+    const identity = await fetch();
     const entry = { identity, gzip: await compress(identity) };
-    cache.set(object.hash, entry);
+    cache.set(hash, entry);
     return entry;
   }
 
-  function shared(object: ObjectRef): Promise<Entry> {
-    const running = underway.get(object.hash);
-    if (running) return running;
-    const started = load(object).finally(() => underway.delete(object.hash));
+  async function shared(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Entry> {
+    for (;;) {
+      const running = underway.get(object.hash);
+      if (!running) break;
+      try {
+        return await running;
+      } catch (error) {
+        // That fetch ended with the client it was made for; another one takes its place.
+        if (!(error instanceof ClientGone)) throw error;
+      }
+    }
+    const started = load(object, fetch).finally(() => underway.delete(object.hash));
     underway.set(object.hash, started);
     return started;
   }
 
   return {
-    async get(object, coding) {
+    async get(object, coding, fetch) {
       const held = cache.get(object.hash);
       if (held) hits += 1;
       else misses += 1;
-      return (held ?? (await shared(object)))[coding];
+      return (held ?? (await shared(object, fetch)))[coding];
     },
     has: ({ hash }) => cache.has(hash),
     counts: () => ({ bytes: cache.calculatedSize, hits, misses }),

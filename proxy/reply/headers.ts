@@ -1,34 +1,23 @@
-import { IncomingMessage, ServerResponse } from "node:http";
-import { Socket } from "node:net";
-import helmet from "helmet";
+/** Headers of every response to a request for a path; an empty one stands for what is no request. */
+export type CommonHeaders = (path: string, requestId: string) => Map<string, string>;
 
-/** Security headers of every response. They do not depend on the request, so helmet is asked once. */
-export const securityHeaders: Readonly<Record<string, string>> = helmetHeaders();
-
-function helmetHeaders(): Record<string, string> {
-  const request = new IncomingMessage(new Socket());
-  const response = new ServerResponse(request);
-  const setHeaders = helmet({
-    // Nothing here is a page: JSON opened in a browser may load, frame and submit nothing.
-    contentSecurityPolicy: {
-      useDefaults: false,
-      directives: {
-        defaultSrc: ["'none'"],
-        baseUri: ["'none'"],
-        formAction: ["'none'"],
-        frameAncestors: ["'none'"],
-      },
-    },
-    // The API is for every site (CORS below); same-origin would undo that for embedded requests.
-    crossOriginResourcePolicy: { policy: "cross-origin" },
-  });
-  setHeaders(request, response, (error?: unknown) => {
-    if (error) throw error;
-  });
-  return Object.fromEntries(
-    Object.entries(response.getHeaders()).map(([name, value]) => [name, String(value)]),
-  );
-}
+/** What helmet recommends for answers that are data; a test compares. Pages have a policy of their own. */
+export const securityHeaders = {
+  // JSON opened in a browser may load, frame and submit nothing.
+  "content-security-policy": "default-src 'none';base-uri 'none';form-action 'none';frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  // The API is for every site (CORS below); same-origin would undo that for embedded requests.
+  "cross-origin-resource-policy": "cross-origin",
+  "origin-agent-cluster": "?1",
+  "referrer-policy": "no-referrer",
+  "strict-transport-security": "max-age=31536000; includeSubDomains",
+  "x-content-type-options": "nosniff",
+  "x-dns-prefetch-control": "off",
+  "x-download-options": "noopen",
+  "x-frame-options": "SAMEORIGIN",
+  "x-permitted-cross-domain-policies": "none",
+  "x-xss-protection": "0",
+} as const;
 
 const exposed = [
   "X-RateLimit-Limit",
@@ -47,26 +36,38 @@ const exposed = [
   "X-Cursor",
 ];
 
-/**
- * Headers of every response under /api/v1, the security headers among them: open to every site, and never shared between callers by a cache.
- */
-export const apiHeaders: Readonly<Record<string, string>> = {
+/** Of responses that differ by what a caller accepts and who it is. */
+export const vary = "Accept-Encoding, Authorization, X-Api-Key";
+
+/** Under /api/v1: open to every site, and never shared between callers by a cache. */
+const apiHeaders = {
   ...securityHeaders,
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Expose-Headers": exposed.join(", "),
-  Vary: "Accept-Encoding, Authorization, X-Api-Key",
+  Vary: vary,
 };
 
-/** Headers of the answer to a preflight of an address with these methods. */
-export function preflightHeaders(methods: string): Record<string, string> {
-  return {
-    "Access-Control-Allow-Methods": methods,
-    "Access-Control-Allow-Headers": "authorization, x-api-key, content-type, if-none-match",
-    "Access-Control-Max-Age": "86400",
+/** Whether a path belongs to the API, also one that nothing answers. */
+export function isApiPath(path: string): boolean {
+  return path === "/api/v1" || path.startsWith("/api/v1/");
+}
+
+/** Common headers over the snapshot that is current when a request comes; an answer may name another one. */
+export function createCommonHeaders(snapshotId: () => string | undefined): CommonHeaders {
+  const [api, other] = [Object.entries(apiHeaders), Object.entries(securityHeaders)];
+  return (path, requestId) => {
+    const headers = new Map<string, string>(isApiPath(path) ? api : other);
+    const current = snapshotId();
+    if (current !== undefined) headers.set("X-Snapshot-Id", current);
+    return headers.set("X-Request-Id", requestId);
   };
 }
 
-/** Whether a raw target belongs to the API, also one that matches nothing there. */
-export function isApiTarget(raw: string): boolean {
-  return raw === "/api/v1" || raw.startsWith("/api/v1/") || raw.startsWith("/api/v1?");
+/** Headers of the answer to a preflight of an address with these methods. */
+export function preflightHeaders(methods: string): Map<string, string> {
+  return new Map([
+    ["Access-Control-Allow-Methods", methods],
+    ["Access-Control-Allow-Headers", "authorization, x-api-key, content-type, if-none-match"],
+    ["Access-Control-Max-Age", "86400"],
+  ]);
 }

@@ -1,18 +1,14 @@
 import { type ErrorCode, errors, type Problem, ServiceError } from "../../schemas/errors.ts";
+import type { Exchange } from "../exchange.ts";
+import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
 
 const mediaType = "application/problem+json";
 
 /** Whatever was thrown, as an error of the service; what is not one of ours says nothing of itself. */
 export function serviceErrorOf(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
-  return new ServiceError(
-    "INTERNAL",
-    "Something went wrong on our side; the request id identifies it.",
-    {},
-    {
-      cause: thrown,
-    },
-  );
+  const detail = "Something went wrong on our side; the request id identifies it.";
+  return new ServiceError("INTERNAL", detail, {}, { cause: thrown });
 }
 
 /** An error as it is sent. */
@@ -22,7 +18,24 @@ export interface ProblemReply {
   body: Buffer;
 }
 
-/** An error in the one shape (SPEC 7, RFC 9457), with the headers that belong to its code. */
+/**
+ * What an error is answered with, in the one shape (INTERFACE 7). Notes it in the exchange, and gives the unit back when the
+ * caller is not to blame or has got nothing. Never throws.
+ */
+export async function refusalOf(error: ServiceError, exchange: Exchange, now: number): Promise<ProblemReply> {
+  const { receipt } = exchange;
+  const { status } = errors[error.code];
+  exchange.code = error.code;
+  if (status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
+  if ((status >= 500 || status === 429) && receipt?.allowed) await receipt.giveBack();
+  const problem = problemReply(error, exchange.id);
+  if (!receipt) return problem;
+  const headers = { ...rateLimitHeaders(receipt, now), ...problem.headers };
+  if (error.code === "QUOTA_EXCEEDED") headers["Retry-After"] = secondsUntil(receipt.resetAt, now);
+  return { ...problem, headers };
+}
+
+/** An error in the one shape (INTERFACE 7, RFC 9457), with the headers that belong to its code. */
 export function problemReply(error: ServiceError, requestId: string): ProblemReply {
   const { status, title } = errors[error.code];
   const { parameter, ...extras } = error.extras;

@@ -2,7 +2,8 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { sha256 } from "../../snapshots/store/sealed.ts";
 import type { StaticFile } from "../site/static-file.ts";
-import { type Reply, tagsOf } from "./reply.ts";
+import { tagsOf } from "./coding.ts";
+import type { Reply } from "./reply.ts";
 
 const compress = promisify(gzip);
 

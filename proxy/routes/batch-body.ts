@@ -1,22 +1,26 @@
-import type { Request, Response } from "express";
 import { BatchRequest, maxBatchSlugs } from "../../schemas/envelopes.ts";
 import { ServiceError } from "../../schemas/errors.ts";
 import { headerValues } from "../access/credentials.ts";
 import { isBroken } from "../connection/pipelining.ts";
+import type { Request, Response, Step } from "../exchange.ts";
+import type { Limits } from "../limits.ts";
 
 const maxBodyBytes = 16 * 1024;
 // Of a body that is refused so much is read: a client that still writes would not see the answer.
 const readBeforeRefusal = 1024 * 1024;
 
 /**
- * The JSON body of a request. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE, INVALID_BODY,
- * BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive within `seconds`.
+ * The JSON body of a request, for the exchange. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE, INVALID_BODY,
+ * BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive in time.
  */
-export async function readBatch(
-  request: Request,
-  response: Response,
-  seconds: number,
-): Promise<BatchRequest> {
+export function readBody({ requestSeconds }: Pick<Limits, "requestSeconds">): Step {
+  return async (request, response, next) => {
+    response.locals.body = await readBatch(request, response, requestSeconds);
+    next();
+  };
+}
+
+async function readBatch(request: Request, response: Response, seconds: number): Promise<BatchRequest> {
   const fault = faultOfHead(request);
   if (waitsForContinue(request)) {
     if (fault) throw fault;

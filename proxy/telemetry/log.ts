@@ -1,30 +1,31 @@
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
 import { isPrivate } from "../access/client-address.ts";
-import type { Exchange } from "../routes/gate.ts";
+import type { Exchange } from "../exchange.ts";
 
 /** How an exchange ended. */
 export interface Ending {
   method: string;
-  /** Undefined when nothing was sent. */
+  /** Undefined when the answer was not sent to its end. */
   status: number | undefined;
   milliseconds: number;
 }
 
 /**
- * Logs a request once, when it is over: the route's pattern and the names of known parameters. Targets, header values
- * and unknown names stay out, since any of them may hold a key.
+ * Logs a request once, when it is over: the route's pattern and the names of its parameters. Targets, header values and
+ * unknown names stay out, since any of them may hold a key.
  */
 export function logRequest(logger: Logger, exchange: Exchange, ending: Ending): void {
-  const { plan, code, error } = exchange;
+  const { id, route = "none", caller, parameters, code, error } = exchange;
   const level = error ? "error" : "info";
   if (!logger.isLevelEnabled(level)) return;
+  const { method, status, milliseconds } = ending;
   const entry = {
-    req: described(exchange, ending.method),
-    ...(plan && { plan }),
+    req: { id, method, route, parameters: [...(parameters?.keys() ?? [])] },
+    ...(caller && { plan: caller.plan }),
     ...(code && { code }),
-    res: { status: ending.status },
-    responseTime: Math.round(ending.milliseconds),
+    res: { status },
+    responseTime: Math.round(milliseconds),
     ...(error && { err: error }),
   };
   logger[level](entry, wordFor(ending, error));
@@ -34,13 +35,6 @@ function wordFor({ status }: Ending, error: Error | undefined): string {
   if (error) return "failed";
   if (status === 101) return "went live";
   return status === undefined ? "aborted" : "answered";
-}
-
-function described({ id, target }: Exchange, method: string) {
-  const known: readonly string[] = target?.routes.flatMap((route) => route.endpoint.query) ?? [];
-  const given = new Set(new URLSearchParams(target?.search).keys());
-  const parameters = known.filter((name) => given.has(name));
-  return { id, method, route: target?.path ?? "none", parameters };
 }
 
 /** Warns once when a private peer forwards addresses and nothing was said about trusting it. */

@@ -37,7 +37,7 @@ const notes: Record<DescribedId, Notes> = {
   getScore: { tag: "Scores", etag: true, codes: fromOrigin, headers: stale },
   batchScores: {
     tag: "Scores",
-    codes: fromOrigin,
+    codes: fromStore,
     text:
       `At most ${maxBatchSlugs} slugs and 16 KiB. Records come in the order asked, each slug once; ` +
       "slugs of which no protocol is scored are listed, and are no error.",

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import { type ArchiveFilter, type ArchiveQuery, parseArchiveQuery } from "../../schemas/query.ts";
+import type { ArchiveFilter, ArchiveQuery } from "../../schemas/query.ts";
 import { gzipAround } from "../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../format/order.ts";
 import { MissingObjectError } from "../store/objects.ts";
@@ -33,17 +33,16 @@ export interface Position {
 }
 
 /**
- * Finds the page that a request's query text asks for. A cursor pins the snapshot it was given out with.
+ * Finds the page that a query asks for. A cursor pins the snapshot it was given out with.
  * Throws ServiceError INVALID_PARAMETER, INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or SNAPSHOT_UNAVAILABLE.
  */
-export async function planPage(catalog: Catalog, search: string): Promise<PagePlan> {
-  // The same text asks for another page once the current snapshot is another.
-  const name = `${catalog.current()?.commit.digest} ${search}`;
+export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
+  // The same query asks for another page once the current snapshot is another.
+  const { filter, page: number, pageSize, cursor } = query;
+  const name = [catalog.current()?.commit.digest, number, pageSize, cursor, filter.canonical].join(" ");
   const kept = catalog.pages.get(name);
   const position = (found: Position) => planPosition(catalog, found);
-  const { page, lines } = kept
-    ? { page: kept, lines: undefined }
-    : await planAt(catalog, parseArchiveQuery(search), position);
+  const { page, lines } = kept ? { page: kept, lines: undefined } : await planAt(catalog, query, position);
   const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
   const spliced = async () => {
     if (kept) return kept.spliced;

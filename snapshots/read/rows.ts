@@ -1,6 +1,6 @@
 import { ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import { parseRowsQuery } from "../../schemas/query.ts";
+import type { RowsQuery } from "../../schemas/query.ts";
 import type { Catalog, Snapshot } from "./catalog.ts";
 import { encodeCursor } from "./cursor.ts";
 import { Lines } from "./lines.ts";
@@ -34,11 +34,10 @@ const rowsFetched = paging.maxPageSize;
 const rowsAtOnce = rowsFetched / 4;
 
 /**
- * Finds what a request's query text asks for in one answer. Throws ServiceError as planPage does, and INVALID_PARAMETER when more are
+ * Finds what a query asks for in one answer. Throws ServiceError as planPage does, and INVALID_PARAMETER when more are
  * to be skipped than there are.
  */
-export async function planRows(catalog: Catalog, search: string): Promise<RowsPlan> {
-  const query = parseRowsQuery(search);
+export async function planRows(catalog: Catalog, query: RowsQuery): Promise<RowsPlan> {
   const { skip } = query;
   try {
     return await planAt(catalog, query, (start) => planFrom(catalog, start, skip));

@@ -2,12 +2,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 
 // The rooms that see keys.
-const rooms = ["../proxy/", "../snapshots/keys/"].map((path) => new URL(path, import.meta.url));
+const rooms = ["../../proxy/", "../../snapshots/keys/"].map((path) => new URL(path, import.meta.url));
 const sources = rooms.flatMap((room) =>
-  readdirSync(room).map((name): [string, string] => [
-    name,
-    readFileSync(new URL(name, room), "utf8").replace(/^\s*(\/\/|\*|\/\*).*$/gm, ""),
-  ]),
+  readdirSync(room, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts"))
+    .map((name): [string, string] => [
+      name,
+      readFileSync(new URL(name, room), "utf8").replace(/^\s*(\/\/|\*|\/\*).*$/gm, ""),
+    ]),
 );
 
 // A comparison of a key's text, or a lookup by it, other than with nothing, which tells only whether there is one.

@@ -12,7 +12,7 @@ import { tableOf } from "./report.ts";
 import { Endings, inTurn } from "./run.ts";
 
 const folder = testFolder();
-const root = join(import.meta.dirname, "..");
+const root = join(import.meta.dirname, "../..");
 const missing = missingPrograms();
 if (missing.length > 0) {
   if (process.env.CI) throw new Error(missing.join(" "));

@@ -1,4 +1,3 @@
-import { parseArchiveQuery } from "../../schemas/query.ts";
 import { LabelTable } from "../../snapshots/index/label-table.ts";
 import { type LabelTables, loadSegment, type Segment } from "../../snapshots/index/segment.ts";
 import { Archive } from "../../snapshots/read/archive.ts";
@@ -6,6 +5,7 @@ import { newestCommit } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readManifest, readObject } from "../../snapshots/store/objects.ts";
+import { archiveQuery } from "../helpers/query.ts";
 
 /** A filter's evaluation alone, in this process: no HTTP, no pages. */
 export interface Evaluated {
@@ -21,7 +21,7 @@ export interface Evaluated {
  */
 export async function evaluate(store: string, queries: readonly string[], copies = 1): Promise<Evaluated> {
   const archive = await loadArchive(store, copies);
-  const filters = queries.map((query) => parseArchiveQuery(query).filter.conditions);
+  const filters = queries.map((query) => archiveQuery(query).filter.conditions);
   // Compiled code first, from filters in another order.
   for (const filter of filters.toReversed().slice(0, 50)) archive.match(filter);
   const evaluated: Evaluated = { markets: archive.markets, milliseconds: [], totals: [] };

@@ -44,7 +44,7 @@ describe("the files of the site", () => {
     const stated = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(text)?.[1];
     expect(page?.headers?.["content-security-policy"]).toBe(`${stated}; frame-ancestors 'none'`);
     const { SecurityHeadersConfig } = JSON.parse(
-      readFileSync(new URL("../.github/deploy/cdn-response-headers.json", import.meta.url), "utf8"),
+      readFileSync(new URL("../../.github/deploy/cdn-response-headers.json", import.meta.url), "utf8"),
     );
     expect(SecurityHeadersConfig.ContentSecurityPolicy.ContentSecurityPolicy).toBe(
       page?.headers?.["content-security-policy"],

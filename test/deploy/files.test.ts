@@ -10,7 +10,7 @@ import { testFolder } from "../helpers/archive-store.ts";
 import { deployed, installedIn, settingsOf, variablesOf } from "../helpers/deployed.ts";
 import { findProgram } from "../helpers/programs.ts";
 
-const root = join(import.meta.dirname, "..");
+const root = join(import.meta.dirname, "../..");
 const files = readdirSync(join(root, ".github/deploy"), { recursive: true, encoding: "utf8" }).sort();
 const services = files.filter((file) => file.endsWith(".service"));
 const timers = files.filter((file) => file.endsWith(".timer"));

@@ -9,7 +9,7 @@ import { parse } from "yaml";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { testFolder } from "../helpers/archive-store.ts";
 
-const root = new URL("..", import.meta.url).pathname;
+const root = new URL("../..", import.meta.url).pathname;
 const folder = testFolder();
 
 /** Runs a program in the project's folder, with these variables on top of the environment. */

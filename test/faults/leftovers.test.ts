@@ -101,7 +101,7 @@ describe("the folder for temporary files", () => {
 
   /** Runs a process that makes such a folder, and kills it. */
   async function killedRun(): Promise<void> {
-    const module = JSON.stringify(join(import.meta.dirname, "../scripts/temporary.ts"));
+    const module = JSON.stringify(join(import.meta.dirname, "../../scripts/temporary.ts"));
     const script = `import(${module}).then(({ withTemporaryFolder }) => withTemporaryFolder(async (folder) => {
       process.stdout.write(folder);
       setInterval(() => {}, 1000);

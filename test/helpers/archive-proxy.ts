@@ -3,13 +3,13 @@ import { Agent } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect } from "vitest";
-import { createProxy } from "../../proxy/app.ts";
 import { createLiveFeed } from "../../proxy/feed/live-feed.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
-import { createOrigin } from "../../proxy/origin/origin.ts";
+import { createForwarder } from "../../proxy/origin/forward.ts";
 import { publicObjects } from "../../proxy/origin/public-objects.ts";
 import { createQuota } from "../../proxy/quota/quota.ts";
 import { sqliteQuota } from "../../proxy/quota/sqlite.ts";
+import { createProxyServer } from "../../proxy/server.ts";
 import { createMetrics } from "../../proxy/telemetry/metrics.ts";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import type { Problem } from "../../schemas/errors.ts";
@@ -60,13 +60,14 @@ export async function startArchiveProxy(
   await keys.reload();
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
   // Scores are not asked for here, so nothing has to listen there.
-  const origin = createOrigin(new URL("http://127.0.0.1:9"));
-  const objects = publicObjects(origin, 1024);
+  const forwarder = createForwarder(new URL("http://127.0.0.1:9"));
+  const objects = publicObjects(1024);
   const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: fail });
   const parts = { catalog, objects, quota, feed, pollAge: () => 0, now: () => now };
-  const { server } = createProxy({
+  const { server } = createProxyServer({
     ...parts,
     keys,
+    forwarder,
     metrics: createMetrics({ ...parts, connections: async () => 0 }),
     trustProxy: undefined,
     files: [],
@@ -102,7 +103,7 @@ export async function startArchiveProxy(
       server.closeAllConnections();
       server.close();
       await once(server, "close");
-      origin.close();
+      forwarder.close();
       quota.close();
     },
   };

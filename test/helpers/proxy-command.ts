@@ -63,7 +63,7 @@ export async function workersOf({ pid }: ChildProcess): Promise<number[]> {
       ["stat", "cmdline"].map((file) => readFile(`/proc/${name}/${file}`, "latin1").catch(() => "")),
     );
     const parent = Number(/\) \w (\d+) /.exec(stat!)?.[1]);
-    if (parent === pid && command!.includes("server.ts")) workers.push(Number(name));
+    if (parent === pid && command!.includes("scripts/proxy.ts")) workers.push(Number(name));
   }
   return workers;
 }

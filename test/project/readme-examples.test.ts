@@ -43,7 +43,7 @@ function block(language: string, start: string): string {
 }
 
 const programs = ["bash", "curl", "jq", "python3"].map(findProgram);
-const root = new URL("..", import.meta.url).pathname;
+const root = new URL("../..", import.meta.url).pathname;
 const run = promisify(execFile);
 
 describe.skipIf(programs.includes(undefined))("blocks of the README", () => {

@@ -5,7 +5,7 @@ import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 
-const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
 
 /** The rows of the table between two marks, without its two head lines. */
 function tableRows(name: string): string[] {

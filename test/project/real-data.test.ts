@@ -13,11 +13,12 @@ import { serveArchive } from "../helpers/archive-served.ts";
 import { sourceMarkets, sourceScores } from "../helpers/archive-source-rows.ts";
 import { cursorWalk } from "../helpers/archive-walk.ts";
 import { testWalks } from "../helpers/archive-walk-check.ts";
+import { archiveQuery } from "../helpers/query.ts";
 import { sourceDetails } from "../helpers/score-details.ts";
 import { readAll } from "../helpers/sources.ts";
 
 // Real input that is not part of the project; everything here is skipped on machines without it.
-const directory = join(import.meta.dirname, "../../shared/data/sources");
+const directory = join(import.meta.dirname, "../../../shared/data/sources");
 const present = existsSync(directory);
 if (!present) console.log(`real-data.test.ts is skipped: there is no ${directory}`);
 
@@ -63,7 +64,7 @@ describe.skipIf(!present)("the archive of the real sources", () => {
   test("a cursor walk at pageSize 1 shows every market once, in order", { timeout: 600_000 }, async () => {
     // Without HTTP, which would take most of the time of 18,133 requests.
     const page = async (query: Query): Promise<MarketPage> => {
-      const plan = await planPage(served.proxy.catalog, search(query));
+      const plan = await planPage(served.proxy.catalog, archiveQuery(search(query)));
       const body = await plan.body({
         tier: "enterprise",
         timestamp: "2030-01-01T00:00:00.000Z",

@@ -155,7 +155,7 @@ describe("examples of answers", () => {
     const answering = Object.entries<Endpoint>(endpoints).filter(([, { response }]) => response);
     const asked = [...good.map(([id]) => id), "scoreFeed"].sort();
     expect(asked).toEqual(answering.map(([id]) => id).sort());
-    const kept = await readdir(new URL("../schemas/openapi/examples/", import.meta.url));
+    const kept = await readdir(new URL("../../schemas/openapi/examples/", import.meta.url));
     const expected = asked.filter((id) => id !== "openapi").concat("problems");
     const files = [...expected.map((name) => `${name}.json`), "marketsHistorical.ndjson"];
     expect(kept.sort()).toEqual(files.sort());

@@ -5,8 +5,9 @@ import { type Endpoint, endpoints, ndjson } from "../../schemas/endpoints.ts";
 import { type ErrorCode, errors } from "../../schemas/errors.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
-import { archiveParameters, parseArchiveQuery, parseRowsQuery } from "../../schemas/query.ts";
+import { archiveParameters } from "../../schemas/query.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
+import { archiveQuery, rowsQuery } from "../helpers/query.ts";
 
 const document = describeApi();
 const config = await createConfig({ extends: ["recommended"] });
@@ -211,8 +212,8 @@ describe("the API's description", () => {
     const words = ["RAW", "raw", "true", "TRUE", "x"];
     const refused = (name: string, value: string) => {
       try {
-        if (name === "skip") parseRowsQuery(new URLSearchParams({ cursor: "x", skip: value }).toString());
-        else parseArchiveQuery(new URLSearchParams({ [name]: value }).toString());
+        if (name === "skip") rowsQuery(new URLSearchParams({ cursor: "x", skip: value }).toString());
+        else archiveQuery(new URLSearchParams({ [name]: value }).toString());
         return false;
       } catch {
         return true;

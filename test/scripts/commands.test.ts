@@ -10,7 +10,7 @@ import { retention } from "../../schemas/snapshot.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { nodeOptions } from "../helpers/programs.ts";
 
-const root = join(import.meta.dirname, "..");
+const root = join(import.meta.dirname, "../..");
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-commands-"));

@@ -122,7 +122,7 @@ describe("npm run proxy", () => {
   test.each(["true", "::ffff:10.0.0.0/8", "0.0.0.0/0", "10.0.0.0/8,::/0", "10.0.0.0/8;fd00::/8"])(
     "does not start with TRUST_PROXY=%s, and names it",
     async (value) => {
-      const script = new URL("../proxy/server.ts", import.meta.url).pathname;
+      const script = new URL("../../../scripts/proxy.ts", import.meta.url).pathname;
       const child = spawn(process.execPath, [...nodeOptions, script], {
         env: {
           PATH: process.env.PATH,

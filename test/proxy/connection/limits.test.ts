@@ -3,13 +3,14 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientAccount } from "../../../proxy/access/client-address.ts";
 import { presentedKey } from "../../../proxy/access/credentials.ts";
-import { matchTarget } from "../../../proxy/routes/target.ts";
+import { canonicalTarget } from "../../../proxy/routes/target.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
-import { archiveParameters, parseArchiveQuery } from "../../../schemas/query.ts";
+import { archiveParameters } from "../../../schemas/query.ts";
 import { isWellFormedKey } from "../../../snapshots/keys/codec.ts";
 import { decodeCursor } from "../../../snapshots/read/cursor.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { type Answer, bearer, outcome, problemOf } from "../../helpers/proxy-client.ts";
+import { archiveQuery } from "../../helpers/query.ts";
 
 const archive = "/api/v1/markets/historical";
 const kibibyte = 1024;
@@ -188,16 +189,16 @@ const hostile: Record<string, (length: number) => string> = {
 
 /** Everything that reads what a caller sent; a refusal is as good as an answer. */
 const readers: Record<string, (text: string) => unknown> = {
-  "the query": parseArchiveQuery,
+  "the query": archiveQuery,
   ...Object.fromEntries(
     archiveParameters.map(({ name }) => [
       `parameter ${name}`,
-      (text: string) => parseArchiveQuery(`${name}=${text}`),
+      (text: string) => archiveQuery(`${name}=${text}`),
     ]),
   ),
   "a cursor": decodeCursor,
-  "a path": matchTarget,
-  "a path of a score": (text) => matchTarget(`/api/v1/scores/${text}`),
+  "a path": canonicalTarget,
+  "a path of a score": (text) => canonicalTarget(`/api/v1/scores/${text}`),
   "a slug": (text) => ProtocolSlug.safeParse(text),
   Authorization: (text) => presentedKey(["Authorization", text]),
   "a bearer": (text) => presentedKey(["Authorization", `Bearer ${text}`]),

@@ -86,10 +86,10 @@ describe("a good origin", () => {
     await until(() => origin.requests.length === 1);
     const follower = proxy.get(path);
     leader.destroy();
-    await until(() => proxy.logged.some((line) => line.includes('"req"')));
+    // Another request takes the place of the one that went away with its client.
+    await until(() => origin.requests.length === 2);
     answerNow();
     expect(outcome(await follower)).toBe("200");
-    expect(origin.requests).toHaveLength(1);
   });
 });
 

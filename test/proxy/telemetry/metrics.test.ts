@@ -81,7 +81,7 @@ describe("metrics", () => {
   });
 
   test("stand in the README, all of them", async () => {
-    const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
+    const readme = await readFile(new URL("../../../README.md", import.meta.url), "utf8");
     const table = /<!-- metrics:.*-->\n(.*)<!-- \/metrics -->/s.exec(readme)?.[1] ?? "";
     const told = [...table.matchAll(/`((?:http|prs)_\w+)`/g)].map(([, name]) => name);
     const known = (await proxy.metrics.getMetricsAsJSON()).map(({ name }) => name);

@@ -148,7 +148,7 @@ function failing(): AsyncIterable<never> {
 
 /** Runs `npm run keys -- ARGUMENTS` to its end. */
 async function keysCommand(args: readonly string[], more: NodeJS.ProcessEnv) {
-  const script = new URL("../scripts/keys.ts", import.meta.url).pathname;
+  const script = new URL("../../../scripts/keys.ts", import.meta.url).pathname;
   const env = { ...process.env, ...more };
   const result = await promisify(execFile)(process.execPath, [...nodeOptions, script, ...args], {
     env,

@@ -13,6 +13,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
 import { market, publishRecords } from "../../helpers/proxy-archive.ts";
 import { bearer, call, until } from "../../helpers/proxy-client.ts";
+import { archiveQuery, rowsQuery } from "../../helpers/query.ts";
 
 const scattered = 200;
 /** The most that may be inflated in one round of the event loop. */
@@ -79,7 +80,7 @@ describe("the lane of heavy requests", () => {
 const filter = "min_composite=1000&max_composite=1000";
 
 async function body(search: string, gzip: boolean): Promise<readonly Buffer[]> {
-  const page = await planPage(catalog, `${filter}&${search}`);
+  const page = await planPage(catalog, archiveQuery(`${filter}&${search}`));
   return page.body({ tier: "enterprise", timestamp: "", gzip });
 }
 
@@ -110,7 +111,7 @@ describe("a page of matches that lie in as many runs", () => {
 
   test("lets others through in NDJSON", async () => {
     const rounds = await roundsOf(async () => {
-      const plan = await planRows(catalog, filter);
+      const plan = await planRows(catalog, rowsQuery(filter));
       for await (const { count } of plan.read()) expect(count).toBeGreaterThan(0);
     });
     expect(rounds).toBeGreaterThanOrEqual(pieces);

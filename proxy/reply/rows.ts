@@ -1,18 +1,18 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
-import type { Request, Response } from "express";
 import { ndjson } from "../../schemas/endpoints.ts";
 import { errors, ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import type { RowsChunk, RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Identity } from "../access/identity.ts";
+import type { Exchange, Request, Response } from "../exchange.ts";
 import { type Quota, quotaExceeded, type Receipt } from "../quota/quota.ts";
-import type { Exchange } from "../routes/gate.ts";
+import type { InTime } from "../routes/deadline.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { apiHeaders } from "./headers.ts";
+import { vary } from "./headers.ts";
 import { serviceErrorOf } from "./problem.ts";
-import type { Prepared, Reply } from "./reply.ts";
+import { type Prepared, type Reply, writeHead } from "./reply.ts";
 
 /** What a unit of the quota pays for: as many rows as the largest page has. */
 const rowsPerUnit = paging.maxPageSize;
@@ -28,7 +28,7 @@ export function prefersRows(request: Request): boolean {
 }
 
 /** Every address that is negotiated says so to caches. */
-export const negotiated = { Vary: `${apiHeaders.Vary}, Accept` };
+export const negotiated = { Vary: `${vary}, Accept` };
 
 /** All rows of a plan in one answer. */
 export function rowsReply(plan: RowsPlan): Reply {
@@ -61,28 +61,29 @@ export function requireUnits({ count }: RowsPlan, { plan, limit, remaining, rese
   throw new ServiceError("QUOTA_EXCEEDED", detail);
 }
 
-/** A request whose answer is sent row by row. */
-export interface RowsExchange {
-  response: Response;
-  exchange: Exchange;
-  /** Who asks. Throws ServiceError once the key no longer counts. */
-  identity: () => Identity;
-  /** Throws ServiceError UPSTREAM_TIMEOUT when the work takes too long. */
-  inTime: <T>(work: () => Promise<T>) => Promise<T>;
+/** Sends answers of any number of rows, one at a time to an owner. */
+export type SendRows = (answer: Prepared & { rows: RowsPlan }, response: Response) => Promise<void>;
+
+/** What rows are sent by. */
+export interface RowsParts {
+  quota: Quota;
+  /** Hears of every answer broken off from our side. */
+  brokeOff: Metrics["brokeOff"];
+  inTime: InTime;
+  /** Epoch milliseconds. */
+  now: () => number;
 }
 
-/** Sends answers of any number of rows, one at a time to an owner. */
-export type SendRows = (answer: Prepared & { rows: RowsPlan }, to: RowsExchange) => Promise<void>;
-
-export function createRowsSender(quota: Quota, metrics: Pick<Metrics, "brokeOff">): SendRows {
+/** A sender of this process. */
+export function createRowsSender({ quota, brokeOff, inTime, now }: RowsParts): SendRows {
   const owners = new Set<string>();
 
   /** Takes the units as rows go out; a request has paid for the first ones. */
-  async function* paid(chunks: AsyncIterable<RowsChunk>, { exchange, identity }: RowsExchange) {
+  async function* paid(chunks: AsyncIterable<RowsChunk>, exchange: Exchange, identify: () => Identity) {
     let [sent, covered] = [0, rowsPerUnit];
     try {
       for await (const { count, text } of chunks) {
-        const caller = identity();
+        const caller = identify();
         sent += count;
         if (sent > covered) {
           const receipt = await quota.take(caller, 1);
@@ -97,14 +98,15 @@ export function createRowsSender(quota: Quota, metrics: Pick<Metrics, "brokeOff"
       const error = serviceErrorOf(thrown);
       exchange.code = error.code;
       if (errors[error.code].status >= 500) exchange.error = error;
-      metrics.brokeOff(error.code);
+      brokeOff(error.code);
       throw error;
     }
   }
 
-  return async ({ status, headers, rows }, to) => {
-    const { response, identity, inTime } = to;
-    const { owner } = identity();
+  return async ({ rows, ...answer }, response) => {
+    const { locals: exchange } = response;
+    const identify = exchange.identify!;
+    const { owner } = identify();
     if (owners.has(owner))
       throw new ServiceError("TOO_MANY_CONNECTIONS", "One owner may have one answer in NDJSON at a time.");
     // Gone while its answer was planned: nothing would tell any more that the place is free.
@@ -114,9 +116,9 @@ export function createRowsSender(quota: Quota, metrics: Pick<Metrics, "brokeOff"
     const chunks = rows.read();
     // Before the head: a store that cannot be read can still be told of.
     const first = await inTime(() => chunks.next());
-    response.writeHead(status, headers);
-    const source = Readable.from(paid(from(first, chunks), to));
-    const gzip = headers["Content-Encoding"] === "gzip";
+    writeHead(response, answer, now());
+    const source = Readable.from(paid(from(first, chunks), exchange, identify));
+    const gzip = answer.headers["Content-Encoding"] === "gzip";
     const sent = gzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
     // Whatever ends it early destroys the connection, which no client takes for the end; `paid` has told our faults.
     await sent.catch(() => {});

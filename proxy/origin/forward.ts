@@ -1,0 +1,146 @@
+import { Agent as HttpAgent, type IncomingMessage } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { Readable } from "node:stream";
+import { createProxyMiddleware } from "http-proxy-middleware";
+import { ServiceError } from "../../schemas/errors.ts";
+import type { ObjectRef } from "../../schemas/snapshot.ts";
+import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { sha256 } from "../../snapshots/store/sealed.ts";
+import type { Request, Response } from "../exchange.ts";
+import { guardPeer } from "./breaker.ts";
+
+/** Forwards requests to the origin: the CDN, or the process's own loopback server. */
+export interface Forwarder {
+  /**
+   * Forwards a request as one for `object`, and gives the bytes of the answer once they are, to the last one, those that
+   * the manifest names. The client has been sent nothing then. Throws ClientGone, or ServiceError UPSTREAM_ERROR or
+   * UPSTREAM_TIMEOUT.
+   */
+  forward(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
+  close(): void;
+}
+
+/** The client that a request was forwarded for went away: that says nothing of the origin. */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
+}
+
+/** The origin did not keep its word; `message` is for the log. */
+class OriginFault extends Error {
+  override readonly name = "OriginFault";
+}
+
+const tries = 3;
+const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
+
+/** A forwarder to the public objects under `base`. */
+export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}): Forwarder {
+  const agent = base.protocol === "https:" ? new HttpsAgent(pool) : new HttpAgent(pool);
+  const proxy = createProxyMiddleware<Request, Response>({
+    target: base,
+    agent,
+    changeOrigin: true,
+    selfHandleResponse: true,
+    // A new empty body for each request: the client's, behind a head without a length, would be read as another request.
+    get buffer() {
+      return Readable.from([]);
+    },
+    on: {
+      proxyReq(asked, _request, { locals: { fetching } }) {
+        fetching?.abort.addEventListener("abort", () => asked.destroy(fetching.abort.reason));
+        asked.once("upgrade", (_answer, socket) => {
+          socket.destroy();
+          fetching?.reject(new OriginFault("the origin answered 101"));
+        });
+      },
+      proxyRes(answer, _request, { locals: { fetching } }) {
+        if (fetching) bodyOf(answer, fetching.object).then(fetching.resolve, fetching.reject);
+      },
+      error(error, _request, response) {
+        (response as Response).locals.fetching?.reject(error);
+      },
+    },
+  });
+
+  /** The bytes of one answer; `abort` ends the wait for it. */
+  function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    response.locals.fetching = { object, abort, resolve, reject };
+    void proxy(request, response, reject);
+    return promise;
+  }
+
+  async function attempts(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
+    for (let tried = 1; ; tried += 1) {
+      try {
+        return await attempt(request, response, object, abort);
+      } catch (error) {
+        // The origin may close a kept connection at the moment it is used again, or break off a body.
+        if (!isReset(error) || tried === tries || abort.aborted) throw error;
+      }
+    }
+  }
+
+  // A wrong answer speaks of one object, and a client that is gone of itself; all else speaks of the origin.
+  const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
+
+  return {
+    async forward(request, response, object) {
+      const left = new AbortController();
+      const leave = () => left.abort(new ClientGone("the client went away"));
+      response.once("close", leave);
+      const { method, url, headers } = request;
+      // Nothing of what the client sent goes on.
+      Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}` });
+      request.headers = { "accept-encoding": "identity" };
+      try {
+        const fetch = (abort: AbortSignal) => attempts(request, response, object, abort);
+        return await guarded(() => within(deadlineSeconds, fetch, left.signal));
+      } catch (error) {
+        throw error instanceof ClientGone ? error : translated(error);
+      } finally {
+        response.off("close", leave);
+        Object.assign(request, { method, url, headers });
+      }
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+function isReset(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ECONNRESET";
+}
+
+function translated(cause: unknown): ServiceError {
+  if (cause instanceof DeadlineError)
+    return new ServiceError(
+      "UPSTREAM_TIMEOUT",
+      "The origin did not answer in time; try again.",
+      {},
+      { cause },
+    );
+  return new ServiceError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", {}, { cause });
+}
+
+/** The body of an answer, which must be the object to the byte; never holds more than that. Throws OriginFault. */
+async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Promise<Buffer> {
+  // Else http-proxy-middleware would cut the client off where the answer breaks off, and a 502 could not be sent. It
+  // adds these listeners after this event.
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+  answer.removeAllListeners("close").removeAllListeners("error");
+  if (answer.statusCode !== 200) {
+    answer.on("error", () => {}).destroy();
+    throw new OriginFault(`the origin answered ${answer.statusCode}`);
+  }
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > bytes) throw new OriginFault(`the body is longer than the ${bytes} bytes published`);
+    chunks.push(chunk);
+  }
+  const body = Buffer.concat(chunks, length);
+  if (length === bytes && sha256(body) === hash) return body;
+  throw new OriginFault(`the body of ${layout.publicObject(hash)} is not the published one`);
+}

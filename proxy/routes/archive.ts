@@ -1,0 +1,33 @@
+import { plans } from "../../schemas/plans.ts";
+import { parseArchiveQuery, parseRowsQuery } from "../../schemas/query.ts";
+import type { Catalog } from "../../snapshots/read/catalog.ts";
+import { planPage } from "../../snapshots/read/paging.ts";
+import { planRows } from "../../snapshots/read/rows.ts";
+import { negotiated, prefersRows, rowsReply } from "../reply/rows.ts";
+import type { Answer } from "./answers.ts";
+
+/** What the archive is answered from. */
+export interface ArchiveParts {
+  catalog: Catalog;
+  /** Epoch milliseconds. */
+  now: () => number;
+}
+
+/** Answers about the archive (INTERFACE 4.5). */
+export function archiveAnswers({ catalog, now }: ArchiveParts) {
+  return {
+    marketsHistorical: async (request, { locals: { parameters, caller } }) => {
+      if (prefersRows(request)) return rowsReply(await planRows(catalog, parseRowsQuery(parameters!)));
+      const page = await planPage(catalog, parseArchiveQuery(parameters!));
+      const { tier } = plans[caller!.plan];
+      const timestamp = new Date(now()).toISOString();
+      return {
+        etag: () => page.etag,
+        cacheControl: "private, no-cache",
+        headers: negotiated,
+        snapshotId: page.snapshot.manifest.snapshotId,
+        body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
+      };
+    },
+  } satisfies Record<string, Answer>;
+}

@@ -1,0 +1,137 @@
+import { ServiceError } from "../../schemas/errors.ts";
+import { ProtocolSlug } from "../../schemas/primitives.ts";
+import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import type { Catalog, Snapshot } from "../../snapshots/read/catalog.ts";
+import { storeFaultsAs503 } from "../../snapshots/read/paging.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import type { Request, Response } from "../exchange.ts";
+import type { Forwarder } from "../origin/forward.ts";
+import type { PublicObjects } from "../origin/public-objects.ts";
+import { encode, tagsOf } from "../reply/coding.ts";
+import { momentary, type Reply } from "../reply/reply.ts";
+import type { Answer } from "./answers.ts";
+import { currentSnapshot } from "./current.ts";
+
+/** What scores are answered from. */
+export interface ScoreParts {
+  catalog: Catalog;
+  objects: PublicObjects;
+  forwarder: Forwarder;
+  /** Hears of every answer from an older snapshot. */
+  servedStale: () => void;
+  /** Epoch milliseconds. */
+  now: () => number;
+}
+
+/** Finds an object among what a snapshot has of scores. */
+type Find = (scores: Manifest["scores"]) => ObjectRef | undefined;
+
+/** Answers about scores (INTERFACE 4.1 to 4.4). */
+export function scoreAnswers(parts: ScoreParts) {
+  const { catalog } = parts;
+  return {
+    listScores: (request, response) => publicReply(parts, ({ list }) => list, request, response),
+
+    getScore: (request, response) => {
+      const slug = slugOf(request);
+      return publicReply(parts, ({ records }) => ofSlug(records, slug), request, response);
+    },
+
+    batchScores: async (_request, { locals }) => {
+      const { manifest } = currentSnapshot(catalog);
+      const slugs = [...new Set(locals.body?.slugs)];
+      const asked = slugs.map((slug) => ({ slug, object: ofSlug(manifest.scores.records, slug) }));
+      const notFound = asked.filter(({ object }) => !object).map(({ slug }) => slug);
+      const found = asked.flatMap(({ object }) => object ?? []);
+      // From the store: the origin answers one request with one object.
+      const records = await storeFaultsAs503(() =>
+        Promise.all(found.map((object) => catalog.objects.get(layout.publicObject(object.hash), object))),
+      );
+      const json = `{"count":${records.length},"scores":[${records.join(",")}],"notFound":${JSON.stringify(notFound)}}`;
+      return momentary(Buffer.from(json), manifest.snapshotId);
+    },
+
+    scoreHistory: (request) => {
+      const slug = slugOf(request);
+      return privateReply(catalog, ({ histories }) => ofSlug(histories, slug));
+    },
+
+    scoreDimensions: (request) => {
+      const slug = slugOf(request);
+      return privateReply(catalog, ({ dimensions }) => ofSlug(dimensions, slug));
+    },
+  } satisfies Record<string, Answer>;
+}
+
+/** A public object of the current snapshot; while the origin is away, of the newest one before that is in memory. */
+function publicReply(parts: ScoreParts, find: Find, request: Request, response: Response): Reply {
+  const { catalog, objects, forwarder } = parts;
+  const replyOf = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
+    snapshotId: manifest.snapshotId,
+    etag: tagsOf(object.hash),
+    cacheControl: response.locals.caller?.keyed
+      ? "private, no-cache"
+      : "private, max-age=60, stale-while-revalidate=600",
+    body: async (coding) => [
+      await objects.get(object, coding, () => forwarder.forward(request, response, object)),
+    ],
+  });
+  const snapshot = currentSnapshot(catalog);
+  const object = find(snapshot.manifest.scores);
+  if (!object) throw unknownSlug();
+  return { ...replyOf(snapshot, object), instead: () => staleReply(parts, find, snapshot, replyOf) };
+}
+
+/** It says how long its snapshot has been superseded. */
+function staleReply(
+  { catalog, objects, servedStale, now }: ScoreParts,
+  find: Find,
+  newest: Snapshot,
+  replyOf: (snapshot: Snapshot, object: ObjectRef) => Reply,
+): Reply | undefined {
+  let newer = newest;
+  for (const older of catalog.superseded()) {
+    const known = find(older.manifest.scores);
+    if (known && objects.has(known)) {
+      const seconds = Math.max(0, Math.floor((now() - Date.parse(newer.commit.publishedAt)) / 1000));
+      servedStale();
+      const headers = { Age: seconds, "Cache-Status": `prs; hit; ttl=-${seconds}; detail=origin-away` };
+      return { ...replyOf(older, known), cacheControl: "private, no-cache", headers };
+    }
+    newer = older;
+  }
+  return undefined;
+}
+
+/** A private object; it comes from the store itself, never from the origin. */
+function privateReply(catalog: Catalog, find: Find): Reply {
+  const { manifest } = currentSnapshot(catalog);
+  const object = find(manifest.scores);
+  if (!object) throw unknownSlug();
+  const key = layout.privateObject(object.hash);
+  return {
+    snapshotId: manifest.snapshotId,
+    etag: tagsOf(object.hash),
+    cacheControl: "private, no-cache",
+    body: async (coding) => [
+      await encode(await storeFaultsAs503(() => catalog.objects.get(key, object)), coding),
+    ],
+  };
+}
+
+/** Own members only: "constructor" is a slug too. */
+function ofSlug(objects: Record<string, ObjectRef>, slug: string): ObjectRef | undefined {
+  return Object.hasOwn(objects, slug) ? objects[slug] : undefined;
+}
+
+/** What cannot be a slug is unknown, whether or not there is a snapshot. */
+function slugOf({ params }: Request): string {
+  const slug = String(params.slug);
+  if (!ProtocolSlug.safeParse(slug).success) throw unknownSlug();
+  return slug;
+}
+
+function unknownSlug(): ServiceError {
+  const detail = "No protocol of this slug is scored; GET /api/v1/scores lists all.";
+  return new ServiceError("PROTOCOL_NOT_FOUND", detail);
+}

@@ -1,0 +1,83 @@
+import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
+import { ServiceError } from "../../schemas/errors.ts";
+import type { Commit } from "../../schemas/snapshot.ts";
+import type { KeyRing } from "../../snapshots/keys/ring.ts";
+import type { Catalog } from "../../snapshots/read/catalog.ts";
+import type { Quota } from "../quota/quota.ts";
+import { momentary } from "../reply/reply.ts";
+import type { Answer } from "./answers.ts";
+import { currentSnapshot } from "./current.ts";
+
+/** What is told of the service itself. */
+export interface ServiceParts {
+  catalog: Catalog;
+  keys: KeyRing;
+  quota: Quota;
+  /** Whether new connections are taken. */
+  listening: () => boolean;
+  /** Seconds since the store was looked into with success, for snapshots or for keys. */
+  pollAge: () => number;
+  staleAfterSeconds: number;
+  /** Epoch milliseconds. */
+  now: () => number;
+}
+
+/** Answers about the service (INTERFACE 4.6). */
+export function serviceAnswers(parts: ServiceParts) {
+  const { catalog, keys, quota, listening, pollAge, staleAfterSeconds, now } = parts;
+
+  function freshness({ publishedAt }: Commit) {
+    const checkedAt = catalog.checkedAt() ?? publishedAt;
+    const ageSeconds = Math.max(0, Math.floor((now() - Date.parse(checkedAt)) / 1000));
+    return { checkedAt, ageSeconds, stale: ageSeconds > staleAfterSeconds };
+  }
+
+  /** Why the process should be sent no requests; undefined when it should. */
+  async function unready(): Promise<string | undefined> {
+    if (!listening()) return "The process is ending.";
+    if (!keys.ready()) return "The keys are not loaded yet.";
+    return (await quota.ready()) ? undefined : "Requests cannot be counted.";
+  }
+
+  return {
+    status: () => {
+      const { commit, manifest } = currentSnapshot(catalog);
+      const { snapshotId } = manifest;
+      const status: Status = {
+        snapshotId,
+        commit: commit.commit,
+        publishedAt: commit.publishedAt,
+        ...freshness(commit),
+        counts: { markets: manifest.counts.markets, protocols: manifest.counts.protocols },
+        newestResolvedAt: manifest.newestResolvedAt,
+        newestUpdatedAt: manifest.newestUpdatedAt,
+      };
+      return momentary(status, snapshotId);
+    },
+
+    usage: async (_request, { locals: { caller } }) => {
+      const { limit, remaining, resetAt } = await quota.standing(caller!);
+      const usage: Usage = { plan: caller!.plan, limit, remaining, reset: resetAt / 1000 };
+      return momentary(usage);
+    },
+
+    healthz: () => momentary({ status: "alive" } satisfies Alive),
+
+    readyz: async () => {
+      const { commit } = currentSnapshot(catalog);
+      const reason = await unready();
+      if (reason !== undefined) throw new ServiceError("SNAPSHOT_UNAVAILABLE", reason);
+      const { snapshotId, commit: number } = commit;
+      const { checkedAt: _, ...age } = freshness(commit);
+      const ready: Ready = {
+        status: "ready",
+        snapshotId,
+        commit: number,
+        ...age,
+        pollAgeSeconds: Math.floor(pollAge()),
+        quotaStore: quota.failing() ? "failing" : "ok",
+      };
+      return momentary(ready, snapshotId);
+    },
+  } satisfies Record<string, Answer>;
+}
