@@ -204,8 +204,3 @@ export const endpoints = {
 } as const satisfies Record<string, Endpoint>;
 
 export type EndpointId = keyof typeof endpoints;
-
-/** Endpoints that are answered over HTTP, each by a handler; the others are live. */
-export type HttpEndpointId = {
-  [Id in EndpointId]: (typeof endpoints)[Id]["method"] extends "WS" ? never : Id;
-}[EndpointId];

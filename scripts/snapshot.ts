@@ -1,10 +1,11 @@
-import { type ApiPlace, apiPlaceAt } from "../proxy/site/files.ts";
+import { publishedSite } from "../proxy/site/files.ts";
 import { retention, type Size } from "../schemas/snapshot.ts";
 import { collect } from "../snapshots/maintain/gc.ts";
 import { rollback } from "../snapshots/maintain/rollback.ts";
 import type { Changes } from "../snapshots/publish/changes.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
+import { type ApiPlace, apiPlaceAt } from "../snapshots/publish/site.ts";
 import { listCommits, readCommit } from "../snapshots/store/commits.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { type VerifyReport, verify } from "../snapshots/verify/verify.ts";
@@ -90,6 +91,7 @@ async function publishFrom(
   return withTemporaryFolder((temporaryDirectory) =>
     withSources(location, temporaryDirectory, progress, (sources) =>
       publish({
+        site: publishedSite,
         sources,
         storage,
         temporaryDirectory,
@@ -164,7 +166,7 @@ async function verifyCommand(values: ValuesOf<typeof verifying>): Promise<ExitCo
   const storage = await openStore(store);
   const done = repair
     ? await verifyAndRepair(storage, readPublishing(choices))
-    : await verify(storage, progress);
+    : await verify(storage, progress, { site: publishedSite });
   const { faults, commits, collected, markets, objects, bytes, unreferenced } = done;
   report(json, done, [
     ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
@@ -180,7 +182,7 @@ async function verifyAndRepair(
   choices: ReturnType<typeof readPublishing>,
 ): Promise<VerifyReport & { repaired: string[] }> {
   // A publisher may not read the keys, which no sources could repair either.
-  const check = () => verify(storage, progress, { keys: false });
+  const check = () => verify(storage, progress, { keys: false, site: publishedSite });
   const before = await check();
   if (before.faults.length === 0) return { ...before, repaired: [] };
   // Told now: publishing may be refused.
@@ -217,7 +219,9 @@ async function listCommand(values: ValuesOf<typeof common>): Promise<undefined> 
 
 async function rollbackCommand(values: ValuesOf<typeof common>, operand: string): Promise<undefined> {
   if (!operand) throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
-  const commit = await rollback(await openStore(values.store), operand, () => new Date());
+  const commit = await rollback(await openStore(values.store), operand, () => new Date(), {
+    site: publishedSite,
+  });
   report(values.json ?? false, commit, [
     `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
   ]);
@@ -237,6 +241,7 @@ async function collectCommand(values: ValuesOf<typeof collecting>): Promise<unde
     otherwise: retention.keepCommits,
   });
   const done = await collect(await openStore(values.store), {
+    site: publishedSite,
     keepHours,
     keepCommits,
     now: new Date(),

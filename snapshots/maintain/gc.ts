@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { publishedSite } from "../../proxy/site/files.ts";
 import type { Commit, Manifest } from "../../schemas/snapshot.ts";
 import { readPages } from "../index/segment.ts";
 import { publicNames } from "../publish/projection.ts";
+import type { Site } from "../publish/site.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/collecting.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -20,6 +20,8 @@ export interface CollectOptions {
   now: Date;
   /** Tells what would go, and deletes nothing. */
   dryRun: boolean;
+  /** The site of the public tree: files of other versions go. Without one all of them stay. */
+  site?: Site;
 }
 
 /** What a collection did, or would do. */
@@ -58,7 +60,8 @@ const leftoverHours = 24;
  */
 export async function collect(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
-  const { unreachable, isOld, keptCommits } = await survey.look(collected);
+  const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFiles);
+  const { unreachable, isOld, keptCommits } = await survey.look(places);
   const doomed = unreachable.filter(isOld);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
   if (!options.dryRun) await removeOldRecords(storage, options.now);
@@ -125,12 +128,12 @@ interface Look {
 class Survey {
   readonly #storage: Storage;
   readonly #options: CollectOptions;
-  // Of the site, what this version does not have goes.
-  readonly #reachable = new Set<string>(publishedSite().keys());
+  readonly #reachable: Set<string>;
 
   constructor(storage: Storage, options: CollectOptions) {
     this.#storage = storage;
     this.#options = options;
+    this.#reachable = new Set(options.site?.files(null).keys());
   }
 
   async look(prefixes: readonly string[]): Promise<Look> {

@@ -1,5 +1,5 @@
 import type { Commit, ObjectRef } from "../../schemas/snapshot.ts";
-import { showNewest } from "../publish/finish.ts";
+import { type Shown, showNewest } from "../publish/finish.ts";
 import { PreviousSnapshot } from "../publish/previous.ts";
 import { publicNames } from "../publish/projection.ts";
 import { refuseCollected } from "../store/collecting.ts";
@@ -20,14 +20,19 @@ export class RollbackError extends Error {
  * when that is this very rollback already, and brings the public names to it.
  * Throws RollbackError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError.
  */
-export async function rollback(storage: Storage, target: string, now: () => Date): Promise<Commit> {
+export async function rollback(
+  storage: Storage,
+  target: string,
+  now: () => Date,
+  shown: Shown = {},
+): Promise<Commit> {
   const current = await newestCommit(storage);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
   const wanted = await findCommit(storage, target);
   if (wanted.snapshotId === current.snapshotId) {
     if (current.hold) {
       // An earlier run may have stopped after its commit, with names that still show what it took back.
-      await showNewest(storage);
+      await showNewest(storage, shown);
       return current;
     }
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
@@ -47,7 +52,7 @@ export async function rollback(storage: Storage, target: string, now: () => Date
     withdrawn: [...current.withdrawn, [wanted.commit + 1, current.commit]],
     previous: current.digest,
   });
-  await showNewest(storage);
+  await showNewest(storage, shown);
   return commit;
 }
 

@@ -1,11 +1,18 @@
-import type { ApiPlace } from "../../proxy/site/files.ts";
 import type { Checked } from "../../schemas/snapshot.ts";
 import { newestCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { seal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
 import { type PublicObjects, projectPublicNames } from "./projection.ts";
-import { projectSite, putIfOther } from "./site.ts";
+import { type ApiPlace, projectSite, putIfOther, type Site } from "./site.ts";
+
+/** What is shown beside the newest commit. */
+export interface Shown {
+  /** The site, if one is to be published. */
+  site?: Site | undefined;
+  /** The API that its pages are to ask; when left out, the one that the store names. */
+  api?: ApiPlace | undefined;
+}
 
 /**
  * Brings the hint and the public names to the newest commit, the site to this version's, and returns the commit's
@@ -13,24 +20,24 @@ import { projectSite, putIfOther } from "./site.ts";
  */
 export async function showNewest(
   storage: Storage,
+  { site, api }: Shown,
   atHand: PublicObjects = new Map(),
-  api?: ApiPlace,
 ): Promise<number> {
   const newest = await newestCommit(storage);
   if (newest) await putIfOther(storage, layout.head, seal({ commit: newest.commit }));
   const shows = await projectPublicNames(storage, atHand);
-  await projectSite(storage, api);
+  if (site) await projectSite(storage, site, api);
   return shows;
 }
 
-/** Ends a publish run that succeeded. `atHand` spares reading what the run has made anyway; `api` is what the site is to ask. */
+/** Ends a publish run that succeeded. `atHand` spares reading what the run has made anyway. */
 export async function finishRun(
   storage: Storage,
   atHand: PublicObjects,
   outcome: Checked["outcome"],
   now: Date,
-  api: ApiPlace | undefined,
+  shown: Shown,
 ): Promise<void> {
-  const commit = await showNewest(storage, atHand, api);
+  const commit = await showNewest(storage, shown, atHand);
   await storage.put(layout.checked, seal({ checkedAt: now.toISOString(), commit, outcome }));
 }

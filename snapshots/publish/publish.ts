@@ -1,4 +1,3 @@
-import type { ApiPlace } from "../../proxy/site/files.ts";
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
 import { snapshotIdOf } from "../format/identity.ts";
@@ -12,7 +11,7 @@ import type { Storage } from "../store/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type ChangeCounts, type Changes, protocolChanges } from "./changes.ts";
 import { ExternalSort } from "./external-sort.ts";
-import { finishRun, showNewest } from "./finish.ts";
+import { finishRun, type Shown, showNewest } from "./finish.ts";
 import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
 import { mergeMarkets } from "./merge.ts";
 import { ObjectWriter } from "./object-writer.ts";
@@ -29,7 +28,7 @@ export class PublishingOnHoldError extends Error {
 }
 
 /** What a publish run is given. */
-export interface PublishOptions {
+export interface PublishOptions extends Shown {
   sources: Sources;
   storage: Storage;
   /** A local folder for the external sort; it takes as much as the JSON text of the markets that are new or changed. */
@@ -43,8 +42,6 @@ export interface PublishOptions {
   resume?: boolean;
   /** What the guards are to let pass. */
   allow?: Allowance;
-  /** The API that the site in the public tree is to ask; when left out, the one that the store names. */
-  api?: ApiPlace;
   /** Told as work goes on; `of` is the count the step will reach. */
   progress?: (step: string, done: number, of: number) => void;
 }
@@ -70,11 +67,11 @@ export interface PublishReport {
  * CorruptObjectError or StorageError; readers then see what they saw before, or, after a CommitUnknownError, either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const { storage, sources, now, dryRun = false, resume = false, api } = options;
+  const { storage, sources, now, dryRun = false, resume = false } = options;
   const current = await newestCommit(storage);
   if (current?.hold && !resume) {
     // The rollback may have been stopped before the public names showed it.
-    if (!dryRun) await showNewest(storage);
+    if (!dryRun) await showNewest(storage, options);
     const detail = `commit ${current.commit} is a rollback and holds publishing; go on with --resume`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
@@ -99,12 +96,12 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const manifestKey = layout.manifest(ref.hash);
   if (!same || !previous) await objects.write(manifestKey, manifestBytes);
   if (same) {
-    await finishRun(storage, publicObjects(scores), "unchanged", now(), api);
+    await finishRun(storage, publicObjects(scores), "unchanged", now(), options);
     return report("unchanged", current.commit);
   }
   await refuseCollected(storage, new Set([manifestKey]));
   const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
-  await finishRun(storage, publicObjects(scores), "published", now(), api);
+  await finishRun(storage, publicObjects(scores), "published", now(), options);
   return report("published", commit.commit);
 }
 

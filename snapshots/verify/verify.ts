@@ -1,4 +1,3 @@
-import { publishedApi, publishedSite } from "../../proxy/site/files.ts";
 import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
 import {
   Checked,
@@ -10,6 +9,7 @@ import {
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
 import { publicNames } from "../publish/projection.ts";
+import { publishedApi, type Site } from "../publish/site.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
@@ -45,19 +45,20 @@ export interface VerifyReport {
 /**
  * Checks every byte of a store: the commit log, every snapshot it reaches, the public names, the key records, and what
  * lies about unreferenced. Faults are collected, not thrown; StorageError is thrown. Without `keys` the key records are
- * passed over: publishers may not read them.
+ * passed over: publishers may not read them. Without a `site` so are its files.
  */
 export async function verify(
   storage: Storage,
   progress: (step: string, done: number, of: number) => void,
-  { keys = true } = {},
+  { keys = true, site }: { keys?: boolean; site?: Site } = {},
 ): Promise<VerifyReport> {
-  const check = new StoreCheck(storage, progress);
+  const check = new StoreCheck(storage, progress, site);
   return check.run(keys);
 }
 
 class StoreCheck {
   readonly #storage: Storage;
+  readonly #site: Site | undefined;
   readonly #progress: (step: string, done: number, of: number) => void;
   readonly #seen = new Set<string>();
   readonly #faults: Fault[] = [];
@@ -68,7 +69,12 @@ class StoreCheck {
   #collected = 0;
   #bytes = 0;
 
-  constructor(storage: Storage, progress: (step: string, done: number, of: number) => void) {
+  constructor(
+    storage: Storage,
+    progress: (step: string, done: number, of: number) => void,
+    site: Site | undefined,
+  ) {
+    this.#site = site;
     this.#storage = storage;
     this.#progress = progress;
   }
@@ -78,7 +84,7 @@ class StoreCheck {
     const newest = await this.#commits(numbers);
     if (newest) await this.#publicNames(newest, numbers.at(-1)!);
     else await this.#passOver(layout.stableScores);
-    await this.#site();
+    await this.#siteFiles();
     await this.#attempt(() => this.#probe());
     await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked), publishAgain);
     const unreferenced = await this.#everythingElse(keys);
@@ -220,8 +226,12 @@ class StoreCheck {
   }
 
   /** The site is this version's: what another published, or somebody else, the next publish run replaces. */
-  async #site(): Promise<void> {
-    for (const [key, bytes] of publishedSite(await publishedApi(this.#storage))) {
+  async #siteFiles(): Promise<void> {
+    if (!this.#site) {
+      for (const prefix of [layout.siteIndex, layout.siteFiles]) await this.#passOver(prefix);
+      return;
+    }
+    for (const [key, bytes] of this.#site.files(await publishedApi(this.#storage))) {
       await this.#attempt(async () => {
         const stored = await this.#storage.get(key);
         if (!stored) throw new MissingObjectError(key);

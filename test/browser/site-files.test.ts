@@ -4,10 +4,11 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiPlaceAt, publishedSite, servedSite } from "../../proxy/site/files.ts";
+import { publishedSite, servedSite } from "../../proxy/site/files.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { collect } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { apiPlaceAt } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
@@ -22,7 +23,7 @@ describe("the files of the site", () => {
     const total = servedSite.reduce((sum, { bytes }) => sum + bytes.length, 0);
     expect(total).toBeLessThan(90_000);
     const served = new Map(servedSite.map(({ path, bytes, contentType }) => [path, { bytes, contentType }]));
-    for (const [key, bytes] of publishedSite()) {
+    for (const [key, bytes] of publishedSite.files(null)) {
       const path = key === layout.siteIndex ? "/" : key.replace("public", "");
       if (path === "/site/api.json") {
         expect([String(bytes), String(served.get(path)?.bytes)]).toEqual([
@@ -31,7 +32,7 @@ describe("the files of the site", () => {
         ]);
       } else expect(served.get(path), path).toEqual({ bytes, contentType: headersOf(key).contentType });
     }
-    expect(served.size).toBe(publishedSite().size);
+    expect(served.size).toBe(publishedSite.files(null).size);
   });
 
   test("hold no script, style or address of their own in the page, and its policy is the header's", () => {
@@ -56,12 +57,12 @@ describe("the files of the site", () => {
 });
 
 describe("a publish run", () => {
-  const siteOf = (keys: readonly string[]) => keys.filter((key) => publishedSite().has(key)).sort();
+  const siteOf = (keys: readonly string[]) => keys.filter((key) => publishedSite.files(null).has(key)).sort();
 
   test("puts the site once, and again what was lost or is otherwise, also with nothing new", async () => {
     const storage = countingStorage(memoryStorage(new Map()));
     await publishArchive(storage);
-    const all = [...publishedSite().keys()].sort();
+    const all = [...publishedSite.files(null).keys()].sort();
     expect(siteOf(storage.written())).toEqual(all);
     await publishArchive(storage);
     expect(siteOf(storage.written())).toEqual(all);
@@ -69,13 +70,13 @@ describe("a publish run", () => {
     const [lost, changed] = [layout.siteIndex, layout.siteFile("app.js")];
     await storage.delete(lost);
     await storage.put(changed, Buffer.from("alert(1)".padEnd(100_000)));
-    expect((await verify(storage, () => {})).faults.map(({ key }) => key).sort()).toEqual(
-      [lost, changed].sort(),
-    );
+    expect(
+      (await verify(storage, () => {}, { site: publishedSite })).faults.map(({ key }) => key).sort(),
+    ).toEqual([lost, changed].sort());
     const before = storage.written().length;
     await publishArchive(storage);
     expect(siteOf(storage.written().slice(before))).toEqual([lost, changed].sort());
-    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
   });
 
   test("names the API it is told of, which the page's policy then allows, and a rollback goes on naming it", async () => {
@@ -90,16 +91,20 @@ describe("a publish run", () => {
       expect(String(await storage.get(layout.siteIndex))).toContain(
         "; connect-src 'self' https://api.example.org:8443; ",
       );
-      expect((await verify(storage, () => {})).faults).toEqual([]);
+      expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
     };
     await expectNamed();
-    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"));
+    await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"), {
+      site: publishedSite,
+    });
     await expectNamed();
-    await storage.put(layout.siteIndex, publishedSite().get(layout.siteIndex)!);
-    expect((await verify(storage, () => {})).faults).toMatchObject([{ key: layout.siteIndex }]);
+    await storage.put(layout.siteIndex, publishedSite.files(null).get(layout.siteIndex)!);
+    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toMatchObject([
+      { key: layout.siteIndex },
+    ]);
     await publishRecords(storage, [market(0)], 700, { resume: true, api: null });
     expect(String(await storage.get(layout.siteFile("api.json")))).toBe('{"api":null}');
-    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
   });
 
   test.each([
@@ -116,11 +121,17 @@ describe("a publish run", () => {
     const older = layout.siteFile("older.js");
     await storage.put(older, Buffer.from("1"));
     await publishArchive(storage);
-    expect((await verify(storage, () => {})).faults).toMatchObject([{ key: older }]);
+    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toMatchObject([{ key: older }]);
     const now = new Date(Date.now() + 72 * 3_600_000);
-    const { deleted } = await collect(storage, { keepHours: 48, keepCommits: 1, now, dryRun: false });
+    const { deleted } = await collect(storage, {
+      keepHours: 48,
+      keepCommits: 1,
+      now,
+      dryRun: false,
+      site: publishedSite,
+    });
     expect(deleted.keys).toEqual([older]);
-    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
   });
 });
 

@@ -381,8 +381,9 @@ describe.skipIf(!program)("the site in Chromium", () => {
     for (const _ of ["down", "up"]) await page.click("th button:has-text('Confidence')");
     const address = `${home()}#/?${new URLSearchParams({ find: chain, tier: "CAST,MITHRIL", sort: "Confidence" })}`;
     const expectShown = async () => {
-      await page.waitForSelector("tbody tr");
-      expect([page.url(), await rowsOf(page)]).toEqual([address, rows]);
+      // The page before it has a table too.
+      const shown = async () => [page.url(), await rowsOf(page)];
+      await expect.poll(shown, { timeout: 60_000 }).toEqual([address, rows]);
     };
     await expectShown();
     // As a link that somebody was sent, after the way back from a protocol, and by that page's link.

@@ -92,7 +92,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       expect(headers["content-encoding"]).toBeUndefined();
       expect(body).toHaveLength(bytes);
     }
-    const site = publishedSite().size;
+    const site = publishedSite.files(null).size;
     expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1) + site);
   });
 

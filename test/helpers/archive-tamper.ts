@@ -1,3 +1,4 @@
+import { publishedSite } from "../../proxy/site/files.ts";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
@@ -34,7 +35,7 @@ export async function goodStore(): Promise<Objects> {
 
 /** The keys of the objects that verify finds fault with. */
 export async function faultyKeys(objects: Objects): Promise<string[]> {
-  const { faults } = await verify(memoryStorage(objects), () => {});
+  const { faults } = await verify(memoryStorage(objects), () => {}, { site: publishedSite });
   return faults.map((fault) => fault.key);
 }
 

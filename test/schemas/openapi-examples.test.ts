@@ -147,7 +147,7 @@ function comparedHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "statu
   return { sent: sent.sort(), described: described.filter((name) => !rare.includes(name)).sort() };
 }
 
-const golden = (name: string) => `../schemas/openapi/examples/${name}.json`;
+const golden = (name: string) => `../../schemas/openapi/examples/${name}.json`;
 const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 
 describe("examples of answers", () => {

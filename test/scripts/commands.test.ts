@@ -51,7 +51,7 @@ describe("--help and -h", () => {
     ],
     ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],
     [
-      "proxy/server --help",
+      "scripts/proxy --help",
       variables.map(({ name, fixed, otherwise }) => `${name} (default: ${fixed ?? otherwise})`),
     ],
   ])("%s", async ([line, told]) => {

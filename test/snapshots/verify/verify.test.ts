@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { publishedSite } from "../../../proxy/site/files.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { sha256 } from "../../../snapshots/store/sealed.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
@@ -17,7 +18,8 @@ beforeAll(async () => {
   good = await goodStore();
 });
 
-const check = (objects: Objects): Promise<VerifyReport> => verify(memoryStorage(objects), () => {});
+const check = (objects: Objects): Promise<VerifyReport> =>
+  verify(memoryStorage(objects), () => {}, { site: publishedSite });
 
 /** The keys of the faults found in the good store with one object changed; undefined removes it. */
 function faultsWith(key: string, bytes: Buffer | undefined): Promise<string[]> {
