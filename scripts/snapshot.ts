@@ -1,8 +1,8 @@
 import { publishedSite } from "../proxy/site/files.ts";
 import { retention, type Size } from "../schemas/snapshot.ts";
-import { collect } from "../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../snapshots/maintain/gc.ts";
 import { rollback } from "../snapshots/maintain/rollback.ts";
-import type { Changes } from "../snapshots/publish/changes.ts";
+import type { Changes } from "../snapshots/publish/change-counts.ts";
 import type { Allowance } from "../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../snapshots/publish/publish.ts";
 import { type ApiPlace, apiPlaceAt } from "../snapshots/publish/site.ts";
@@ -240,7 +240,7 @@ async function collectCommand(values: ValuesOf<typeof collecting>): Promise<unde
     max: 1e6,
     otherwise: retention.keepCommits,
   });
-  const done = await collect(await openStore(values.store), {
+  const done = await collectGarbage(await openStore(values.store), {
     site: publishedSite,
     keepHours,
     keepCommits,

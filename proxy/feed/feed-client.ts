@@ -2,7 +2,7 @@ import { type RawData, WebSocket } from "ws";
 import type { z } from "zod";
 import { FeedCommand, type FeedMessage, keyEnded } from "../../schemas/feed.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
-import type { ScoreFeed } from "../../snapshots/read/score-changes.ts";
+import type { ScoreChangeLog } from "../../snapshots/read/score-change-log.ts";
 import { MissingObjectError } from "../../snapshots/store/objects.ts";
 import type { Identity } from "../access/identity.ts";
 
@@ -14,7 +14,7 @@ const closeMilliseconds = 1000;
 /** What all clients are told from. */
 export interface FeedSources {
   catalog: Catalog;
-  feed: ScoreFeed;
+  feed: ScoreChangeLog;
   /** How long a client may take to read when too much is unread. */
   stalledSeconds: number;
   /** Hears why a client could not be told; it is told in the next round. */

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 import { ServiceError } from "../../schemas/errors.ts";
 import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
-import { ScoreFeed } from "../../snapshots/read/score-changes.ts";
+import { ScoreChangeLog } from "../../snapshots/read/score-change-log.ts";
 import type { Identity } from "../access/identity.ts";
 import { FeedClient, type FeedSources } from "./feed-client.ts";
 
@@ -49,7 +49,7 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
     if (!told) parts.failed(error);
     told = true;
   }
-  const sources = { ...parts, failed, feed: new ScoreFeed(catalog) };
+  const sources = { ...parts, failed, feed: new ScoreChangeLog(catalog) };
   const clients = new Set<FeedClient>();
   const server = new WebSocketServer({
     noServer: true,

@@ -4,7 +4,7 @@ import type { KeyPlan } from "../../schemas/plans.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
 import { CorruptObjectError, seal, sha256, unseal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
-import { generateKey } from "./codec.ts";
+import { generateKey } from "./key-format.ts";
 
 /** What a new key is to be. */
 export interface KeyRequest {

@@ -2,7 +2,7 @@ import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/ke
 import { isKeyRevocation, layout } from "../store/layout.ts";
 import { CorruptObjectError, sha256 } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
-import { isWellFormedKey } from "./codec.ts";
+import { isWellFormedKey } from "./key-format.ts";
 import { keyIdOf, readKeyObject } from "./records.ts";
 
 /** What a presented key is worth at a moment. */

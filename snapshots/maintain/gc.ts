@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest } from "../../schemas/snapshot.ts";
 import { readPages } from "../index/segment.ts";
-import { publicNames } from "../publish/projection.ts";
+import { publicNames } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
-import { announce, deletingMinutes, recordKeys } from "../store/collecting.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
+import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
@@ -58,7 +58,7 @@ const leftoverHours = 24;
  * unchanged, goes (snapshots/SPEC.md, "Collection"). Throws MissingObjectError when a retained snapshot is broken,
  * CorruptObjectError or StorageError; a collection that was interrupted is continued by the next.
  */
-export async function collect(storage: Storage, options: CollectOptions): Promise<CollectReport> {
+export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
   const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFiles);
   const { unreachable, isOld, keptCommits } = await survey.look(places);

@@ -1,9 +1,9 @@
 import type { Commit, ObjectRef } from "../../schemas/snapshot.ts";
-import { type Shown, showNewest } from "../publish/finish.ts";
-import { PreviousSnapshot } from "../publish/previous.ts";
-import { publicNames } from "../publish/projection.ts";
-import { refuseCollected } from "../store/collecting.ts";
+import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objects.ts";
+import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
+import { publicNames } from "../publish/public-names.ts";
 import { appendCommit, listCommits, newestCommit, readCommit } from "../store/commits.ts";
+import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readObject } from "../store/objects.ts";
@@ -24,7 +24,7 @@ export async function rollback(
   storage: Storage,
   target: string,
   now: () => Date,
-  shown: Shown = {},
+  shown: SiteOptions = {},
 ): Promise<Commit> {
   const current = await newestCommit(storage);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
@@ -32,7 +32,7 @@ export async function rollback(
   if (wanted.snapshotId === current.snapshotId) {
     if (current.hold) {
       // An earlier run may have stopped after its commit, with names that still show what it took back.
-      await showNewest(storage, shown);
+      await updateMutableObjects(storage, shown);
       return current;
     }
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
@@ -52,7 +52,7 @@ export async function rollback(
     withdrawn: [...current.withdrawn, [wanted.commit + 1, current.commit]],
     previous: current.digest,
   });
-  await showNewest(storage, shown);
+  await updateMutableObjects(storage, shown);
   return commit;
 }
 

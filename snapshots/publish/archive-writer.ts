@@ -7,7 +7,7 @@ import { sha256 } from "../store/sealed.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
-import type { KeptMarket, PreviousSnapshot } from "./previous.ts";
+import type { KeptMarket, PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** Pages compressed and stored at the same time; each holds a few MB. */
 const pagesInFlight = 8;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { RenderedMarket } from "../sources/sources.ts";
-import type { ChangeCounts } from "./changes.ts";
-import { idOf, type PreviousSnapshot } from "./previous.ts";
+import type { ChangeCounts } from "./change-counts.ts";
+import { idOf, type PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** The share of the current snapshot's markets or protocols that may go or change at once. */
 const sharePercent = 5;

@@ -2,21 +2,21 @@ import { feedVersion } from "../../schemas/envelopes.ts";
 import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
 import { snapshotIdOf } from "../format/identity.ts";
 import type { Sources } from "../sources/sources.ts";
-import { refuseCollected } from "../store/collecting.ts";
 import { appendCommit, newestCommit } from "../store/commits.ts";
+import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/probe.ts";
 import type { Storage } from "../store/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
-import { type ChangeCounts, type Changes, protocolChanges } from "./changes.ts";
+import { type ChangeCounts, type Changes, protocolChanges } from "./change-counts.ts";
 import { ExternalSort } from "./external-sort.ts";
-import { finishRun, type Shown, showNewest } from "./finish.ts";
 import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
-import { mergeMarkets } from "./merge.ts";
+import { mergeMarkets } from "./merge-markets.ts";
+import { finishRun, type SiteOptions, updateMutableObjects } from "./mutable-objects.ts";
 import { ObjectWriter } from "./object-writer.ts";
-import { PreviousSnapshot } from "./previous.ts";
-import { publicNames } from "./projection.ts";
+import { PreviousSnapshot } from "./previous-snapshot.ts";
+import { publicNames } from "./public-names.ts";
 import { publicObjects, referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: some 50 MB of JSON text. */
@@ -28,7 +28,7 @@ export class PublishingOnHoldError extends Error {
 }
 
 /** What a publish run is given. */
-export interface PublishOptions extends Shown {
+export interface PublishOptions extends SiteOptions {
   sources: Sources;
   storage: Storage;
   /** A local folder for the external sort; it takes as much as the JSON text of the markets that are new or changed. */
@@ -71,7 +71,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const current = await newestCommit(storage);
   if (current?.hold && !resume) {
     // The rollback may have been stopped before the public names showed it.
-    if (!dryRun) await showNewest(storage, options);
+    if (!dryRun) await updateMutableObjects(storage, options);
     const detail = `commit ${current.commit} is a rollback and holds publishing; go on with --resume`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }

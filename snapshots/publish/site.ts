@@ -41,7 +41,7 @@ export async function publishedApi(storage: Storage): Promise<ApiPlace> {
  * Puts the files of a site that the store lacks, or has otherwise. The API is the one that the store names already,
  * unless another is given. Throws StorageError.
  */
-export async function projectSite(storage: Storage, site: Site, given?: ApiPlace): Promise<void> {
+export async function updateSite(storage: Storage, site: Site, given?: ApiPlace): Promise<void> {
   const api = given === undefined ? await publishedApi(storage) : given;
   await inParallel([...site.files(api)], ([key, bytes]) => putIfOther(storage, key, bytes));
 }

@@ -6,8 +6,8 @@ import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import type { Archive, Place } from "./archive.ts";
 import type { DerivedCache } from "./derived-cache.ts";
+import { step } from "./event-loop-budget.ts";
 import type { ObjectCache } from "./object-cache.ts";
-import { step } from "./pace.ts";
 
 const joint = storedPiece(separator);
 // As many as a store on S3 has connections.

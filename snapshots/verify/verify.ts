@@ -8,7 +8,7 @@ import {
   type ObjectRef,
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
-import { publicNames } from "../publish/projection.ts";
+import { publicNames } from "../publish/public-names.ts";
 import { publishedApi, type Site } from "../publish/site.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";

@@ -6,7 +6,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite, servedSite } from "../../proxy/site/files.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
-import { collect } from "../../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
@@ -123,7 +123,7 @@ describe("a publish run", () => {
     await publishArchive(storage);
     expect((await verify(storage, () => {}, { site: publishedSite })).faults).toMatchObject([{ key: older }]);
     const now = new Date(Date.now() + 72 * 3_600_000);
-    const { deleted } = await collect(storage, {
+    const { deleted } = await collectGarbage(storage, {
       keepHours: 48,
       keepCommits: 1,
       now,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { keyRing } from "../../snapshots/keys/ring.ts";
-import { collect } from "../../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../snapshots/read/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
@@ -253,7 +253,7 @@ describe("a store behind the policies", () => {
     await rollback(as("publisher"), "1", () => new Date());
 
     const later = new Date(Date.now() + 3_600_000);
-    const done = await collect(as("gc"), { keepHours: 0, keepCommits: 1, now: later, dryRun: false });
+    const done = await collectGarbage(as("gc"), { keepHours: 0, keepCommits: 1, now: later, dryRun: false });
     expect(done.deleted.keys).toContain(gone);
     expect(await listed(storage, layout.collecting)).toEqual([]);
     const kinds = new Set(done.deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { withTemporaryFolder } from "../../scripts/temporary.ts";
-import { collect } from "../../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { ownerMark } from "../../snapshots/store/leftovers.ts";
@@ -44,7 +44,7 @@ describe("temporary files in a directory store", () => {
     [
       "a collection",
       (storage: ReturnType<typeof directoryStorage>) =>
-        collect(storage, { keepHours: 48, keepCommits: 24, now: new Date(), dryRun: false }),
+        collectGarbage(storage, { keepHours: 48, keepCommits: 24, now: new Date(), dryRun: false }),
     ],
   ] as const)("go with %s once nobody can be writing them", async ([, work]) => {
     const root = await mkdtemp(join(folder, "store-"));

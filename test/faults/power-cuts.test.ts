@@ -4,7 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
-import { collect } from "../../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { CommitUnknownError } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
@@ -116,7 +116,12 @@ test("a power cut takes nothing back that was reported, and leaves a whole snaps
     },
   });
   const soon = new Date(Date.now() + 3_600_000);
-  const { deleted } = await collect(watched, { keepHours: 0, keepCommits: 1, now: soon, dryRun: false });
+  const { deleted } = await collectGarbage(watched, {
+    keepHours: 0,
+    keepCommits: 1,
+    now: soon,
+    dryRun: false,
+  });
   expect(deleted.keys.length).toBeGreaterThan(5);
   expect(seen).toEqual(new Set([undefined, old, next]));
 });

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { generateKey } from "../../snapshots/keys/codec.ts";
+import { generateKey } from "../../snapshots/keys/key-format.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "./proxy.ts";
 import { bearer, until } from "./proxy-client.ts";

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { publicNames } from "../../snapshots/publish/projection.ts";
+import { publicNames } from "../../snapshots/publish/public-names.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";

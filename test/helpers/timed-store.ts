@@ -1,4 +1,4 @@
-import { type CollectOptions, collect } from "../../snapshots/maintain/gc.ts";
+import { type CollectOptions, collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { inArchiveOrder, recordsOf } from "./archive-records.ts";
 import { changedStorage, memoryStorage } from "./archive-storage.ts";
 import { publishRecords } from "./proxy-archive.ts";
@@ -38,7 +38,13 @@ export function timedStore(
     },
   });
   const run = (options: Partial<CollectOptions> = {}) =>
-    collect(storage, { keepHours: 48, keepCommits: 24, dryRun: false, now: new Date(now), ...options });
+    collectGarbage(storage, {
+      keepHours: 48,
+      keepCommits: 24,
+      dryRun: false,
+      now: new Date(now),
+      ...options,
+    });
   return {
     storage,
     collect: run,

@@ -6,7 +6,7 @@ import { presentedKey } from "../../../proxy/access/credentials.ts";
 import { canonicalTarget } from "../../../proxy/routes/target.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
-import { isWellFormedKey } from "../../../snapshots/keys/codec.ts";
+import { isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
 import { decodeCursor } from "../../../snapshots/read/cursor.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { type Answer, bearer, outcome, problemOf } from "../../helpers/proxy-client.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { generateKey, isWellFormedKey } from "../../../snapshots/keys/codec.ts";
+import { generateKey, isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
 import { issueKey, readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";

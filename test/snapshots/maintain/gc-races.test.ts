@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
-import { collect } from "../../../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -28,7 +28,7 @@ beforeAll(async () => {
 
 /** Collects all but the newest snapshot. */
 const collectIn = (storage: Storage, options: Partial<CollectOptions> = {}) =>
-  collect(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now, ...options });
+  collectGarbage(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now, ...options });
 
 /** What makes a snapshot current that no retained commit reaches. */
 const comebacks = [

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { collect } from "../../../snapshots/maintain/gc.ts";
-import { announce } from "../../../snapshots/store/collecting.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import { announce } from "../../../snapshots/store/gc-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -257,5 +257,5 @@ test("a collection that was interrupted anywhere leaves all good and is continue
 });
 
 function collectIn(storage: Storage, now: Date) {
-  return collect(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now });
+  return collectGarbage(storage, { keepHours: 48, keepCommits: 1, dryRun: false, now });
 }

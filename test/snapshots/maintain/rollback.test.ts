@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
-import { collect } from "../../../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { RollbackError } from "../../../snapshots/maintain/rollback.ts";
 import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
 import { CommitLostError, newestCommit } from "../../../snapshots/store/commits.ts";
@@ -115,7 +115,7 @@ describe("a rollback", () => {
       now: new Date("2100-01-01T00:00:00.000Z"),
       dryRun: false,
     };
-    expect((await collect(storage, options)).deleted.keys.length).toBeGreaterThan(0);
+    expect((await collectGarbage(storage, options)).deleted.keys.length).toBeGreaterThan(0);
     const counting = countingStorage(storage);
     await expect(rollBack(counting, 1)).rejects.toThrow(/commit 1 is not whole/);
     expect(counting.written()).toEqual([]);

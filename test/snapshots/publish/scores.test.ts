@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { describe, expect, test } from "vitest";
 import type { Manifest } from "../../../schemas/snapshot.ts";
-import { collect } from "../../../snapshots/maintain/gc.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import { readManifest, readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
@@ -157,7 +157,7 @@ describe("histories and dimensions", () => {
       expect(Object.keys((await current(storage)).scores.histories)).not.toContain(gone);
       const now = new Date(publishTime.getTime() + 3_600_000);
       const keep = (keepCommits: number) =>
-        collect(storage, { keepHours: 0, keepCommits, now, dryRun: false });
+        collectGarbage(storage, { keepHours: 0, keepCommits, now, dryRun: false });
       expect((await keep(2)).deleted.keys.filter((key) => key.startsWith(layout.privateObjects))).toEqual([]);
       const { deleted } = await keep(1);
       const lost = [histories[gone]!, dimensions[gone]!].map(({ hash }) => layout.privateObject(hash));

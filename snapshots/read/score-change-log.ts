@@ -27,7 +27,7 @@ const keptChanges = 30_000;
  * The differences of successive commits. They follow from the commit log alone, so every process tells the same
  * story, whenever it was started.
  */
-export class ScoreFeed {
+export class ScoreChangeLog {
   readonly #catalog: Catalog;
   readonly #commits = new LRUCache<number, Commit>({ max: keptCommits });
   readonly #steps: LRUCache<number, ScoreChange[]>;

@@ -19,7 +19,7 @@ const maxRounds = 16;
  * Names of protocols that are gone stay until they are collected: publishers may not delete. Throws MissingObjectError,
  * CorruptObjectError or StorageError.
  */
-export async function projectPublicNames(storage: Storage, atHand: PublicObjects): Promise<number> {
+export async function updatePublicNames(storage: Storage, atHand: PublicObjects): Promise<number> {
   for (let round = 0; round < maxRounds; round += 1) {
     // Listed before the newest commit is looked up: what a later commit's publisher changes from now on has another tag.
     const listed = new Map<string, ObjectInfo>();

@@ -1,7 +1,7 @@
 import { compareKeys } from "../format/order.ts";
 import type { ArchiveWriter } from "./archive-writer.ts";
 import type { SortedMarket } from "./external-sort.ts";
-import type { PreviousSnapshot } from "./previous.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /**
  * Writes an archive of what is `kept` of the current snapshot, by ordinal, and what is fresh, which comes in order. Pages

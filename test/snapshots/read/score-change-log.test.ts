@@ -5,7 +5,7 @@ import { type ProtocolScore, protocolDimensionKeys, type ScoreListEntry } from "
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/tiers.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { ScoreFeed } from "../../../snapshots/read/score-changes.ts";
+import { ScoreChangeLog } from "../../../snapshots/read/score-change-log.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
@@ -22,7 +22,7 @@ import {
   scoreOf,
 } from "../../helpers/score-books.ts";
 
-const feedOver = (storage: Storage) => new ScoreFeed(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
+const feedOver = (storage: Storage) => new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
 
 /** One way in which a record differs; together they reach every one of its fields. */
 const change = fc.oneof(
@@ -144,7 +144,7 @@ describe("the changes of a commit", () => {
   test("are kept while there are few enough of them, however many commits they are of", async () => {
     const storage = memoryStorage(new Map());
     for (const bri of [1, 2, 3, 4]) await publishBook(storage, bookOf({ aave: bri, lido: bri, maker: bri }));
-    const feed = new ScoreFeed(new Catalog(storage, { cacheBytes: 1024 * 1024 }), 8);
+    const feed = new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }), 8);
     // The same array: nothing was compared anew.
     const [second, third] = [await feed.changes(2), await feed.changes(3)];
     expect([second.length, third.length]).toEqual([3, 3]);
