@@ -117,15 +117,18 @@ function apiOption(address: string | undefined): ApiPlace {
 }
 
 function describePublish(done: PublishReport): string[] {
-  const { outcome, commit, snapshotId, counts, changes, uploaded, unchanged, total } = done;
+  const { outcome, wouldCommit, commit, snapshotId, counts, changes, uploaded, unchanged, total } = done;
+  const asBefore = `commit ${commit} already has snapshot ${snapshotId}`;
   const headline = {
     published: `Published commit ${commit}, snapshot ${snapshotId}`,
-    unchanged: `Nothing new: commit ${commit} already has snapshot ${snapshotId}`,
-    "dry-run": `Dry run: snapshot ${snapshotId} would follow commit ${commit}`,
+    unchanged: `Nothing new: ${asBefore}`,
+    "dry-run": wouldCommit
+      ? `Dry run: snapshot ${snapshotId} would follow commit ${commit}`
+      : `Dry run: nothing new, ${asBefore}`,
   }[outcome];
   return [
     headline,
-    ...(changes && outcome !== "unchanged"
+    ...(changes && outcome !== "unchanged" && wouldCommit !== false
       ? [`${outcome === "dry-run" ? "It would change" : "It changes"} ${describeChanges(changes)}`]
       : []),
     `${counts.markets} markets in ${counts.pages} pages and ${counts.segments} segments, ${counts.protocols} protocols`,

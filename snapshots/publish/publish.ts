@@ -49,6 +49,8 @@ export interface PublishOptions extends SiteOptions {
 /** What a publish run did. */
 export interface PublishReport {
   outcome: "published" | "unchanged" | "dry-run";
+  /** Of a dry run: whether a run that writes would make a commit. */
+  wouldCommit?: boolean;
   /** The current commit after the run; 0 when there is none. */
   commit: number;
   snapshotId: string;
@@ -85,12 +87,12 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const changes = before && { markets: changed, protocols: protocolChanges(before, manifest.scores.records) };
   const report = (outcome: PublishReport["outcome"], commit: number) =>
     reportOf(outcome, commit, manifest, objects, changes);
-  if (dryRun) return report("dry-run", current?.commit ?? 0);
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
   // Objects that somebody deleted are there again now; under other names they need a commit that says so.
   const whole = previous?.complete || current?.manifest.hash === ref.hash;
   const same = current && current.snapshotId === manifest.snapshotId && !current.hold && whole;
+  if (dryRun) return { ...report("dry-run", current?.commit ?? 0), wouldCommit: !same };
   // What the current snapshot reaches is safe. No manifest is put whose objects a collection takes away.
   if (!same) await refuseCollected(storage, objects.written, publicNames(manifest).keys());
   const manifestKey = layout.manifest(ref.hash);

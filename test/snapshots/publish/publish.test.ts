@@ -27,13 +27,19 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
       const real = await publishSources(sources, storage, folder);
       expect(dry).toMatchObject({
         outcome: "dry-run",
+        wouldCommit: true,
         commit: 0,
         snapshotId: real.snapshotId,
         counts: real.counts,
       });
       const before = await contentOf(storage);
       const again = await publishSources(sources, storage, folder, { dryRun: true });
-      expect(again).toMatchObject({ outcome: "dry-run", commit: 1, uploaded: { objects: 0, bytes: 0 } });
+      expect(again).toMatchObject({
+        outcome: "dry-run",
+        wouldCommit: false,
+        commit: 1,
+        uploaded: { objects: 0, bytes: 0 },
+      });
       expect(await contentOf(storage)).toEqual(before);
     });
   });
