@@ -4,12 +4,12 @@ import { RollbackError } from "../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
 import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
 import { printable } from "../snapshots/sources/printable.ts";
-import { SourceRefusal } from "../snapshots/sources/sources.ts";
+import { SourceRefusal } from "../snapshots/sources/refusals.ts";
 import { CommitLostError, CommitUnknownError } from "../snapshots/store/commits.ts";
+import { CorruptObjectError } from "../snapshots/store/corrupt-object.ts";
 import { CollectedMeanwhileError } from "../snapshots/store/gc-records.ts";
 import { LocalFolderError } from "../snapshots/store/local-folder.ts";
 import { MissingObjectError } from "../snapshots/store/objects.ts";
-import { CorruptObjectError } from "../snapshots/store/sealed.ts";
 import { StorageError } from "../snapshots/store/storage.ts";
 
 /** How every command ends; documented in the README. */

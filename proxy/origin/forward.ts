@@ -6,7 +6,7 @@ import { ServiceError } from "../../schemas/errors.ts";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { sha256 } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Request, Response } from "../exchange.ts";
 import { guardPeer } from "./breaker.ts";
 

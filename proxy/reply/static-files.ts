@@ -1,6 +1,6 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { sha256 } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { StaticFile } from "../site/static-file.ts";
 import { tagsOf } from "./coding.ts";
 import type { Reply } from "./reply.ts";

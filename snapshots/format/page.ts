@@ -1,5 +1,6 @@
 import { constants, crc32, inflateRawSync } from "node:zlib";
-import { CorruptObjectError, sha256 } from "../store/sealed.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { sha256 } from "../store/sha256.ts";
 import { combineCrc } from "./crc.ts";
 import {
   compressPieceSync,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type FieldName, type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { type Page, type Run, runMarkets } from "../format/page.ts";
-import { CorruptObjectError } from "../store/sealed.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { wordsFor } from "./bits.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn } from "./label-column.ts";

@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/keys.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
-import { CorruptObjectError, seal, sha256, unseal } from "../store/sealed.ts";
+import { seal, unseal } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 import { generateKey } from "./key-format.ts";
 

@@ -1,6 +1,7 @@
 import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/keys.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
-import { CorruptObjectError, sha256 } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 import { isWellFormedKey } from "./key-format.ts";
 import { keyIdOf, readKeyObject } from "./records.ts";

@@ -1,9 +1,9 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
-import { Cutter } from "../format/order.ts";
+import { Cutter } from "../format/cuts.ts";
 import { type Page, pageText } from "../format/page.ts";
 import { encodeSegment, type IndexRow } from "../index/segment.ts";
 import { layout } from "../store/layout.ts";
-import { sha256 } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";

@@ -1,7 +1,7 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { compareKeys, type MarketKey } from "../format/order.ts";
+import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
 /** A rendered market on its way into a page. */

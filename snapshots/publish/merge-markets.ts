@@ -1,4 +1,4 @@
-import { compareKeys } from "../format/order.ts";
+import { compareKeys } from "../format/market-key.ts";
 import type { ArchiveWriter } from "./archive-writer.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";

@@ -1,5 +1,5 @@
 import type { Size } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/sealed.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Tries to put an object that is gone afterwards. */

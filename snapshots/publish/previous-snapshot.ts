@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
-import { cuts } from "../format/order.ts";
+import { cuts } from "../format/cuts.ts";
 import { type Page, readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";

@@ -1,10 +1,11 @@
 import { hash } from "node:crypto";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { newestCommit } from "../store/commits.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest, readObject } from "../store/objects.ts";
-import { CorruptObjectError, sha256 } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 
 /** Public objects whose bytes are at hand, by hash. */

@@ -4,7 +4,7 @@ import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
-import { sha256 } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 
 /** Objects by slug, ascending. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
-import { CorruptObjectError } from "../store/sealed.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
 
 /**

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import { type ArchiveFilter, maxCursorLength, parseCanonicalFilter } from "../../schemas/query.ts";
-import type { MarketKey } from "../format/order.ts";
+import type { MarketKey } from "../format/market-key.ts";
 
 /** A place in one snapshot's archive, between two responses of a walk. It grants nothing. */
 export interface Cursor {

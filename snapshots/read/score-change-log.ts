@@ -10,7 +10,7 @@ import {
 import { type Commit, type ObjectRef, retention } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
-import { parseObject } from "../store/sealed.ts";
+import { parseObject } from "../store/parse-object.ts";
 import type { Catalog } from "./catalog.ts";
 
 /** A protocol as one snapshot has it: its row as listed, and its record, whose hash tells whether any field differs. */

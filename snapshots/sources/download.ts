@@ -2,7 +2,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { GetObjectCommand, type S3Client } from "@aws-sdk/client-s3";
 import { describeS3Error, plainTag, type S3Location, statusOf } from "../store/s3.ts";
 import { StorageError } from "../store/storage.ts";
-import { SourceRefusal } from "./sources.ts";
+import { SourceRefusal } from "./refusals.ts";
 
 /** An object of the sources as a listing has it. */
 export interface RemoteFile {

@@ -1,6 +1,6 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import { type Refusal, SourceRefusal } from "./sources.ts";
+import { type Refusal, SourceRefusal } from "./refusals.ts";
 
 /** Where sources lie. */
 export interface SourceDirectory {

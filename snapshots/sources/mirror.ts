@@ -6,7 +6,7 @@ import { inParallel } from "../store/in-parallel.ts";
 import { ownerMark, ownerPattern, removeLeftFolders } from "../store/leftovers.ts";
 import { localFailure } from "../store/local-folder.ts";
 import { type S3Location, s3Storage } from "../store/s3.ts";
-import { sha256 } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
 import { sourceNames } from "./column-shape.ts";
 import { download, type RemoteFile } from "./download.ts";

@@ -8,11 +8,11 @@ import { listSourceFiles, type SourceDirectory, type SourceFile } from "./files.
 import { digestKind } from "./known-rows.ts";
 import { readCutPoints, readMarkets } from "./markets.ts";
 import { planMemory } from "./memory.ts";
-import { RefusalList } from "./refusals.ts";
+import { RefusalList, SourceRefusal } from "./refusals.ts";
 import { milliseconds } from "./render-json.ts";
 import { readScores } from "./scores.ts";
 import { marketsTable, protocolScoresTable } from "./source-tables.ts";
-import { SourceRefusal, type Sources } from "./sources.ts";
+import type { Sources } from "./sources.ts";
 import {
   countRows,
   type ListedSource,

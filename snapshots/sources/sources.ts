@@ -1,6 +1,5 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
-import { printable } from "./printable.ts";
 
 /** A market whose row was checked. */
 export interface RenderedMarket {
@@ -62,52 +61,4 @@ export interface Sources {
   /** The newest score of every protocol, by slug. Throws SourceRefusal for any row of the history. */
   scores(): Promise<ScoreRow[]>;
   close(): Promise<void>;
-}
-
-/** One broken rule at one place of the sources. */
-export interface Refusal {
-  file: string;
-  /** `row 17` (from 0 within the file), an id, or undefined when it concerns the whole file. */
-  row?: string;
-  column?: string;
-  value?: string;
-  rule: string;
-}
-
-/** A refusal beside the number of all places that break its rule. */
-export interface CountedRefusal extends Refusal {
-  total: number;
-}
-
-/**
- * The sources break the contract. Nothing was published; `refusals` names up to 20 places per rule, one rule's side by side,
- * and `totals` the number of all, by rule.
- */
-export class SourceRefusal extends Error {
-  override readonly name = "SourceRefusal";
-  readonly refusals: readonly Refusal[];
-  readonly counted: readonly CountedRefusal[];
-
-  constructor(refusals: readonly Refusal[], totals: ReadonlyMap<string, number> = new Map()) {
-    const byRule = Map.groupBy(refusals, ({ rule }) => rule);
-    const totalOf = (rule: string) => Math.max(totals.get(rule) ?? 0, byRule.get(rule)!.length);
-    const lines = [...byRule].flatMap(([rule, places]) => [
-      ...places.map(describeRefusal),
-      ...(totalOf(rule) > places.length ? [describeTotal(places.length, totalOf(rule), rule)] : []),
-    ]);
-    super(lines.join("\n"));
-    this.refusals = refusals;
-    this.counted = refusals.map((refusal) => ({ ...refusal, total: totalOf(refusal.rule) }));
-  }
-}
-
-/** `markets.parquet, row 17 (id), column composite: 1001, must be from 300 to 1000`, on one line whatever names hold. */
-function describeRefusal({ file, row, column, value, rule }: Refusal): string {
-  const place = [file, row, column && `column ${column}`].filter(Boolean).join(", ");
-  return printable(`${place}: ${value === undefined ? "" : `${value}, `}${rule}`);
-}
-
-/** `20 of 18,133 shown: must be from 300 to 1000`. */
-function describeTotal(shown: number, total: number, rule: string): string {
-  return printable(`${shown} of ${total.toLocaleString("en-US")} shown: ${rule}`);
 }

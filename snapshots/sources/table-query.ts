@@ -5,10 +5,9 @@ import { withConnection } from "./duckdb.ts";
 import type { FileGroup, GroupedSource } from "./file-groups.ts";
 import { refuseChanges, type SourceDirectory, type SourceFile } from "./files.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
-import { placesPerRule, RefusalList } from "./refusals.ts";
+import { placesPerRule, type Refusal, RefusalList, SourceRefusal } from "./refusals.ts";
 import { jsonOfRow } from "./render-json.ts";
 import { maxRecordBytes, recordRule } from "./size.ts";
-import { type Refusal, SourceRefusal } from "./sources.ts";
 import { refuseUnreadable } from "./unreadable-files.ts";
 
 /** One source and the files it consists of. */

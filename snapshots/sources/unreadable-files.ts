@@ -3,8 +3,7 @@ import { identifier } from "./duckdb.ts";
 import type { FileGroup } from "./file-groups.ts";
 import type { SourceFile } from "./files.ts";
 import { readParquet } from "./parquet.ts";
-import { RefusalList } from "./refusals.ts";
-import type { Refusal } from "./sources.ts";
+import { type Refusal, RefusalList } from "./refusals.ts";
 
 /** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {

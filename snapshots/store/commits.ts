@@ -1,6 +1,7 @@
 import { Commit, Head } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
-import { CorruptObjectError, seal, unseal } from "./sealed.ts";
+import { seal, unseal } from "./sealed.ts";
 import { type Storage, StorageError } from "./storage.ts";
 
 /** Sealed records are small; anything larger is not one. */

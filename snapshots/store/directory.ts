@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
 import { Folders } from "./folders.ts";
 import { layout } from "./layout.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "./leftovers.ts";
-import { CorruptObjectError } from "./sealed.ts";
-import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 // Temporary files live beside their targets, so that rename and link stay within one file system.
 const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);

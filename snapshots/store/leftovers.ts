@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { lstat, readdir, rm } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { sha256 } from "./sealed.ts";
+import { sha256 } from "./sha256.ts";
 
 /** No process writes one temporary file for so long, nor does a publish run take so long. */
 const leftoverHours = 24;

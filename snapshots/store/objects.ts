@@ -1,6 +1,8 @@
 import { Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
-import { CorruptObjectError, parseObject, sha256 } from "./sealed.ts";
+import { parseObject } from "./parse-object.ts";
+import { sha256 } from "./sha256.ts";
 import type { Storage } from "./storage.ts";
 
 /** An object that a manifest or segment names is not in the store: its snapshot was collected, or the store is broken. */

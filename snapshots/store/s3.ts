@@ -10,10 +10,10 @@ import {
   S3ServiceException,
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
+import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
 import { DeadlineError, within } from "./deadline.ts";
 import { headersOf } from "./layout.ts";
-import { CorruptObjectError } from "./sealed.ts";
-import { maxObjectBytes, type ObjectInfo, type Storage, StorageError, tooLarge } from "./storage.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 /** How long things may take; all in seconds. The SDK itself would wait for ever. */
 export interface S3Limits {

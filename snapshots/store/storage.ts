@@ -1,5 +1,3 @@
-import { CorruptObjectError } from "./sealed.ts";
-
 /** What a listing tells of one object. */
 export interface ObjectInfo {
   key: string;
@@ -38,9 +36,4 @@ export interface Storage {
 /** The store cannot be reached, or refuses. The message names the store, the operation and the key. */
 export class StorageError extends Error {
   override readonly name = "StorageError";
-}
-
-/** An object with more bytes than there can be in one that is sound. */
-export function tooLarge(key: string, bytes: number, maxBytes: number): CorruptObjectError {
-  return new CorruptObjectError(key, `it has ${bytes} bytes, more than the ${maxBytes} expected at most`);
 }

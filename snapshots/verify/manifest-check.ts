@@ -1,7 +1,7 @@
 import type { Manifest } from "../../schemas/snapshot.ts";
 import { snapshotIdOf } from "../format/identity.ts";
-import { compareKeys } from "../format/order.ts";
-import { CorruptObjectError } from "../store/sealed.ts";
+import { compareKeys } from "../format/market-key.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { CheckedSegment } from "./segment-check.ts";
 
 /** Compares what a manifest says with the segments it names. Throws CorruptObjectError. */

@@ -10,8 +10,9 @@ import {
 } from "../../schemas/records.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { renderList } from "../publish/score-objects.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { CorruptObjectError, parseObject } from "../store/sealed.ts";
+import { parseObject } from "../store/parse-object.ts";
 
 /** Reads an object and hands its bytes to `check`; what is wrong with it becomes a fault, and the result undefined. */
 export type CheckedRead = <T>(

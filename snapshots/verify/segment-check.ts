@@ -2,12 +2,14 @@ import { gunzipSync } from "node:zlib";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
-import { Cutter, compareKeys, type MarketKey } from "../format/order.ts";
+import { Cutter } from "../format/cuts.ts";
+import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import { type Page, pageText, readRun } from "../format/page.ts";
 import { encodeSegment, type IndexRow, readPages } from "../index/segment.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
-import { CorruptObjectError, sha256 } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** What a segment tells of a market, and its place. */

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { CommitUnknownError } from "../../snapshots/store/commits.ts";
+import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { createS3Client, parseS3Location, type S3Limits, s3Storage } from "../../snapshots/store/s3.ts";
-import { CorruptObjectError } from "../../snapshots/store/sealed.ts";
 import { type Storage, StorageError } from "../../snapshots/store/storage.ts";
 import { createBucket, s3Environment } from "../helpers/ceph.ts";
 import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/faulty-s3.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import { cuts } from "../../snapshots/format/order.ts";
+import { cuts } from "../../snapshots/format/cuts.ts";
 import { quoted } from "../../snapshots/sources/duckdb.ts";
 import { runSql } from "./archive-sql.ts";
 

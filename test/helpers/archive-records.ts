@@ -1,5 +1,5 @@
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { sha256 } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import { market } from "./proxy-archive.ts";
 
 /**

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import { maxObjectBytes, type Storage, tooLarge } from "../../snapshots/store/storage.ts";
+import { tooLarge } from "../../snapshots/store/corrupt-object.ts";
+import { maxObjectBytes, type Storage } from "../../snapshots/store/storage.ts";
 
 /** One call of a storage. */
 interface StorageCall {

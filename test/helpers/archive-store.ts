@@ -7,7 +7,7 @@ import type { PublishReport } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { sha256 } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { writeOddMarkets } from "./archive-odd-markets.ts";
 import { publishFreely } from "./publish-freely.ts";

@@ -7,7 +7,8 @@ import { compressPage, type Page, pageText, readRun } from "../../snapshots/form
 import { encodeSegment, readPages } from "../../snapshots/index/segment.ts";
 import { issueKey, revokeKey } from "../../snapshots/keys/records.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { seal, sha256 } from "../../snapshots/store/sealed.ts";
+import { seal } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { segmentEnds } from "./archive-odd-markets.ts";
 import { recordsOf } from "./archive-records.ts";

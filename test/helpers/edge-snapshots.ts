@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { expect } from "vitest";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { sha256 } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import { plainFilter } from "./archive-plain-filter.ts";
 import { type Query, search } from "./archive-proxy.ts";
 import { inArchiveOrder } from "./archive-records.ts";

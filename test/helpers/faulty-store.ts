@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
 import { Catalog } from "../../snapshots/read/catalog.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { sha256 } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { ObjectInfo, Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { inArchiveOrder, recordsOf } from "./archive-records.ts";

@@ -5,13 +5,8 @@ import type { DuckDBConnection, DuckDBType, Json } from "@duckdb/node-api";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSession, quoted } from "../../snapshots/sources/duckdb.ts";
 import { openSources, type SourcesOptions } from "../../snapshots/sources/open-sources.ts";
-import {
-  type Refusal,
-  type RenderedMarket,
-  type ScoreRow,
-  SourceRefusal,
-  type Sources,
-} from "../../snapshots/sources/sources.ts";
+import { type Refusal, SourceRefusal } from "../../snapshots/sources/refusals.ts";
+import type { RenderedMarket, ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
 
 type SourceMarket = Omit<RenderedMarket, "digest" | "json"> & { json: string };
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { docsFiles } from "../../../proxy/docs/files.ts";
 import { servedSite } from "../../../proxy/site/files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
-import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { outcome, until } from "../../helpers/proxy-client.ts";
 

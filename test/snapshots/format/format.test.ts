@@ -2,10 +2,11 @@ import { crc32, gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { combineCrc } from "../../../snapshots/format/crc.ts";
+import { Cutter, cuts } from "../../../snapshots/format/cuts.ts";
 import { compressPiece, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
-import { Cutter, compareKeys, cuts } from "../../../snapshots/format/order.ts";
+import { compareKeys } from "../../../snapshots/format/market-key.ts";
 import { compressPage, pageText, readRun, readRunStart, runMarkets } from "../../../snapshots/format/page.ts";
-import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
 
 const bytes = fc.uint8Array({ maxLength: 3000 }).map((array) => Buffer.from(array));
 

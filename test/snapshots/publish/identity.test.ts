@@ -9,7 +9,7 @@ import { quoted } from "../../../snapshots/sources/duckdb.ts";
 import { listCommits, newestCommit } from "../../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { recordsOf } from "../../helpers/archive-records.ts";

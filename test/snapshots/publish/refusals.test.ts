@@ -2,7 +2,7 @@ import { appendFile, readFile, rm, truncate, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
-import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
+import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { changedStorage, countingStorage } from "../../helpers/archive-storage.ts";
 import { contentOf, publishSources, testFolder } from "../../helpers/archive-store.ts";

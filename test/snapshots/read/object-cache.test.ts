@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { ObjectCache } from "../../../snapshots/read/object-cache.ts";
+import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
-import { CorruptObjectError, sha256 } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
 

@@ -3,7 +3,7 @@ import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
+import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { readAll, refusalsOf, replaced, SourceFixtures } from "../../helpers/sources.ts";
 
 let fixtures: SourceFixtures;

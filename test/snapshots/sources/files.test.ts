@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
-import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
+import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import {
   readAll,
   refusalsOf,

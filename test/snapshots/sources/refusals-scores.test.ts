@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/records.ts";
-import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
+import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { refusalsOf, replaced, SourceFixtures } from "../../helpers/sources.ts";
 
 let fixtures: SourceFixtures;

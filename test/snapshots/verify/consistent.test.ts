@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Commit, Manifest } from "../../../schemas/snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import {

@@ -1,17 +1,5 @@
 import { crc32 } from "node:zlib";
 
-/** Where a market stands in the archive: by resolvedAt (epoch milliseconds), then id. */
-export interface MarketKey {
-  resolvedAt: number;
-  id: string;
-}
-
-/** Negative when `a` is the older one. Ordinals count in this order; the archive is shown in its reverse. */
-export function compareKeys(a: MarketKey, b: MarketKey): number {
-  if (a.resolvedAt !== b.resolvedAt) return a.resolvedAt - b.resolvedAt;
-  return a.id < b.id ? -1 : Number(a.id > b.id);
-}
-
 /** Bounds of pages and segments, in markets (snapshots/SPEC.md, "Cuts"). */
 export const cuts = {
   pageMin: 32,

@@ -1,0 +1,15 @@
+/** A stored object does not hold what its name, digest or schema promises. The message begins with the object's key. */
+export class CorruptObjectError extends Error {
+  override readonly name = "CorruptObjectError";
+  readonly key: string;
+
+  constructor(key: string, reason: string, options?: ErrorOptions) {
+    super(`${key}: ${reason}`, options);
+    this.key = key;
+  }
+}
+
+/** The error for an object with more bytes than a sound one can have. */
+export function tooLarge(key: string, bytes: number, maxBytes: number): CorruptObjectError {
+  return new CorruptObjectError(key, `it has ${bytes} bytes, more than the ${maxBytes} expected at most`);
+}
