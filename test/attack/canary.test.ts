@@ -49,7 +49,7 @@ async function expectNoTrace(): Promise<void> {
   const spellings = spellingsOf(canaries);
   // What was logged last is there, so all before it is.
   const { "x-request-id": id } = (await proxy.get("/healthz")).headers;
-  await until(() => proxy.logged.some((line) => line.includes(String(id))));
+  await until("a log line of the request", () => proxy.logged.some((line) => line.includes(String(id))));
   for (const text of received) expect([text, found(spellings, text)]).toEqual([text, []]);
   for (const line of proxy.logged) expect([line, found(spellings, line)]).toEqual([line, []]);
   expect(found(spellings, origin.requests.join("\n"))).toEqual([]);
@@ -109,7 +109,7 @@ const failures: [string, () => Promise<[string, string]>][] = [
     "the store's newest commit",
     async () => {
       await attacked.proxy.storage.put(layout.commit(2), Buffer.from("{}"));
-      await until(() => logs("polling the store failed"));
+      await until("a log line about the failed poll", () => logs("polling the store failed"));
       return ["/api/v1/scores", "200"];
     },
   ],

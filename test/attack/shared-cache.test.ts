@@ -49,7 +49,7 @@ describe.skipIf(!nginx).each([
     expect(outcome(await get(`${list}/aave`))).toBe("503 SNAPSHOT_UNAVAILABLE");
     expect(outcome(await get(list))).toBe("503 SNAPSHOT_UNAVAILABLE");
     await publishArchive(proxy.storage);
-    await until(async () => (await proxy.get("/readyz")).status === 200);
+    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     expect(outcome(await get(`${list}/aave`))).toBe("200");
     expect(outcome(await get(list))).toBe("200");
     const key = await proxy.issue({ plan: "developer", owner: "dev" });

@@ -133,6 +133,7 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
     await open();
     await tryOut("Service", "usage");
     await until(
+      "the answer of the tried operation",
       async () => (await operation("Service", "usage").textContent())?.includes('"plan": "free"') ?? false,
     );
     expectPeace();
@@ -151,7 +152,9 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
       document.body.append(script);
       undefined;
     }`);
-    await until(() => complaints.some((text) => text.startsWith("policy: script-src")));
+    await until("the browser to report a policy violation", () =>
+      complaints.some((text) => text.startsWith("policy: script-src")),
+    );
     expect(await page.evaluate("window.slipped")).toBeUndefined();
   });
 });

@@ -64,7 +64,7 @@ describe.skipIf(!chromium)("a page of another origin in Chromium", () => {
 
   test("opens the feed with its key as a subprotocol, and hears each change of two quick publishes once", async () => {
     await open("one", ["scores.v1", `bearer.${key}`]);
-    await until(async () => (await heard("one")).length === 1);
+    await until("the page to hear the hello", async () => (await heard("one")).length === 1);
     expect(await feed("one")).toMatchObject({ protocol: "scores.v1", events: ["open"] });
     const changes: ScoreChange[] = [];
     for (const place of [0, 1]) {
@@ -76,16 +76,22 @@ describe.skipIf(!chromium)("a page of another origin in Chromium", () => {
       ...["score.changed aave", "score.added maker"],
       ...["score.removed aave", "score.changed lido"],
     ]);
-    await until(async () => (await heard("one")).length >= 1 + changes.length);
+    await until(
+      "the page to hear every change",
+      async () => (await heard("one")).length >= 1 + changes.length,
+    );
     await page.evaluate(`window.one.socket.send(JSON.stringify({ type: "subscribe", slugs: ["maker"] }))`);
     await page.evaluate(`window.one.socket.send("{")`);
-    await until(async () => (await heard("one")).length >= 2 + changes.length);
+    await until(
+      "the page to hear one more message",
+      async () => (await heard("one")).length >= 2 + changes.length,
+    );
     const invalid = { type: "error", code: "INVALID_MESSAGE" };
     expect(await heard("one")).toEqual([hello(first), ...changes, invalid]);
     await page.evaluate("window.one.socket.close(1000)");
-    await until(async () => (await feed("one")).events.length === 2);
+    await until("the page's feed to be closed", async () => (await feed("one")).events.length === 2);
     expect((await feed("one")).events).toEqual(["open", "close 1000"]);
-    await until(async () => (await connections(proxy)) === 0);
+    await until("the proxy to count no connection", async () => (await connections(proxy)) === 0);
   });
 
   test.each([
@@ -94,8 +100,8 @@ describe.skipIf(!chromium)("a page of another origin in Chromium", () => {
     ["no subprotocol of the feed", () => [`bearer.${key}`]],
   ])("does not get in with %s, and is told once that it failed", async (_what, protocols) => {
     await open("other", protocols());
-    await until(async () => (await feed("other")).events.length >= 2);
+    await until("the other page's feed to be closed", async () => (await feed("other")).events.length >= 2);
     expect(await feed("other")).toEqual({ protocol: "", heard: [], events: ["error", "close 1006"] });
-    await until(async () => (await connections(proxy)) === 0);
+    await until("the proxy to count no connection", async () => (await connections(proxy)) === 0);
   });
 });

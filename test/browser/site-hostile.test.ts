@@ -26,7 +26,7 @@ describe.skipIf(!program)("hostile data on the site", () => {
 
   test("is shown as text, and leads nowhere", async () => {
     const key = await proxy.issue();
-    await until(async () => (await proxy.get("/readyz")).status === 200);
+    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     const { page, context, faults } = await openWatched(browser, `http://127.0.0.1:${proxy.port}/#/archive`);
     await enterKey(page, key);
     await page.click(".question");

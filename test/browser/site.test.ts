@@ -39,7 +39,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
     await publishSources(directory, proxy.storage, folder);
     aegis = await proxy.issue();
     own = await proxy.issue({ owner: "tests" });
-    await until(async () => (await proxy.get("/readyz")).status === 200);
+    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     browser = await launch(program!);
   });
   afterAll(async () => {
@@ -519,7 +519,10 @@ async function factsOf(page: Page): Promise<Record<string, string>> {
 async function expectListed(page: Page, { total, markets }: MarketPage): Promise<void> {
   const questions = markets.map(({ question }) => question);
   const number = total.toLocaleString("en");
-  await until(async () => (await page.locator(".question").allTextContents()).join() === questions.join());
+  await until(
+    `the questions ${questions.join()}`,
+    async () => (await page.locator(".question").allTextContents()).join() === questions.join(),
+  );
   expect(await page.textContent("main .count")).toBe(
     `${number} market${total === 1 ? " matches" : "s match"}`,
   );

@@ -155,7 +155,9 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     );
     expect(outcome(await get(archive, {}))).toBe("401 API_KEY_REQUIRED");
     key = JSON.parse((await keys("issue", "--plan", "aegis", "--owner", "acme")).stdout);
-    await until(async () => (await each("/api/v1/usage")).every(({ status }) => status === 200));
+    await until("every proxy to accept the key", async () =>
+      (await each("/api/v1/usage")).every(({ status }) => status === 200),
+    );
     expect((await get("/api/v1/usage")).json()).toMatchObject({ plan: "aegis", remaining: 100_000 });
     expect((await each("/readyz")).map(outcome)).toEqual(["200", "200"]);
     for (const age of await metric("prs_publish_age_seconds")) expect(age).toBeGreaterThanOrEqual(0);
@@ -193,7 +195,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
       "DELETE FROM markets WHERE hash(id) % 50 = 0",
     );
     expect(ids.length).toBeLessThan(oldIds.length);
-    await until(async () =>
+    await until("every proxy to serve the new snapshot", async () =>
       (await each("/api/v1/status")).every((answer) => (answer.json() as Status).snapshotId === snapshotId),
     );
     for await (const each of walk) pages.push(each);
@@ -246,7 +248,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     };
     const more = async () => {
       const now = answered;
-      await until(() => answered > now + 50);
+      await until("50 more answers", () => answered > now + 50);
     };
     const loads = Array.from({ length: 4 }, load);
     for (const [place, { command, port }] of machines.entries()) {
@@ -256,7 +258,10 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
       await more();
       machines[place] = await startMachine(port);
       // Until the balancer uses it again.
-      await until(async () => (await metric("http_requests_total.*historical.*200.*"))[place]! > 0);
+      await until(
+        "the restarted proxy to answer archive requests",
+        async () => (await metric("http_requests_total.*historical.*200.*"))[place]! > 0,
+      );
     }
     done = true;
     await Promise.all(loads);
@@ -282,7 +287,9 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
 
   test("a key that is revoked is refused soon", async () => {
     expect((await keys("revoke", key.id)).code).toBe(0);
-    await until(async () => (await each(archive)).every(({ status }) => status === 401));
+    await until("every proxy to refuse the revoked key", async () =>
+      (await each(archive)).every(({ status }) => status === 401),
+    );
     for (let times = 0; times < 4; times += 1)
       expect(outcome(await get(archive))).toBe("401 INVALID_API_KEY");
   });

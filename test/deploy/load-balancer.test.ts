@@ -108,17 +108,20 @@ describe.skipIf(!nginx || !redisServer)("two proxies behind one load balancer", 
       Promise.all(
         Array.from({ length: 10 }, async () => outcome(await get(archive, { headers: bearer(key) }))),
       );
-    await until(() => all("200"));
+    await until("the key to work through both proxies", () => all("200"));
     expect(new Set(await balanced())).toEqual(new Set(["200"]));
     await revokeKey(storage, record.id, now);
-    await until(() => all("401 INVALID_API_KEY"));
+    await until("both proxies to refuse the revoked key", () => all("401 INVALID_API_KEY"));
     expect(new Set(await balanced())).toEqual(new Set(["401 INVALID_API_KEY"]));
   });
 
   test("a walk that alternates between them is complete while snapshots are published", async () => {
     const [one, two] = proxies;
     const key = await one.issue({ owner: "walker" });
-    await until(async () => (await two.get(archive, { headers: bearer(key) })).status === 200);
+    await until(
+      "the second proxy to accept the key",
+      async () => (await two.get(archive, { headers: bearer(key) })).status === 200,
+    );
     const contents = new Map<string, string[]>();
     let size = 60;
     async function publish() {
@@ -137,7 +140,9 @@ describe.skipIf(!nginx || !redisServer)("two proxies behind one load balancer", 
     };
     await publish();
     for (const proxy of proxies)
-      await until(async () => contents.has(String((await proxy.get("/healthz")).headers["x-snapshot-id"])));
+      await until("the proxy to serve one of the snapshots", async () =>
+        contents.has(String((await proxy.get("/healthz")).headers["x-snapshot-id"])),
+      );
     const before = proxies.map(answered);
     for (let walk = 0; walk < 3; walk += 1) {
       let current = await page("pageSize=7");
@@ -174,11 +179,11 @@ describe.skipIf(!nginx || !redisServer)("two proxies behind one load balancer", 
       }
     };
     const loads = Array.from({ length: 8 }, load);
-    await until(() => sent > 100);
+    await until("100 requests to be sent", () => sent > 100);
     commands[0]!.child.kill("SIGTERM");
     expect(await commands[0]!.ended).toBe(0);
     const atEnd = sent;
-    await until(() => sent > atEnd + 100);
+    await until("100 more requests to be sent", () => sent > atEnd + 100);
     done = true;
     await Promise.all(loads);
     agent.destroy();

@@ -25,7 +25,8 @@ async function reading(metric: string): Promise<number> {
   const text = await proxy.metrics.getSingleMetricAsString(metric);
   return Number(text.slice(text.lastIndexOf(" ")));
 }
-const served = (commit: number) => until(async () => (await reading("prs_snapshot_commit")) === commit);
+const served = (commit: number) =>
+  until(`commit ${commit} to be served`, async () => (await reading("prs_snapshot_commit")) === commit);
 
 /** Bytes of index that the proxy has in memory. */
 async function indexBytes(): Promise<number> {

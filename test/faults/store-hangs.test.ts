@@ -59,12 +59,14 @@ describe("a store that takes connections and never answers", () => {
     const metric = () => on.proxy.metrics.getSingleMetricAsString("prs_poll_age_seconds");
     expect(await age()).toBe(0);
     on.s3.fault = (_, key) => (key.startsWith(`store/${layout.keys}`) || key === "" ? "hang" : undefined);
-    await until(() => on.proxy.logged.some((line) => /keys.*no answer within 1 s/.test(line)));
+    await until("a log line about the keys that hang", () =>
+      on.proxy.logged.some((line) => /keys.*no answer within 1 s/.test(line)),
+    );
     on.proxy.clock.now += 90_000;
     expect(await age()).toBe(90);
     expect(await metric()).toMatch(/^prs_poll_age_seconds 90$/m);
     on.s3.fault = () => undefined;
-    await until(async () => (await age()) === 0);
+    await until("a new poll to succeed", async () => (await age()) === 0);
   });
 
   test("that cuts an answer off in its middle is asked again", async () => {
@@ -88,10 +90,12 @@ describe("polling", () => {
     const key = await proxy.issue();
     const { records } = await readKeys(proxy.storage);
     execFileSync(findProgram("mkfifo")!, [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);
-    await until(() => proxy!.logged.some((line) => /0123456789abcdef.*no regular file/.test(line)));
+    await until("a log line about the key record that is no file", () =>
+      proxy!.logged.some((line) => /0123456789abcdef.*no regular file/.test(line)),
+    );
     await revokeKey(proxy.storage, records[0]!.id, new Date(proxy.clock.now));
     const usage = () => proxy!.get("/api/v1/usage", { headers: bearer(key) });
-    await until(async () => (await usage()).status === 401);
+    await until("the revoked key to be refused", async () => (await usage()).status === 401);
     expect(outcome(await proxy.get("/readyz"))).toBe("200");
   });
 
@@ -120,11 +124,11 @@ describe("polling", () => {
     expect([told, others]).toEqual([["DeadlineError: no answer within 0.05 s"], 1]);
     poller.start(0.001);
     now = 7000;
-    await until(() => others > 10 && told.length > 2);
+    await until("polls to go on beside the one that hangs", () => others > 10 && told.length > 2);
     expect(told.slice(1, 3)).toEqual(Array(2).fill("Error: the round before has not ended"));
     expect([started, poller.age()]).toEqual([1, 7]);
     stuck.resolve();
-    await until(() => started > 1 && poller.age() === 0);
+    await until("the poll that hung to start again", () => started > 1 && poller.age() === 0);
     poller.stop();
   });
 });

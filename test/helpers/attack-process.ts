@@ -43,7 +43,7 @@ export async function startAttackedProcess(): Promise<AttackedProcess> {
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
   const closed = once(child, "close");
   const alive = () => child.exitCode === null && child.signalCode === null;
-  await until(() => output.includes('"listening"') || !alive());
+  await until("the proxy to listen or to end", () => output.includes('"listening"') || !alive());
   return {
     directory,
     port: Number(/"url":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(output)?.[1]),

@@ -38,7 +38,10 @@ async function issueKeys(proxy: TestProxy): Promise<Keys> {
   const revoked = await proxy.issue({ owner: "former", quota });
   const { id } = (await readKeys(proxy.storage)).records[0]!;
   await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
-  await until(async () => (await proxy.get(archive, { headers: bearer(revoked) })).status === 401);
+  await until(
+    "the proxy to refuse the revoked key",
+    async () => (await proxy.get(archive, { headers: bearer(revoked) })).status === 401,
+  );
   return {
     revoked,
     aegis: await proxy.issue({ quota }),

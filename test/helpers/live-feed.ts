@@ -71,7 +71,7 @@ export async function listen(port: number, key: string, choices: ListenChoices =
     headers,
     heard,
     changes: () => heard.filter((message): message is ScoreChange => message.type.startsWith("score.")),
-    count: (messages) => until(() => heard.length >= messages),
+    count: (messages) => until(`${messages} messages of the feed`, () => heard.length >= messages),
     closed,
     say,
     async subscribe(...slugs) {
@@ -86,7 +86,7 @@ export async function listen(port: number, key: string, choices: ListenChoices =
 /** The same, once it was greeted. */
 export async function listenGreeted(port: number, key: string, choices?: ListenChoices): Promise<Listener> {
   const listener = await listen(port, key, choices);
-  await until(() => listener.heard.some(({ type }) => type === "hello"));
+  await until("the feed's hello", () => listener.heard.some(({ type }) => type === "hello"));
   return listener;
 }
 
@@ -135,7 +135,10 @@ export interface FeedProxy {
 
 /** Waits until a proxy serves a snapshot. */
 export const takenUp = (proxy: TestProxy, snapshotId: string) =>
-  until(async () => (await proxy.get("/healthz")).headers["x-snapshot-id"] === snapshotId);
+  until(
+    `the proxy to serve snapshot ${snapshotId}`,
+    async () => (await proxy.get("/healthz")).headers["x-snapshot-id"] === snapshotId,
+  );
 
 /** Clients of a proxy's feed, as its metrics tell. */
 export async function connections({ metrics }: TestProxy): Promise<number> {
@@ -146,7 +149,7 @@ export async function connections({ metrics }: TestProxy): Promise<number> {
 /** Closes connections, and waits until the proxy has none left. */
 export async function leave(proxy: TestProxy, ...listeners: Listener[]): Promise<void> {
   for (const { socket } of listeners) socket.close();
-  await until(async () => (await connections(proxy)) === 0);
+  await until("the last feed connection to close", async () => (await connections(proxy)) === 0);
 }
 
 /** A client that speaks by bytes alone, reads nothing of itself, and answers nothing. */

@@ -93,7 +93,14 @@ export async function raw(port: number, bytes: string): Promise<string> {
   return Buffer.concat(chunks).toString("latin1");
 }
 
-/** Waits until something holds; the test's own timeout bounds it. */
-export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await holds())) await pause(10);
+/** How long a wait may last: shorter than a test's timeout, which would not say what was waited for. */
+const patienceMilliseconds = 90_000;
+
+/** Waits until something holds. Throws an error that names `what` was waited for when it takes too long. */
+export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+  const end = performance.now() + patienceMilliseconds;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`waited ${patienceMilliseconds / 1000} s for ${what}`);
+    await pause(10);
+  }
 }

@@ -43,7 +43,10 @@ export function startUnit({ program, args, cwd, env }: UnitCommand): ProxyComman
     output,
     ended,
     async listening(workers = 1) {
-      await until(() => listeners().length >= workers || (child.exitCode ?? child.signalCode) !== null);
+      await until(
+        `${workers} processes to listen, or the command to end`,
+        () => listeners().length >= workers || (child.exitCode ?? child.signalCode) !== null,
+      );
       return Number(/"url":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(output.out)?.[1]);
     },
     pids: () => listeners().map((line) => Number(/"pid":(\d+)/.exec(line)?.[1])),

@@ -108,7 +108,10 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
         { plan: "aegis", owner: "acme", ...request },
         new Date(clock.now),
       );
-      await until(async () => (await call(port, unmetered, { headers: bearer(key) })).status === 200);
+      await until(
+        "the proxy to accept the key",
+        async () => (await call(port, unmetered, { headers: bearer(key) })).status === 200,
+      );
       return key;
     },
     another: (differences = {}) => start({ ...options, ...differences }, directory, storage),

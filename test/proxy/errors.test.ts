@@ -92,7 +92,9 @@ describe("errors that need more than a request", () => {
     file.exec("DROP TABLE quota");
     file.close();
     expect(outcome(await proxy.get("/api/v1/scores"))).toBe(expected);
-    await until(() => proxy.logged.some((line) => line.includes("the quota store failed")));
+    await until("a log line about the quota store", () =>
+      proxy.logged.some((line) => line.includes("the quota store failed")),
+    );
     await proxy.stop();
   });
 

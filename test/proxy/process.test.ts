@@ -33,9 +33,9 @@ describe("npm run proxy", () => {
     const port = await proxy.listening();
     expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
     const warning = `there is no store at ${join(directory, "store")}`;
-    await until(() => proxy.output.out.includes(warning));
+    await until("the warning", () => proxy.output.out.includes(warning));
     await publishArchive(directoryStorage(join(directory, "store")));
-    await until(async () => (await call(port, "/readyz")).status === 200);
+    await until("the proxy to be ready", async () => (await call(port, "/readyz")).status === 200);
     expect(proxy.output.out.split(warning)).toHaveLength(2);
     expect(outcome(await call(port, "/api/v1/scores"))).toBe("200");
     expect(await readdir(join(directory, ".local"))).toContain("quota.sqlite");

@@ -47,7 +47,7 @@ function answering({ output }: ProxyCommand): Set<number> {
 
 /** Sends requests one by one, each over a connection of its own, until these processes all answered one. */
 async function untilAllAnswer(proxy: ProxyCommand, port: number, pids: readonly number[]): Promise<void> {
-  await until(async () => {
+  await until("every worker to answer", async () => {
     expect(outcome(await call(port, list))).toBe("200");
     return pids.every((pid) => answering(proxy).has(pid));
   });
@@ -83,7 +83,7 @@ describe("WEB_CONCURRENCY=2", () => {
     const outcomes = answers.map(outcome);
     expect(outcomes.filter((one) => one === "200")).toHaveLength(100);
     expect(outcomes.filter((one) => one === "429 QUOTA_EXCEEDED")).toHaveLength(100);
-    await until(() => answering(proxy).size === 2);
+    await until("two workers to answer", () => answering(proxy).size === 2);
     await proxy.kill();
     const again = start();
     const secondPort = await again.listening(2);
@@ -97,9 +97,9 @@ describe("WEB_CONCURRENCY=2", () => {
     const [first, second] = proxy.pids();
     await untilAllAnswer(proxy, port, [first!, second!]);
     process.kill(first!, "SIGKILL");
-    await until(() => proxy.output.out.includes("a worker died"));
+    await until("a log line about the dead worker", () => proxy.output.out.includes("a worker died"));
     let answers = 0;
-    await until(async () => {
+    await until("a third worker to listen", async () => {
       expect(outcome(await call(port, list))).toBe("200");
       answers += 1;
       return proxy.pids().length === 3;
@@ -121,7 +121,7 @@ describe("WEB_CONCURRENCY=2", () => {
       const sockets = await halfRequests(port, 4);
       send(proxy);
       const drains = () => proxy.output.out.split("\n").filter((line) => line.includes('"draining"')).length;
-      await until(() => drains() >= 3);
+      await until("three processes to drain", () => drains() >= 3);
       for (const socket of sockets) {
         socket.write("\r\n");
         const answer = await text(socket);
@@ -153,7 +153,7 @@ describe("WEB_CONCURRENCY=2", () => {
 
   test.runIf(linux)("a signal before the first worker listens ends it with 0 and no complaint", async () => {
     const proxy = start();
-    await until(async () => (await workersOf(proxy.child)).length > 0);
+    await until("a worker to start", async () => (await workersOf(proxy.child)).length > 0);
     proxy.child.kill("SIGTERM");
     expect(await proxy.ended).toBe(0);
     expect(proxy.output.err).toBe("");
@@ -188,9 +188,12 @@ describe("METRICS_PORT with WEB_CONCURRENCY=2", () => {
     await untilAllAnswer(proxy, port, proxy.pids());
     for (let count = 0; count < 10; count += 1) await call(port, list);
     const answered = () => proxy.output.out.split('"answered"').length - 1;
-    await until(() => answered() >= 12);
+    await until("twelve answers", () => answered() >= 12);
     const metrics = async () => (await call(metricsPort, "/metrics")).text;
-    await until(async () => sum(await metrics(), counted) === answered());
+    await until(
+      "the metrics to count every answer",
+      async () => sum(await metrics(), counted) === answered(),
+    );
     const seen = await metrics();
     expect(seen).toMatch(/^prs_snapshot_commit 1$/m);
     expect(seen).toMatch(/^prs_quota_store_up 1$/m);
@@ -203,7 +206,7 @@ describe("METRICS_PORT with WEB_CONCURRENCY=2", () => {
     await proxy.listening(2);
     process.kill(proxy.pids()[0]!, "SIGKILL");
     await proxy.listening(3);
-    await until(() =>
+    await until("the metrics to show commit 1", () =>
       call(metricsPort, "/metrics").then(
         ({ status, text }) => status === 200 && /^prs_snapshot_commit 1$/m.test(text),
         () => false,
@@ -216,10 +219,10 @@ describe("METRICS_PORT with WEB_CONCURRENCY=2", () => {
     const proxy = start({ METRICS_PORT: String(metricsPort) });
     await proxy.listening();
     const other = async () => (await workersOf(proxy.child)).find((pid) => !proxy.pids().includes(pid));
-    await until(async () => (await other()) !== undefined);
+    await until("another worker to answer", async () => (await other()) !== undefined);
     process.kill((await other())!, "SIGKILL");
     await proxy.listening(2);
-    await until(() =>
+    await until("the metrics to be served", () =>
       call(metricsPort, "/metrics").then(
         () => true,
         () => false,

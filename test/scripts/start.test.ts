@@ -38,7 +38,10 @@ async function start(port: string) {
   child.stdout.on("data", (chunk) => (output.out += chunk));
   child.stderr.on("data", (chunk) => (output.err += chunk));
   const ended = once(child, "close").then(([code]) => code as number);
-  await until(() => output.out.includes("/api/v1/status") || child.exitCode !== null);
+  await until(
+    "the greeting, or the command to end",
+    () => output.out.includes("/api/v1/status") || child.exitCode !== null,
+  );
   return { child, output, ended };
 }
 

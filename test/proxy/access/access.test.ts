@@ -156,7 +156,7 @@ describe("credentials", () => {
     const status = async (key: string) => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status;
     await revokeKey(proxy.storage, idOf("r2"), new Date(proxy.clock.now + 3_600_000));
     await revokeKey(proxy.storage, idOf("r1"), new Date(proxy.clock.now));
-    await until(async () => (await status(now)) === 401);
+    await until("the expired key to be refused", async () => (await status(now)) === 401);
     expect(await status(later)).toBe(200);
     proxy.clock.now += 3_600_000;
     expect(await status(later)).toBe(401);

@@ -77,7 +77,10 @@ async function nothingStays(rounds: number, round: () => Promise<void>): Promise
   const bytes: number[] = [];
   for (let count = 0; count < rounds; count += 1) {
     await round();
-    await until(async () => (await total("http_connections")) === 0 && sockets() <= before + 2 * kept);
+    await until(
+      "every connection and socket to be given back",
+      async () => (await total("http_connections")) === 0 && sockets() <= before + 2 * kept,
+    );
     origin.requests.length = 0;
     bytes.push(await bytesInUse());
   }
@@ -115,7 +118,7 @@ describe(`${clients} clients that go away again and again`, () => {
       const owed: { socket: Socket; answer: () => void }[] = [];
       origin.behave = (socket, body, target) =>
         owed.push({ socket, answer: () => good(socket, body, target) });
-      const taken = until(() => owed.length === connections);
+      const taken = until("every connection to the origin to be taken", () => owed.length === connections);
       await allLeave(
         (client) => head(`${list}/${slugs[client % protocols]}`),
         () => taken,
@@ -123,9 +126,12 @@ describe(`${clients} clients that go away again and again`, () => {
       // Those that wait for a connection are answered as soon as they have one.
       origin.behave = good;
       if (how.answers) for (const { answer } of owed) answer();
-      else await until(() => owed.every(({ socket }) => socket.destroyed));
+      else
+        await until("the connections to the origin to be destroyed", () =>
+          owed.every(({ socket }) => socket.destroyed),
+        );
       // After so many failures the origin is left alone for a second.
-      await until(async () => (await proxy.get(list)).status === 200);
+      await until("the proxy to answer again", async () => (await proxy.get(list)).status === 200);
     });
   });
 });

@@ -63,7 +63,7 @@ async function open({ metrics } = proxy): Promise<number> {
   const text = await metrics.getSingleMetricAsString("http_connections");
   return Number(/^http_connections (\d+)$/m.exec(text)![1]);
 }
-const noneIsOpen = () => until(async () => (await open()) === 0);
+const noneIsOpen = () => until("the last connection to close", async () => (await open()) === 0);
 
 describe("a connection whose client never closes it", () => {
   const refused: [string, string, string][] = [
@@ -84,7 +84,9 @@ describe("a connection whose client never closes it", () => {
     );
     for (const each of held)
       each.socket.removeAllListeners("data").on("data", (chunk) => (each.received += chunk));
-    await until(() => held.every(({ received }) => received !== ""));
+    await until("every held connection to get an answer", () =>
+      held.every(({ received }) => received !== ""),
+    );
     for (const { what, received, status } of held) {
       expect([what, received.slice(9, 12)]).toEqual([what, status]);
       expect([what, received.match(/^connection: .*/gim)]).toEqual([
@@ -98,15 +100,20 @@ describe("a connection whose client never closes it", () => {
   test("is destroyed when nothing moves, with an answer due before what is refused", async () => {
     await start({ limits: { stalledSeconds: 1 } });
     for (const bytes of behindUnanswered) hold(bytes);
-    await until(() => origin.requests.length === 3);
+    await until("the origin to get three requests", () => origin.requests.length === 3);
     await noneIsOpen();
   });
 
   test("makes room once it has its answer", async () => {
     await start({ limits: { connections: 20 } });
     const held = Array.from({ length: 20 }, (_, place) => hold(place % 2 ? tunnel : get(feedPath, upgrade)));
-    await until(() => held.every(({ received }) => received !== ""));
-    await until(async () => (await proxy.get("/healthz").then(outcome, () => "turned away")) === "200");
+    await until("every held connection to get an answer", () =>
+      held.every(({ received }) => received !== ""),
+    );
+    await until(
+      "a new connection to be let in",
+      async () => (await proxy.get("/healthz").then(outcome, () => "turned away")) === "200",
+    );
   });
 
   test("does not keep the process, whatever kind it is", async () => {
@@ -114,8 +121,11 @@ describe("a connection whose client never closes it", () => {
     const ending = await proxy.another({ shutdownSeconds: 1 });
     const idle = hold(get("/healthz"), ending);
     for (const bytes of [...behindUnanswered, "GET /healthz HTTP/1.1\r\n", ""]) hold(bytes, ending);
-    await until(() => origin.requests.length === 3 && idle.received !== "");
-    await until(async () => (await open(ending)) === 6);
+    await until(
+      "three requests at the origin and one answer",
+      () => origin.requests.length === 3 && idle.received !== "",
+    );
+    await until("six open connections", async () => (await open(ending)) === 6);
     // What is refused at the last moment too.
     for (const bytes of [tunnel, get(feedPath, upgrade), "garbage\r\n\r\n"]) hold(bytes, ending);
     await ending.stop();
@@ -130,9 +140,9 @@ describe("requests behind one that is not answered yet", () => {
   test("wait, 16 of them", async () => {
     await start();
     const held = hold(get(list) + waiting(16));
-    await until(() => owed.length === 1);
+    await until("the origin to owe an answer", () => owed.length === 1);
     owed[0]!();
-    await until(() => held.received.split('{"status":"alive"}').length === 17);
+    await until("sixteen pipelined answers", () => held.received.split('{"status":"alive"}').length === 17);
   });
 
   test("cut the connection when they are more, also behind a body", async () => {
@@ -140,7 +150,7 @@ describe("requests behind one that is not answered yet", () => {
     for (const first of [get(list), withBody]) {
       const held = hold(first);
       const before = owed.length;
-      await until(() => owed.length > before);
+      await until("the origin to owe one more answer", () => owed.length > before);
       const closed = new Promise((resolve) => held.socket.on("close", resolve));
       // Far more than one read takes.
       held.socket.write(waiting(10_000));

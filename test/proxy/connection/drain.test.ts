@@ -38,6 +38,7 @@ describe("a proxy that is told to stop under load", () => {
     const paths = [list, archive, `${archive}&min_composite=500`, "/api/v1/scores/aave"];
     const clients = Array.from({ length: 12 }, (_, index) => load(paths[index % 4]!, bearer(key)));
     await until(
+      "the first answers to be counted",
       async () => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining < 99_900,
     );
     await proxy.stop();
@@ -63,9 +64,9 @@ describe("a proxy that is told to stop under load", () => {
       release = () => good(socket, body, target);
     };
     const answer = proxy.get(list, { agent: new Agent({ keepAlive: true }) });
-    await until(() => origin.requests.length === 1);
+    await until("the origin to get a request", () => origin.requests.length === 1);
     const stopped = proxy.stop();
-    await until(() =>
+    await until("new connections to be refused", () =>
       call(proxy.port, "/healthz").then(
         () => false,
         () => true,
@@ -81,7 +82,7 @@ describe("a proxy that is told to stop under load", () => {
     let received = "";
     socket.on("data", (chunk) => (received += chunk.toString("latin1")));
     socket.write("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
-    await until(() => received.includes("ready"));
+    await until("the first answer", () => received.includes("ready"));
     const stopped = proxy.stop();
     socket.write("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
     await once(socket, "close");

@@ -72,7 +72,9 @@ describe("slow clients", () => {
     for (const { socket } of slow) socket.pause();
     for (const _ of many(10, String)) expect(outcome(await proxy.get(list))).toBe("200");
     // Under load one may be cut off before its request was read, so answers broken off are not counted one by one.
-    await until(async () => /^http_connections 0$/m.test(await proxy.metrics.metrics()));
+    await until("the last connection to close", async () =>
+      /^http_connections 0$/m.test(await proxy.metrics.metrics()),
+    );
     expect(proxy.logged.some((line) => line.includes("aborted"))).toBe(true);
     for (const { socket, closed } of slow) {
       socket.resume();
@@ -87,8 +89,10 @@ describe("connections beyond the limit", () => {
     await start({ connections: 20 });
     const idle = many(10, () => begin(head("/healthz")));
     const busy = many(10, () => begin(`GET ${list} HTTP/1.1\r\n`));
-    await until(() => idle.every(({ socket }) => socket.bytesRead > 0));
-    await until(() => busy.every(({ socket }) => !socket.connecting));
+    await until("every idle connection to get an answer", () =>
+      idle.every(({ socket }) => socket.bytesRead > 0),
+    );
+    await until("every busy connection to be made", () => busy.every(({ socket }) => !socket.connecting));
     // The first one meets the limit and lets the idle ones be closed.
     expect(await begin(head("/healthz")).closed).toBe("");
     for (const { closed } of idle) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);

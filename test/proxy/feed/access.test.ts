@@ -55,7 +55,7 @@ describe("a key", () => {
     expect(found(spellings, JSON.stringify(listener.headers))).toEqual([]);
     await leave(proxy, listener);
     const { "x-request-id": id } = listener.headers;
-    await until(() => proxy.logged.some((line) => line.includes(String(id))));
+    await until("a log line of the request", () => proxy.logged.some((line) => line.includes(String(id))));
     const line = proxy.logged.find((each) => each.includes(String(id)))!;
     expect(JSON.parse(line)).toMatchObject({ msg: "went live", res: { status: 101 } });
     for (const each of proxy.logged) expect([each, found(spellings, each)]).toEqual([each, []]);
@@ -115,7 +115,7 @@ describe("a handshake", () => {
     expect([400, 426]).toContain(status);
     expect(await connections(proxy)).toBe(0);
     const id = String(answer.headers["x-request-id"]);
-    await until(() => proxy.logged.some((line) => line.includes(id)));
+    await until("a log line of the request", () => proxy.logged.some((line) => line.includes(id)));
     expect(JSON.parse(proxy.logged.find((line) => line.includes(id))!)).toMatchObject({ res: { status } });
   });
 
@@ -217,7 +217,7 @@ describe("the quota", () => {
     const other = await listenGreeted(proxy.port, aegis);
     expect(await connections(proxy)).toBe(6);
     open[0]!.socket.close();
-    await until(async () => (await connections(proxy)) === 5);
+    await until("five feed connections", async () => (await connections(proxy)) === 5);
     open.push(await listenGreeted(proxy.port, crowd));
     await leave(proxy, other, ...open);
   });

@@ -114,7 +114,7 @@ describe("a key that ends", () => {
     const id = (await idsOf("developer"))[0]!;
     await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
     for (const { closed } of listeners) expect(await closed).toBe(keyEnded.code);
-    await until(async () => (await connections(proxy)) === 1);
+    await until("one feed connection to be left", async () => (await connections(proxy)) === 1);
     stays(stranger);
     await leave(proxy, stranger);
   });
@@ -188,7 +188,10 @@ async function startWithMuch(options: TestProxyOptions): Promise<{ messages: num
     const { snapshotId, manifest } = published[(commit + 1) % 2]!;
     last = await appendCommit(proxy.storage, { ...rest, commit: commit + 1, snapshotId, manifest, previous });
   }
-  await until(async () => (await proxy.get("/api/v1/status")).json().commit === commits);
+  await until(
+    `commit ${commits} to be served`,
+    async () => (await proxy.get("/api/v1/status")).json().commit === commits,
+  );
   return { messages: protocols * (commits - 1) + 1 };
 }
 
@@ -206,7 +209,7 @@ describe("a client that does not read", () => {
     const reader = await listen(proxy.port, key, { since: first });
     await reader.count(messages);
     expect(reader.changes()).toHaveLength(messages - 1);
-    await until(async () => (await connections(proxy)) === 1);
+    await until("one feed connection to be left", async () => (await connections(proxy)) === 1);
     for (const listener of lost) {
       listener.socket.resume();
       expect(await listener.closed).toBe(1006);
@@ -250,7 +253,7 @@ describe("a client that does not read", () => {
     late.say({ type: "subscribe", slugs: [] });
     await reader.subscribe();
     late.socket.resume();
-    const greeted = until(() => late.heard.some(({ type }) => type === "hello"));
+    const greeted = until("the late listener's hello", () => late.heard.some(({ type }) => type === "hello"));
     expect(await Promise.race([greeted, late.closed])).toBeUndefined();
     expect(late.heard.length).toBeLessThan(messages);
     await leave(proxy, late, reader);
@@ -264,7 +267,7 @@ describe("a client that does not read", () => {
     await start();
     const [flooding, other] = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
     flooding.socket.pause();
-    await until(async () => {
+    await until("the flooding connection to be cut off", async () => {
       for (let n = 0; n < 10_000; n += 1)
         if (flooding.socket.readyState === WebSocket.OPEN) send(flooding.socket);
       return (await connections(proxy)) === 1;

@@ -130,7 +130,7 @@ describe("a client", () => {
     const follow = async () => {
       while (ids.length < 20) {
         const listener = await listen(proxy.port, key, listeners.length % 2 ? {} : { since: ids[0]! });
-        await until(() => listener.changes().length >= 4);
+        await until("four messages about changes", () => listener.changes().length >= 4);
         listeners.push(listener);
         listener.socket.terminate();
         await listener.closed;
@@ -171,7 +171,10 @@ describe("a client that goes on from a snapshot", () => {
     await publish(books[1]);
     const { publishedAt } = await rollback(proxy.storage, "1", () => new Date("2026-03-01T02:00:00.000Z"));
     const back = await changesBetween(proxy.storage, books[1], books[0]);
-    await until(async () => (await proxy.get("/api/v1/status")).json().publishedAt === publishedAt);
+    await until(
+      "the new commit to be served",
+      async () => (await proxy.get("/api/v1/status")).json().publishedAt === publishedAt,
+    );
     expect(await from(ids[1]!)).toEqual([...back, hello(ids[0]!)]);
     // The snapshot rolled back to is the newest of its name.
     expect(await from(ids[0]!)).toEqual([hello(ids[0]!)]);
@@ -254,7 +257,7 @@ describe("while the store fails", () => {
     await publish(books[2], draft.storage);
     const hold = await unreadable(list);
     await bring(draft.objects, proxy.storage, [list]);
-    await until(() => failed() > 1);
+    await until("two failed polls", () => failed() > 1);
     await publish(books[3]);
     expect(heard).toEqual([hello(ids[0]!)]);
     await hold.release(draft.objects.get(list)!);
@@ -270,7 +273,7 @@ describe("while the store fails", () => {
     await publish(books[2], draft.storage);
     const hold = await unreadable(list);
     await bring(draft.objects, proxy.storage, [list]);
-    await until(() => failed() > 0);
+    await until("a failed poll", () => failed() > 0);
     for (const number of [1, 2])
       await proxy.storage.delete(layout.manifest((await newestManifestOf(number)).hash));
     await count(3);

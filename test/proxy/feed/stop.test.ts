@@ -35,7 +35,7 @@ describe("a proxy that stops", () => {
   test("closes with 1001, waits for the answer a moment, and lets go", async () => {
     const listeners = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
     const dumb = kept(rawListener(proxy.port, key));
-    await until(async () => (await connections(proxy)) === 3);
+    await until("three feed connections", async () => (await connections(proxy)) === 3);
     const gone = once(dumb.resume(), "close");
     const another = await proxy.another();
     const moved = await listenGreeted(another.port, key);

@@ -25,7 +25,10 @@ afterEach(async () => {
 async function publishAnother(bri: number): Promise<void> {
   const before = snapshotOf(await proxy.get("/api/v1/status"));
   await publishArchive(proxy.storage, { bri });
-  await until(async () => snapshotOf(await proxy.get("/api/v1/status")) !== before);
+  await until(
+    "another snapshot to be served",
+    async () => snapshotOf(await proxy.get("/api/v1/status")) !== before,
+  );
 }
 
 describe("while the origin is away", () => {
@@ -60,7 +63,7 @@ describe("while the origin is away", () => {
     await publishAnother(701);
     expect((await proxy.get(aave)).json().bri).toBe(701);
     await rollback(proxy.storage, "1", () => new Date("2026-03-01T01:00:00.000Z"));
-    await until(async () => (await proxy.get("/api/v1/status")).json().commit === 3);
+    await until("commit 3 to be served", async () => (await proxy.get("/api/v1/status")).json().commit === 3);
     origin.behave = (socket) => socket.resetAndDestroy();
     expect(outcome(await proxy.get(aave))).toBe("502 UPSTREAM_ERROR");
   });
@@ -72,12 +75,12 @@ describe("while the origin is away", () => {
     const outcomes = await Promise.all(Array.from({ length: 5 }, (_, index) => ask(index)));
     expect(outcomes).toEqual(Array(5).fill("504 UPSTREAM_TIMEOUT"));
     // Once a second one request tries it.
-    await until(async () => {
+    await until("the proxy to leave the origin alone", async () => {
       const asked = origin.requests.length;
       return (await ask(0)) === "502 UPSTREAM_ERROR" && origin.requests.length === asked;
     });
     origin.behave = good;
-    await until(async () => (await ask(0)) === "200");
+    await until("the proxy to use the origin again", async () => (await ask(0)) === "200");
     expect(await ask(1)).toBe("200");
   });
 
@@ -85,8 +88,11 @@ describe("while the origin is away", () => {
     const waiting: (() => void)[] = [];
     origin.behave = (socket, body, target) => void waiting.push(() => good(socket, body, target));
     const answers = Promise.all(Array.from({ length: 200 }, () => proxy.get(aave)));
-    await until(() => waiting.length === 1);
-    await until(async () => (await proxy.get("/api/v1/usage")).json().remaining === 800);
+    await until("the origin to get one request", () => waiting.length === 1);
+    await until(
+      "200 requests to be counted",
+      async () => (await proxy.get("/api/v1/usage")).json().remaining === 800,
+    );
     for (const answer of waiting) answer();
     expect(new Set((await answers).map(outcome))).toEqual(new Set(["200"]));
     expect(origin.requests).toHaveLength(1);

@@ -83,11 +83,11 @@ describe("a good origin", () => {
     };
     const leader = connect(proxy.port, "127.0.0.1");
     leader.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    await until(() => origin.requests.length === 1);
+    await until("the origin to get a request", () => origin.requests.length === 1);
     const follower = proxy.get(path);
     leader.destroy();
     // Another request takes the place of the one that went away with its client.
-    await until(() => origin.requests.length === 2);
+    await until("the origin to get a second request", () => origin.requests.length === 2);
     answerNow();
     expect(outcome(await follower)).toBe("200");
   });
@@ -204,6 +204,8 @@ describe("a faulty origin", () => {
   test("says nothing of itself to the client and its story to the log", async () => {
     origin.behave = (socket) => respond(socket, "403 Forbidden", [], "SECRET");
     expect(problemOf(await proxy.get(path)).detail).toBe("The origin did not deliver the data; try again.");
-    await until(() => proxy.logged.some((line) => line.includes("the origin answered 403")));
+    await until("a log line about the origin's 403", () =>
+      proxy.logged.some((line) => line.includes("the origin answered 403")),
+    );
   });
 });

@@ -101,7 +101,7 @@ describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
     }
     await failures[failure].end();
     // Nothing but the look of a load balancer is needed for it to be found again.
-    await until(async () => {
+    await until("the quota store to be back", async () => {
       const answer = await ready();
       return answer.status === 200 && answer.json().quotaStore === "ok";
     });
@@ -121,7 +121,10 @@ describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
     const proxy = await serve(policy, redis.url);
     expect(told(await proxy.get(list))).toBe(answer);
     await redis.start();
-    await until(async () => (await proxy.get("/readyz")).json().quotaStore === "ok");
+    await until(
+      "the quota store to be back",
+      async () => (await proxy.get("/readyz")).json().quotaStore === "ok",
+    );
     expect(told(await proxy.get(list))).toBe("200 999");
     expect(await redis.run("DBSIZE")).toBe(1);
   });
@@ -131,7 +134,7 @@ describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
     const proxy = await serve("closed", redis.url);
     expect(outcome(await proxy.get("/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
     await redis.start();
-    await until(async () => (await proxy.get("/readyz")).status === 200);
+    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     expect(told(await proxy.get(list))).toBe("200 999");
   });
 
@@ -140,12 +143,12 @@ describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
     expect(told(await proxy.get(list))).toBe("200 999");
     const before = relay.connections();
     redis.freeze();
-    await until(async () => {
+    await until("three more connections to Redis", async () => {
       expect(told(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE -");
       return relay.connections() >= before + 3;
     });
     redis.thaw();
-    await until(async () => (await proxy.get("/readyz")).status === 200);
+    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     expect((await proxy.get(list)).status).toBe(200);
   });
 
@@ -159,7 +162,7 @@ describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
     ends.push(() => void away.close());
     const { port } = away.address() as AddressInfo;
     const proxy = await serve("closed", `redis://127.0.0.1:${port}`);
-    await until(() => attempts >= 5);
+    await until("five attempts to connect", () => attempts >= 5);
     expect(told(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE -");
     const warnings = proxy.logged.filter((line) => line.includes("no connection to the quota store"));
     expect(warnings).toHaveLength(1);

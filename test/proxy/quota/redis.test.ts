@@ -43,7 +43,10 @@ describe.skipIf(!program)("QUOTA_STORE=redis://…", () => {
   /** A key that both proxies know. */
   async function issue(one: TestProxy, two: TestProxy, request: Parameters<TestProxy["issue"]>[0]) {
     const key = await one.issue(request);
-    await until(async () => (await two.get("/api/v1/usage", { headers: bearer(key) })).status === 200);
+    await until(
+      "the second proxy to accept the key",
+      async () => (await two.get("/api/v1/usage", { headers: bearer(key) })).status === 200,
+    );
     return key;
   }
 

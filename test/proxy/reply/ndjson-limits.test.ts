@@ -124,7 +124,7 @@ describe("the quota", () => {
     while (outcome(await proxy.get(archive, { headers: bearer(key) })) === "200");
     expect(await reader.ending()).toBe("broken off");
     expect(reader.lines.length).toBeLessThan(rows);
-    await until(() => broken("QUOTA_EXCEEDED"));
+    await until("the answer to break off for its quota", () => broken("QUOTA_EXCEEDED"));
     proxy.clock.now += day;
     const rest = await open(key, `?cursor=${reader.headers["x-cursor"]}&skip=${reader.lines.length}`);
     const ids = [...reader.lines, ...(await rest.toEnd())].map((line) => JSON.parse(line).id);
@@ -147,7 +147,10 @@ describe("an owner", () => {
     expect(head.status).toBe(200);
     expect((await get(other, "?min_composite=900")).status).toBe(200);
     reader.leave();
-    await until(async () => (await get(second, "?outcome=never")).status === 200);
+    await until(
+      "the second answer to be let in",
+      async () => (await get(second, "?outcome=never")).status === 200,
+    );
     // Units of what was never sent were not taken.
     expect(100_000 - (await left(key))).toBeLessThan(8 + 4);
     expect((await get(key)).text.split("\n")).toHaveLength(rows + 1);
@@ -196,7 +199,7 @@ describe("a client that reads slowly", () => {
     await start({ limits: { stalledSeconds: 1 } });
     const key = await proxy.issue();
     const reader = await open(key);
-    await until(async () => (await get(key, "?outcome=never")).status === 200);
+    await until("the key's place to be free", async () => (await get(key, "?outcome=never")).status === 200);
     expect(await reader.ending()).toBe("broken off");
   });
 
@@ -225,7 +228,7 @@ describe("an answer under way", () => {
     const pages = await listed(proxy.storage, layout.pages);
     await Promise.all(pages.map((page) => proxy.storage.delete(page.key)));
     expect(await reader.ending()).toBe("broken off");
-    await until(() => broken("SNAPSHOT_UNAVAILABLE"));
+    await until("the answer to break off for its snapshot", () => broken("SNAPSHOT_UNAVAILABLE"));
     expect(proxy.logged.some((line) => /"level":50.*it is missing.*"msg":"failed"/.test(line))).toBe(true);
     expect(outcome(await get(key, "?outcome=never"))).toBe("200");
   });
@@ -238,9 +241,12 @@ describe("an answer under way", () => {
     const [record] = await listed(proxy.storage, layout.keys);
     const { id } = JSON.parse(String(await proxy.storage.get(record!.key)));
     await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
-    await until(async () => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status === 401);
+    await until(
+      "the revoked key to be refused",
+      async () => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status === 401,
+    );
     expect(await reader.ending()).toBe("broken off");
-    await until(() => broken("INVALID_API_KEY"));
+    await until("the answer to break off for its key", () => broken("INVALID_API_KEY"));
   });
 
   test("keeps to its snapshot, whatever is published meanwhile", async () => {
@@ -248,7 +254,7 @@ describe("an answer under way", () => {
     const reader = await open(await proxy.issue());
     await reader.until(1);
     for (const markets of [50, 60, 70]) await publishArchive(proxy.storage, { markets });
-    await until(async () => (await proxy.get("/api/v1/status")).json().commit === 4);
+    await until("commit 4 to be served", async () => (await proxy.get("/api/v1/status")).json().commit === 4);
     const lines = await reader.toEnd();
     expect([lines.length, JSON.parse(lines.at(-1)!).id]).toEqual([rows, market(0).id]);
   });

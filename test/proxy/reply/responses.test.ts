@@ -219,7 +219,7 @@ describe("a new snapshot", () => {
     const old = await own.get(list);
     const first = await own.get("/api/v1/markets/historical?pageSize=30", { headers: bearer(key) });
     await publishArchive(own.storage, { markets: 60, bri: 711 });
-    await until(async () => (await own.get("/api/v1/status")).json().commit === 2);
+    await until("commit 2 to be served", async () => (await own.get("/api/v1/status")).json().commit === 2);
     const fresh = await own.get(list, { headers: { "if-none-match": old.headers.etag! } });
     expect(fresh.status).toBe(200);
     expect(fresh.json().scores[0].bri).toBe(711);
@@ -235,7 +235,9 @@ describe("a new snapshot", () => {
   test("a poll that fails is logged and the last good snapshot stays", async () => {
     const own = await startTestProxy();
     await own.storage.put(layout.commit(2), Buffer.from("{}"));
-    await until(() => own.logged.some((line) => line.includes("polling the store failed")));
+    await until("a log line about the failed poll", () =>
+      own.logged.some((line) => line.includes("polling the store failed")),
+    );
     expect(outcome(await own.get(list))).toBe("200");
     await own.stop();
   });
@@ -339,7 +341,9 @@ describe("the log", () => {
     const secret = "SECRETCANARY";
     const line = async (path: string, headers: Record<string, string> = {}) => {
       const { "x-request-id": id } = (await proxy.get(path, { headers })).headers;
-      await until(() => proxy.logged.some((entry) => entry.includes(String(id))));
+      await until(`a log line of request ${id}`, () =>
+        proxy.logged.some((entry) => entry.includes(String(id))),
+      );
       return proxy.logged.find((entry) => entry.includes(String(id)))!;
     };
     const page = JSON.parse(

@@ -95,7 +95,7 @@ describe("static files", () => {
 
   test("are counted and logged by the table's pattern", async () => {
     const { "x-request-id": id } = (await proxy.get("/docs/start.js")).headers;
-    await until(() => proxy.logged.some((line) => line.includes(String(id))));
+    await until("a log line of the request", () => proxy.logged.some((line) => line.includes(String(id))));
     const line = proxy.logged.find((entry) => entry.includes(String(id)))!;
     expect(JSON.parse(line).req.route).toBe("/docs/:file");
     expect(await proxy.metrics.getSingleMetricAsString("http_requests_total")).toContain(

@@ -32,7 +32,7 @@ let aegis: string;
 beforeAll(async () => {
   proxy = await startTestProxy({ empty: true });
   await publishRecords(proxy.storage, [...Array.from({ length: 40 }, (_, index) => market(index)), ...found]);
-  await until(async () => (await proxy.get("/readyz")).status === 200);
+  await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
   aegis = await proxy.issue({ quota: 1_000_000 });
 });
 afterAll(() => proxy.stop());

@@ -116,10 +116,10 @@ describe("a body that comes in parts", () => {
     ["before it began", head(sized(), expecting)],
   ])("whose client goes away %s leaves nothing behind", async (_when, bytes) => {
     const { socket, all } = open(bytes);
-    await until(async () => (await left()) === 999);
-    if (bytes.includes(expecting)) await until(() => all.text.includes("100 Continue"));
+    await until("the batch's unit to be taken", async () => (await left()) === 999);
+    if (bytes.includes(expecting)) await until("100 Continue", () => all.text.includes("100 Continue"));
     socket.resetAndDestroy();
-    await until(() => proxy.logged.some((line) => line.includes(batch)));
+    await until("a log line of the batch", () => proxy.logged.some((line) => line.includes(batch)));
     expect(origin.requests).toEqual([]);
     expect(outcome(await proxy.get("/api/v1/scores/aave"))).toBe("200");
     expect(proxy.logged.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
@@ -133,7 +133,7 @@ function lastChunk(rest: string): string {
 describe("a body that is asked for", () => {
   test("comes after 100 Continue", async () => {
     const { socket, all, closed } = open(head(sized(), expecting));
-    await until(() => all.text.includes("\r\n\r\n"));
+    await until("the head of the answer", () => all.text.includes("\r\n\r\n"));
     expect(all.text).toBe("HTTP/1.1 100 Continue\r\n\r\n");
     socket.write(body);
     expect(told(await closed)).toEqual(["100", "200 1"]);
@@ -178,7 +178,7 @@ describe("several requests on one connection", () => {
 
   test("a body behind other requests is read when its turn comes, also when it comes later", async () => {
     const { socket, all, closed } = open(next + next + head(sized()));
-    await until(() => all.text.split('"slug":"lido-dao"').length > 2);
+    await until("the second answer", () => all.text.split('"slug":"lido-dao"').length > 2);
     socket.write(body);
     expect(told(await closed)).toEqual(["200 lido-dao", "200 lido-dao", "200 1"]);
   });

@@ -41,7 +41,10 @@ async function serve({ storage, get }: TestProxy, directory: string): Promise<vo
   const { snapshotId } = await withSources(directory, (sources) =>
     publishFreely({ sources, storage, temporaryDirectory, now: () => start }),
   );
-  await until(async () => (await get("/api/v1/status")).headers["x-snapshot-id"] === snapshotId);
+  await until(
+    "the new snapshot to be served",
+    async () => (await get("/api/v1/status")).headers["x-snapshot-id"] === snapshotId,
+  );
 }
 
 const addressOf = (slug: string, kind: string) => `/api/v1/scores/${slug}/${kind}`;

@@ -39,7 +39,10 @@ describe("metrics", () => {
     await proxy.get(archive, { headers: bearer(key) });
     await proxy.get(archive, { headers: bearer(key) });
     await proxy.raw("GET SECRET\r\n\r\n");
-    await until(async () => (await samples(proxy.metrics, "http_requests_total")).size >= 8);
+    await until(
+      "eight series of http_requests_total",
+      async () => (await samples(proxy.metrics, "http_requests_total")).size >= 8,
+    );
     const counted = await samples(proxy.metrics, "http_requests_total");
     const of = (route: string, status: number, code = "", method = "GET") =>
       counted.get(`route="${route}",method="${method}",status="${status}",code="${code}"`);
@@ -74,7 +77,10 @@ describe("metrics", () => {
     const sizes = await samples(proxy.metrics, "prs_cache_bytes");
     expect(sizes.get('cache="private"')).toBeGreaterThan(100);
     await publishArchive(proxy.storage, { bri: 710 });
-    await until(async () => (await reading(proxy.metrics, "prs_snapshot_commit")) === 2);
+    await until(
+      "the metrics to show commit 2",
+      async () => (await reading(proxy.metrics, "prs_snapshot_commit")) === 2,
+    );
     const polls = await samples(proxy.metrics, "prs_polls_total");
     expect(polls.get('chore="snapshot",outcome="success"')).toBeGreaterThan(1);
     expect(polls.get('chore="keys",outcome="success"')).toBeGreaterThan(1);

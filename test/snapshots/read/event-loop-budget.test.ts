@@ -68,7 +68,10 @@ describe("the lane of heavy requests", () => {
     const waiting = Array.from({ length: 40 }, (_, size) =>
       ask(`to=2025-01-02&pageSize=${size + 1}`, proxy.headers),
     );
-    await until(async () => (await usage()).remaining === remaining - waiting.length);
+    await until(
+      "every waiting request to be counted",
+      async () => (await usage()).remaining === remaining - waiting.length,
+    );
     expect((await ask("pageSize=2", bearer(key))).status).toBe(200);
 
     held.resolve();
