@@ -3,60 +3,57 @@ import { endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ApiPlace, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
+import { pagePolicy, policyHeader } from "./page-policy.ts";
 import type { StaticFile } from "./static-file.ts";
 
 type FileName = (typeof endpoints.siteFile.files)[number];
 
-const own = (name: string) => readFileSync(new URL(`${name}`, import.meta.url));
+const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
-const apiFile = (api: ApiPlace) => Buffer.from(JSON.stringify({ api }));
+/** Stands in index.html where the page states its policy. */
+const policyMark = "CONTENT_SECURITY_POLICY";
 
-/** The words of schemas/, as a module of the page. */
-const meaningsFile = Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
-
-function bytesOf(name: FileName, api: ApiPlace): Buffer {
-  if (name === "api.json") return apiFile(api);
-  return name === "meanings.js" ? meaningsFile : own(name);
+/** The policy of the page. An API on another origin must be among the sources it may request. */
+function policyFor(api: ApiPlace): string {
+  // A relative place lies on the page's own origin.
+  const requests = api !== null && URL.canParse(api) ? `'self' ${new URL(api).origin}` : "'self'";
+  return pagePolicy({ images: "'self' data:", requests });
 }
 
-/** The site as a CDN serves it without the proxy. */
-export const publishedSite: Site = { files: filesOf };
-
-function filesOf(api: ApiPlace): ReadonlyMap<string, Buffer> {
-  const files = endpoints.siteFile.files.map((name) => [layout.siteFile(name), bytesOf(name, api)] as const);
-  return new Map([[layout.siteIndex, pageAsking(api)], ...files]);
+function pageFor(api: ApiPlace): Buffer {
+  return Buffer.from(String(readOwn("index.html")).replace(policyMark, policyFor(api)));
 }
 
-/** The page, whose policy lets it ask that API. */
-function pageAsking(api: ApiPlace): Buffer {
-  const page = own("index.html");
-  if (api === null) return page;
-  return Buffer.from(String(page).replace("connect-src 'self'", `connect-src 'self' ${new URL(api).origin}`));
+function fileFor(name: FileName, api: ApiPlace): Buffer {
+  if (name === "api.json") return Buffer.from(JSON.stringify({ api }));
+  if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
+  return readOwn(name);
 }
 
-/** The policy that index.html states too, for CDNs, and what only a header can say. */
-const policy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+/** The site as publishers put it into the store, for a CDN that serves it without the proxy. */
+export const publishedSite: Site = {
+  files(api) {
+    const files = endpoints.siteFile.files.map(
+      (name) => [layout.siteFile(name), fileFor(name, api)] as const,
+    );
+    return new Map([[layout.siteIndex, pageFor(api)], ...files]);
+  },
+};
 
-/** The site as the proxy serves it: the same bytes, but that there is an API. */
+/** The API beside the page, as the proxy serves both. */
+const ownApi = "api/v1";
+
+/** The site as the proxy serves it. It differs from a published one without an API in api.json alone. */
 export const servedSite: readonly StaticFile[] = [
   {
     path: endpoints.site.path,
     contentType: headersOf(layout.siteIndex).contentType,
-    bytes: own("index.html"),
-    headers: { "content-security-policy": policy },
+    bytes: pageFor(ownApi),
+    headers: policyHeader(policyFor(ownApi)),
   },
   ...endpoints.siteFile.files.map((name) => ({
     path: endpoints.siteFile.path.replace(":file", name),
     contentType: headersOf(layout.siteFile(name)).contentType,
-    bytes: bytesOf(name, "api/v1"),
+    bytes: fileFor(name, ownApi),
   })),
 ];
