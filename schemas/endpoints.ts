@@ -61,7 +61,7 @@ const metered = {
   query: [],
 } as const;
 
-/** SPEC 4, row for row, and the service's own addresses. Routing, gating, metering, the API's description and the README's table read this. */
+/** The endpoints of INTERFACE 4 and the service's own addresses. Routing, gating, metering, the API's description and the README's table read this. */
 export const endpoints = {
   listScores: {
     ...metered,

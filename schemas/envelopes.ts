@@ -13,7 +13,7 @@ import {
   StoredScoreListEntry,
 } from "./records.ts";
 
-/** Version of the archive feed (SPEC 9); raised when a market record's shape changes. */
+/** Version of the archive feed (INTERFACE 9); raised when a market record's shape changes. */
 export const feedVersion = "bri-pm-v1";
 
 /** GET /api/v1/scores: bri descending, then slug. */
@@ -28,7 +28,7 @@ export type ScoreList = z.infer<typeof ScoreList>;
 export const StoredScoreList = ScoreList.extend({ scores: z.array(StoredScoreListEntry) });
 export type StoredScoreList = z.infer<typeof StoredScoreList>;
 
-/** SPEC 8. */
+/** INTERFACE 4.3. */
 export const maxBatchSlugs = 50;
 
 /** Body of POST /api/v1/scores/batch. */
@@ -63,7 +63,7 @@ export type ScoreHistory = z.infer<typeof ScoreHistory>;
 const span = bounds.score.max - bounds.score.min;
 
 /**
- * GET /api/v1/scores/:slug/dimensions: every key once, in SPEC 2.2's order. `change7d` is what the score has gained since
+ * GET /api/v1/scores/:slug/dimensions: every key once, in the order of INTERFACE 2.2. `change7d` is what the score has gained since
  * the oldest point of the history; `percentile` the percent rank among all protocols' scores, ties with the lowest.
  */
 export const ScoreDimensions = z.strictObject({
@@ -87,7 +87,7 @@ export const ScoreDimensions = z.strictObject({
 });
 export type ScoreDimensions = z.infer<typeof ScoreDimensions>;
 
-/** SPEC 2.7, in its order. `nextCursor` is null exactly when no matching market follows. */
+/** A page of the archive, members in the order of INTERFACE 2.7. `nextCursor` is null exactly when no matching market follows. */
 export const MarketPage = z.strictObject({
   version: z.literal(feedVersion),
   tier: z.string().describe("The caller's plan; enterprise for Aegis."),

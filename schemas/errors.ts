@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Every error the service answers with: SPEC 7 fixes AEGIS_REQUIRED, the service's contract the others. */
+/** Every error the service answers with (INTERFACE 7). */
 export const errors = {
   BAD_REQUEST: { status: 400, title: "Not a well-formed HTTP request" },
   INVALID_PARAMETER: { status: 400, title: "Invalid parameter" },

@@ -3,7 +3,7 @@ import { bounds, type HistoricalMarket, type MarketDimensionKey, marketDimension
 import { forgeScaleNumber, forgeTiers } from "./tiers.ts";
 
 /**
- * The one filter table (SPEC 4.5). Query parsing, index building, evaluation and documentation derive from it.
+ * The one filter table (INTERFACE 4.5). Query parsing, index building, evaluation and documentation derive from it.
  *
  * - `label`: text matched against a dictionary, `category` under simple case folding, others exactly.
  * - `integer`: a number in `min..max`, kept as bit slices. `params` says how a query names it: a range by
@@ -98,7 +98,7 @@ export function filterValuesOf(market: HistoricalMarket): FilterValues {
   return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
-/** SPEC 4.5 and 8; the defaults are the service's own. */
+/** Page sizes of the archive (INTERFACE 4.5). */
 export const paging = {
   defaultPageSize: 100,
   maxPageSize: 500,

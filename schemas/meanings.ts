@@ -2,8 +2,8 @@
 export const directions = { composite: "higher is safer", dimension: "higher is riskier" } as const;
 
 /**
- * What the numbers mean, in the words of all who show them: the API's description, the README and the site. SPEC leaves
- * it open; an operator whose formula differs changes it here. `field` names it in Markdown.
+ * What the numbers mean (INTERFACE 2.8). The API's description, the README, the docs page and the site all show these
+ * sentences. An operator whose formula differs changes them here. `field` is the field's name in Markdown.
  */
 export const meanings = {
   bri: {

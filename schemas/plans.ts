@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
 /**
- * SPEC 5 and 8, lowest to highest. `tier` is the name an archive envelope gives the caller's plan (SPEC 2.7);
+ * INTERFACE 5.2 and 8.1, lowest to highest. `tier` is the name an archive envelope gives the caller's plan (INTERFACE 2.7);
  * `dailyQuota` counts requests per UTC day; `refusal` answers a lower plan.
  */
 export const plans = {

@@ -9,13 +9,13 @@ export const Digest = z.string().regex(/^[0-9a-f]{64}$/);
 /** An integer of JSON that JavaScript can hold exactly. */
 export const Count = z.int().min(0);
 
-/** Slugs of protocols; `batch` is an address of its own (SPEC 4.3). */
+/** Slugs of protocols; `batch` is an address of its own (INTERFACE 4.3). */
 export const ProtocolSlug = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._-]{0,99}$/)
   .refine((slug) => slug !== "batch", "batch is reserved");
 
-/** SPEC 4.5: both integers of JSON; a bound is inclusive. */
+/** INTERFACE 4.5: both integers of JSON; a bound is inclusive. */
 export function integerBetween(min: number, max: number) {
   return z.int().min(min).max(max);
 }

@@ -55,7 +55,7 @@ export const sinceParameter: QueryParameter = {
   meaning: "Snapshot to go on from: what changed since then is told first.",
 };
 
-/** Every query parameter of the archive with its type and meaning, in the order of SPEC 4.5. */
+/** Every query parameter of the archive with its type and meaning, in the order of INTERFACE 4.5. */
 export const archiveParameters: readonly QueryParameter[] = [
   ...rows.flatMap(describeField),
   {
@@ -168,7 +168,7 @@ function didYouMean(text: string, known: readonly string[]): string {
 
 const archiveParameterNames = archiveParameters.map((parameter) => parameter.name);
 
-/** Parses the archive's query (SPEC 4.5). Throws ServiceError INVALID_PARAMETER; nothing is clamped or ignored. */
+/** Parses the archive's query (INTERFACE 4.5). Throws ServiceError INVALID_PARAMETER; nothing is clamped or ignored. */
 export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
   if (parameters.has("skip"))
     throw invalid("skip", "skip goes on with an answer in NDJSON; ask for one with Accept, or leave it out.");

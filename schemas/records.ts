@@ -3,7 +3,7 @@ import { meanings } from "./meanings.ts";
 import { AnyJson, Count, HttpUrl, integerBetween, Label, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { ForgeTier, forgeScaleNumber } from "./tiers.ts";
 
-/** SPEC 2.2, in its order. */
+/** Keys of a protocol's dimensions, in the order of INTERFACE 2.2. */
 export const protocolDimensionKeys = [
   "access_control",
   "economic_soundness",
@@ -20,7 +20,7 @@ export const protocolDimensionKeys = [
 ] as const;
 export type ProtocolDimensionKey = (typeof protocolDimensionKeys)[number];
 
-/** SPEC 2.5, in its order. */
+/** Keys of a market's dimensions, in the order of INTERFACE 2.5. */
 export const marketDimensionKeys = [
   "informed",
   "integrity",
@@ -31,7 +31,7 @@ export const marketDimensionKeys = [
 ] as const;
 export type MarketDimensionKey = (typeof marketDimensionKeys)[number];
 
-/** Bounds that SPEC and the source contract share; filters, validation and records all read these. */
+/** Inclusive bounds of the numbers. Source checks, records, filters and indexes all read these. */
 export const bounds = {
   bri: { min: 0, max: 1000 },
   confidence: { min: 0, max: 100 },
@@ -90,7 +90,7 @@ export const ScorePoint = z
   .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ScorePoint = z.infer<typeof ScorePoint>;
 
-/** SPEC 2.1. */
+/** A protocol's score record (INTERFACE 2.1). */
 export const ProtocolScore = z
   .strictObject({
     ...scoreHead,
@@ -121,7 +121,7 @@ export function listEntryOf(record: ProtocolScore): ScoreListEntry {
   return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, category, chain, tvl };
 }
 
-/** SPEC 2.6. */
+/** Evidence behind a market dimension's score (INTERFACE 2.6). */
 export const EvidenceItem = z.strictObject({
   type: z.string(),
   label: z.string(),
@@ -133,7 +133,7 @@ export const EvidenceItem = z.strictObject({
   }),
 });
 
-/** SPEC 2.5; `references`, `raises` and `lowers` pass through as the source has them. */
+/** One risk signal of a market (INTERFACE 2.5). `references`, `raises` and `lowers` pass through as the source has them. */
 export const MarketDimension = z.strictObject({
   key: z.enum(marketDimensionKeys),
   name: z.string(),
@@ -154,7 +154,7 @@ export const MarketDimension = z.strictObject({
 });
 export type MarketDimension = z.infer<typeof MarketDimension>;
 
-/** SPEC 2.4. */
+/** A market of the archive (INTERFACE 2.4). */
 export const HistoricalMarket = z.strictObject({
   id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
   slug: Text,

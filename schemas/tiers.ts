@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** SPEC 2.3, lowest to highest; the position, counted from 1, is forgeScaleNum (SPEC 2.1 pairs MITHRIL with 6). */
+/** INTERFACE 2.3, lowest to highest; the position, counted from 1, is forgeScaleNum. */
 export const forgeTiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"] as const;
 
 export const ForgeTier = z.enum(forgeTiers);

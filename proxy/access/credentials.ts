@@ -2,7 +2,7 @@ import { ServiceError } from "../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../schemas/feed.ts";
 
 /**
- * The API key a request presents (SPEC 5 rule 2), undefined when it presents none. `rawHeaders` as node gives
+ * The API key a request presents (INTERFACE 5.1), undefined when it presents none. `rawHeaders` as node gives
  * them: names and values in turn, repetitions kept, which the parsed headers would hide. For a WebSocket it may also
  * be among the subprotocols, since a browser can set no header there.
  * Throws ServiceError INVALID_API_KEY or CONFLICTING_CREDENTIALS.

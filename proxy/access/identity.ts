@@ -54,7 +54,7 @@ const refusals: Record<Exclude<KeyVerdict["state"], "active">, string> = {
 };
 
 /**
- * SPEC 5: throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan
+ * INTERFACE 5.2: throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan
  * suffices.
  */
 export function requirePlan({ plan, keyed }: Identity, required: Plan): void {

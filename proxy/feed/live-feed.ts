@@ -23,7 +23,7 @@ export interface Upgrade {
   headers: Record<string, string | number>;
 }
 
-/** The live feed of score changes (SPEC 6) of one process. */
+/** The live feed of score changes (INTERFACE 6) of one process. */
 export interface LiveFeed {
   /**
    * Finds where a client begins: behind the snapshot `since`, or else behind the current one. Throws ServiceError

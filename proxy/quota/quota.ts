@@ -163,7 +163,7 @@ const wayToMore: Record<Plan, string> = {
 };
 
 /**
- * X-RateLimit-* (SPEC 8) and the IETF fields RateLimit and RateLimit-Policy of the same state; all in
+ * X-RateLimit-* (INTERFACE 8.1) and the IETF fields RateLimit and RateLimit-Policy of the same state; all in
  * seconds.
  */
 export function rateLimitHeaders(receipt: Receipt, now: number): Record<string, string> {

@@ -12,7 +12,7 @@ import { counted, grouped, spoken, tiers } from "./words.js";
  * @import { View } from "./router.js"
  */
 
-/** The names of SPEC 2.5. */
+/** The names of INTERFACE 2.5. */
 const dimensions = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
 const pageSizes = ["10", "25", "50", "100", "500"];
 const defaultPageSize = "25";

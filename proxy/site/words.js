@@ -2,7 +2,7 @@ import { html, svg } from "./dom.js";
 
 /** @import { ForgeTier } from "../../schemas/tiers.ts" */
 
-/** Lowest to highest (SPEC 2.3).
+/** Lowest to highest (INTERFACE 2.3).
  * @type {readonly ForgeTier[]} */
 export const tiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"];
 

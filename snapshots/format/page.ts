@@ -186,7 +186,7 @@ function splitLines(raw: Buffer): Buffer[] {
   return lines;
 }
 
-/** The id of a market's JSON text: SPEC 2.4 puts it first. */
+/** The id of a market's JSON text: INTERFACE 2.4 puts it first. */
 export function idOfLine(line: Buffer): string {
   return line.toString("latin1", '{"id":"'.length, '{"id":"'.length + 36);
 }

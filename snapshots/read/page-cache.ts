@@ -7,7 +7,7 @@ import type { Snapshot } from "./catalog.ts";
 export interface PlannedPage {
   snapshot: Snapshot;
   etag: string;
-  /** Members of SPEC 2.7's envelope. */
+  /** Members of the envelope (INTERFACE 2.7). */
   numbers: { count: number; total: number; page: number; pageSize: number; nextCursor: string | null };
   /** Of its markets, descending. */
   ordinals: readonly number[];

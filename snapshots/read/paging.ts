@@ -54,7 +54,7 @@ export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<P
     snapshot: page.snapshot,
     etag: page.etag,
     body: ({ tier, timestamp, gzip }) => {
-      // SPEC 2.7's order, the markets last.
+      // In the order of INTERFACE 2.7, the markets last.
       const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
       const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
       return storeFaultsAs503(async () =>

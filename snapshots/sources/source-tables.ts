@@ -72,7 +72,7 @@ const marketDimension = struct([
 
 const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";
 
-/** The source of SPEC 2.4 to 2.6; `latest` is the last time a row may have. */
+/** The source of INTERFACE 2.4 to 2.6; `latest` is the last time a row may have. */
 export function marketsTable(latest: Date): SourceTable {
   return {
     name: "markets",
@@ -108,7 +108,7 @@ export function marketsTable(latest: Date): SourceTable {
 
 const scoreDimensions: Field[] = protocolDimensionKeys.map((name) => ({ name, shape: score }));
 
-/** The source of SPEC 2.1, history included. */
+/** The source of INTERFACE 2.1, history included. */
 export function protocolScoresTable(latest: Date): SourceTable {
   return {
     name: "protocol_scores",

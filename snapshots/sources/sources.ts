@@ -8,7 +8,7 @@ export interface RenderedMarket {
   resolvedAt: number;
   /** Digest of the source row, 64 bits. */
   digest: bigint;
-  /** The record, one line of UTF-8, fields in SPEC 2.4's order. */
+  /** The record, one line of UTF-8, fields in the order of INTERFACE 2.4. */
   json: Uint8Array;
   values: FilterValues;
 }
@@ -31,7 +31,7 @@ export interface CutPoint {
 /** One protocol's current score, as JSON texts with their members in the published order. */
 export interface ScoreRow {
   entry: ScoreListEntry;
-  /** The record of SPEC 2.1. */
+  /** The record of INTERFACE 2.1. */
   json: string;
   /** A ScoreHistory. */
   history: string;

@@ -108,7 +108,7 @@ function parseMarket(key: string, line: Buffer): Row {
     const market = HistoricalMarket.parse(JSON.parse(line.toString("utf8")));
     return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
   } catch (error) {
-    throw new CorruptObjectError(key, `a market is not as SPEC 2.4 has it: ${line.toString("utf8", 0, 60)}`, {
+    throw new CorruptObjectError(key, `a market breaks INTERFACE 2.4: ${line.toString("utf8", 0, 60)}`, {
       cause: error,
     });
   }

@@ -11,7 +11,7 @@ import { cursorWalk, idsOf } from "./archive-walk.ts";
 /** Defines the test that `runs` random combinations of filters agree with both oracles, page by page. */
 export function testFilters(served: ServedArchive, runs: number): void {
   // The longest tests of all, on a machine that may be busy.
-  test(`${runs} combinations agree with SQL and with SPEC's words, by page and by cursor`, {
+  test(`${runs} combinations agree with SQL and with the interface's words, by page and by cursor`, {
     timeout: 600_000,
   }, async () => {
     const matches: number[] = [];

@@ -2,7 +2,7 @@ import type { HistoricalMarket, MarketDimensionKey } from "../../schemas/records
 import type { Query } from "./archive-proxy.ts";
 
 /**
- * The archive's filters in the words of SPEC 4.5, over the records themselves. An oracle: slow, plain, and independent
+ * The archive's filters in the words of INTERFACE 4.5, over the records themselves. An oracle: slow, plain, and independent
  * of the code it judges.
  */
 export function plainFilter(markets: readonly HistoricalMarket[], query: Query): HistoricalMarket[] {

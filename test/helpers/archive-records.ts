@@ -16,7 +16,7 @@ function record(index: number): HistoricalMarket {
   return { ...market(index), id, resolvedAt: market(Math.floor(index / (1 + (index % 9)))).resolvedAt };
 }
 
-/** SPEC 4.5: newest first; the highest id first among markets of one time. */
+/** INTERFACE 4.5: newest first; the highest id first among markets of one time. */
 export function inArchiveOrder(markets: readonly HistoricalMarket[]): HistoricalMarket[] {
   const key = ({ resolvedAt, id }: HistoricalMarket) => `${resolvedAt} ${id}`;
   return markets.toSorted((a, b) => (key(a) < key(b) ? 1 : -1));

@@ -56,7 +56,7 @@ const dimension = members(
   ["computation", "computation", members("baseline", "raises", "lowers")],
 );
 
-/** SPEC 2.4, in its order. */
+/** INTERFACE 2.4, in its order. */
 const market = members(
   "id",
   "slug",
@@ -76,7 +76,7 @@ const market = members(
   ["dimensions", "dimensions", listOf(dimension)],
 );
 
-/** SPEC 2.1, in its order. */
+/** INTERFACE 2.1, in its order. */
 const score = members(
   "slug",
   "bri",

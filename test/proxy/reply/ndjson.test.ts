@@ -66,7 +66,7 @@ describe("all rows in one answer", () => {
     });
   });
 
-  test("of random filters are those of SPEC's words, the same in both codings and in pages", async () => {
+  test("of random filters are those of the interface's words, the same in both codings and in pages", async () => {
     await fc.assert(
       fc.asyncProperty(combinations(served.markets), async ({ filters }) => {
         const [plain, zipped] = [await get(filters), await get(filters, { "accept-encoding": "gzip" })];

@@ -33,7 +33,7 @@ describe("records", () => {
 });
 
 describe("a page", () => {
-  test("has the fields of SPEC 2.7 in its order, and compact JSON", async () => {
+  test("has the fields of INTERFACE 2.7 in its order, and compact JSON", async () => {
     const { text } = await served.proxy.get({ pageSize: 3, disputed: "true" });
     const fields = Object.keys(MarketPage.shape);
     expect(fields).toEqual("version tier count total page pageSize nextCursor timestamp markets".split(" "));

@@ -28,7 +28,7 @@ async function recordOf(query: string): Promise<HistoricalMarket> {
 }
 
 describe("what is read", () => {
-  test("markets equal the rows of a Parquet reader that is not DuckDB, in SPEC's order of fields", async () => {
+  test("markets equal the rows of a Parquet reader that is not DuckDB, in the interface's order of fields", async () => {
     const directory = await fixtures.write({});
     const expected = (await sourceMarkets(directory)).toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const { markets } = await readAll(directory);
@@ -39,7 +39,7 @@ describe("what is read", () => {
     }
   });
 
-  test("every market is a record of SPEC 2.4, with the values that filters see", () => {
+  test("every market is a record of INTERFACE 2.4, with the values that filters see", () => {
     for (const { id, json, resolvedAt, values } of plain.markets) {
       const record = HistoricalMarket.parse(JSON.parse(json));
       expect(record.id).toBe(id);

@@ -43,7 +43,7 @@ describe("names what is wrong where all hashes agree", () => {
       "a weight above 1",
       ({ dimensions }) => ({ dimensions: dimensions.map((one) => ({ ...one, weight: 2 })) }),
     ],
-  ])("the page, when a market in it is not as SPEC has it: %s", async ([, change]) => {
+  ])("the page, when a market in it is not as the interface has it: %s", async ([, change]) => {
     const objects = new Map(good);
     const { pages } = await rebuild(objects, ([page]) => {
       page![3] = { ...page![3]!, ...change(page![3]!) };
