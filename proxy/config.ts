@@ -2,7 +2,7 @@ import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
 import { layout } from "../snapshots/store/layout.ts";
-import { isStoreLocation } from "../snapshots/store/open.ts";
+import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseTrust, type Trust } from "./access/client-address.ts";
 import type { FailurePolicy } from "./quota/quota.ts";
 

@@ -7,7 +7,7 @@ import type { Registry } from "prom-client";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { Catalog } from "../snapshots/read/catalog.ts";
 import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
-import { openStorage } from "../snapshots/store/open.ts";
+import { openStorage } from "../snapshots/store/open-storage.ts";
 import type { S3Environment } from "../snapshots/store/s3.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";

@@ -8,7 +8,7 @@ import { SourceRefusal } from "../snapshots/sources/refusals.ts";
 import { CommitLostError, CommitUnknownError } from "../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../snapshots/store/corrupt-object.ts";
 import { CollectedMeanwhileError } from "../snapshots/store/gc-records.ts";
-import { LocalFolderError } from "../snapshots/store/local-folder.ts";
+import { LocalFolderError } from "../snapshots/store/local-folder-error.ts";
 import { MissingObjectError } from "../snapshots/store/objects.ts";
 import { StorageError } from "../snapshots/store/storage.ts";
 

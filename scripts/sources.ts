@@ -3,7 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { mirrorSources } from "../snapshots/sources/mirror.ts";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
 import type { Sources } from "../snapshots/sources/sources.ts";
-import { isStoreLocation } from "../snapshots/store/open.ts";
+import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { createS3Client, parseS3Location, type S3Location } from "../snapshots/store/s3.ts";
 import { say, UsageError, userPath } from "./cli.ts";
 import type { Progress } from "./progress.ts";

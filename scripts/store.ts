@@ -1,5 +1,5 @@
 import { requireStore } from "../snapshots/store/exists.ts";
-import { openStorage } from "../snapshots/store/open.ts";
+import { openStorage } from "../snapshots/store/open-storage.ts";
 import { parseS3Location } from "../snapshots/store/s3.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { requiredOption, userDirectory } from "./cli.ts";

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ownerMark, ownerPattern, removeLeftFolders } from "../snapshots/store/leftovers.ts";
-import { localFailure } from "../snapshots/store/local-folder.ts";
+import { localFailure } from "../snapshots/store/local-folder-error.ts";
 
 const prefix = "prs-publish-";
 const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);

@@ -1,4 +1,4 @@
-import { type Bitmap, setBit, wordsFor } from "./bits.ts";
+import { type Bitmap, setBit, wordsFor } from "./bitmap.ts";
 
 /** Integers `min..max`, bit by bit: slice s holds bit s of (value - min) of every ordinal, as one bitmap. */
 export interface IntegerColumn {

@@ -1,4 +1,4 @@
-import { type Bitmap, popCount, setBit, wordsFor } from "./bits.ts";
+import { type Bitmap, popCount, setBit, wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, keepRange } from "./integer-column.ts";
 
 /** A label held by at least 1/32 of a segment's markets is coded in bit slices; the others have posting lists. */

@@ -3,7 +3,7 @@ import { type FieldName, type FilterField, type FilterValues, filterFields } fro
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { type Page, type Run, runMarkets } from "../format/page.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { wordsFor } from "./bits.ts";
+import { wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";

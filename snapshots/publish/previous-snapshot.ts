@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { type Page, readRun } from "../format/page.ts";
-import { decodeRows } from "../index/decode.ts";
+import { decodeRows } from "../index/decode-rows.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";

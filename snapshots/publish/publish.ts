@@ -1,12 +1,12 @@
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
-import { snapshotIdOf } from "../format/identity.ts";
+import { snapshotIdOf } from "../format/snapshot-id.ts";
 import type { Sources } from "../sources/sources.ts";
 import { appendCommit, newestCommit } from "../store/commits.ts";
+import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
-import { probeConditionalWrites } from "../store/probe.ts";
 import type { Storage } from "../store/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type ChangeCounts, type Changes, protocolChanges } from "./change-counts.ts";

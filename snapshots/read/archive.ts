@@ -1,5 +1,5 @@
 import type { Condition } from "../../schemas/filters.ts";
-import { rangeBitmap } from "../index/bits.ts";
+import { rangeBitmap } from "../index/bitmap.ts";
 import { keepRange } from "../index/integer-column.ts";
 import { keepLabels } from "../index/label-column.ts";
 import type { LabelTables, Segment, StoredPage } from "../index/segment.ts";

@@ -1,4 +1,4 @@
-import { type Bitmap, countBits, countFrom, hasBit, rangeBitmap, selectDescending } from "../index/bits.ts";
+import { type Bitmap, countBits, countFrom, hasBit, rangeBitmap, selectDescending } from "../index/bitmap.ts";
 
 /** The matching ordinals of one segment; undefined bits stand for all of them. */
 export interface SegmentMatches {

@@ -1,5 +1,5 @@
 import { forgeTiers } from "../../schemas/tiers.ts";
-import { textList } from "../sources/duckdb.ts";
+import { textList } from "../sources/sql-literals.ts";
 
 /** End of all sample times: a constant, so that rows never depend on the clock, and long past. */
 export const sampleEpoch = "2025-12-31 00:00:00+00";

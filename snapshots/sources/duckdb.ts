@@ -1,4 +1,5 @@
 import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
+import { quoted, textList } from "./sql-literals.ts";
 
 /** How much of the machine a DuckDB session may take, and what it may touch. */
 export interface SessionOptions {
@@ -56,19 +57,4 @@ export async function withConnection<T>(
   } finally {
     connection.closeSync();
   }
-}
-
-/** A string literal of SQL. */
-export function quoted(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}
-
-/** A list of string literals of SQL. */
-export function textList(texts: readonly string[]): string {
-  return `[${texts.map(quoted).join(", ")}]`;
-}
-
-/** An identifier of SQL. */
-export function identifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }

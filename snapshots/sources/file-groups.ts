@@ -1,11 +1,11 @@
 import type { DuckDBConnection, DuckDBType } from "@duckdb/node-api";
-import type { BoundField } from "./bound-column.ts";
-import { bindColumns } from "./column-binding.ts";
-import type { RowRule, SourceTable } from "./column-shape.ts";
-import type { SourceFile } from "./files.ts";
+import type { BoundField } from "./file-column.ts";
+import { bindColumns } from "./match-columns.ts";
 import { readParquet } from "./parquet.ts";
+import { sizeRules } from "./record-size.ts";
 import { RefusalList } from "./refusals.ts";
-import { sizeRules } from "./size.ts";
+import type { SourceFile } from "./source-files.ts";
+import type { RowRule, SourceTable } from "./table-schema.ts";
 import { readingFault } from "./unreadable-files.ts";
 
 /**

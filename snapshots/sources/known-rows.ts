@@ -1,8 +1,8 @@
 import { type DuckDBConnection, DuckDBDataChunk, INTEGER, UBIGINT } from "@duckdb/node-api";
-import { identifier, quoted } from "./duckdb.ts";
 import type { FileGroup } from "./file-groups.ts";
-import { boundedRow } from "./size.ts";
+import { boundedRow } from "./record-size.ts";
 import type { KnownRows } from "./sources.ts";
+import { identifier, quoted } from "./sql-literals.ts";
 
 /** Raised when a row's digest or the checks of a row change: rows known by older digests are then checked again. */
 const digestRevision = 4;

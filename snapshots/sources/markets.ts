@@ -7,15 +7,17 @@ import {
 import type { FilterValues } from "../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
-import { soundRow } from "./checks.ts";
-import { identifier, textList, withConnection } from "./duckdb.ts";
+import { refuseRows } from "./broken-rows.ts";
+import { withConnection } from "./duckdb.ts";
 import type { FileGroup } from "./file-groups.ts";
 import { loadKnownRows, rowDigest } from "./known-rows.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
+import { causeOf, type OpenSource, readSource, refuseChangedFiles } from "./read-source.ts";
+import { maxRecordBytes } from "./record-size.ts";
 import { jsonOfRow, milliseconds } from "./render-json.ts";
-import { maxRecordBytes } from "./size.ts";
+import { soundRow } from "./row-checks.ts";
 import type { CutPoint, KnownRows, RenderedMarket } from "./sources.ts";
-import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./table-query.ts";
+import { identifier, textList } from "./sql-literals.ts";
 
 /** See Sources.markets. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too much. */
 export async function* readMarkets(

@@ -4,13 +4,13 @@ import type { S3Client } from "@aws-sdk/client-s3";
 import type { Size } from "../../schemas/snapshot.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { ownerMark, ownerPattern, removeLeftFolders } from "../store/leftovers.ts";
-import { localFailure } from "../store/local-folder.ts";
+import { localFailure } from "../store/local-folder-error.ts";
 import { type S3Location, s3Storage } from "../store/s3.ts";
 import { sha256 } from "../store/sha256.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
-import { sourceNames } from "./column-shape.ts";
 import { download, type RemoteFile } from "./download.ts";
 import { RefusalList } from "./refusals.ts";
+import { sourceNames } from "./table-schema.ts";
 
 /** Sources on S3 as a local directory, for one run. */
 export interface SourceMirror {

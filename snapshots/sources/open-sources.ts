@@ -1,25 +1,20 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
-import type { SourceTable } from "./column-shape.ts";
 import { openSession, withConnection } from "./duckdb.ts";
+import { refuseDuplicates, type UniqueKey } from "./duplicate-keys.ts";
 import { groupFiles } from "./file-groups.ts";
-import { listSourceFiles, type SourceDirectory, type SourceFile } from "./files.ts";
 import { digestKind } from "./known-rows.ts";
 import { readCutPoints, readMarkets } from "./markets.ts";
-import { planMemory } from "./memory.ts";
+import { planMemory } from "./memory-plan.ts";
+import { countRows, type ListedSource, type OpenSource } from "./read-source.ts";
 import { RefusalList, SourceRefusal } from "./refusals.ts";
 import { milliseconds } from "./render-json.ts";
 import { readScores } from "./scores.ts";
+import { listSourceFiles, type SourceDirectory, type SourceFile } from "./source-files.ts";
 import { marketsTable, protocolScoresTable } from "./source-tables.ts";
 import type { Sources } from "./sources.ts";
-import {
-  countRows,
-  type ListedSource,
-  type OpenSource,
-  refuseDuplicates,
-  type UniqueKey,
-} from "./table-query.ts";
+import type { SourceTable } from "./table-schema.ts";
 
 /** How to read sources. */
 export interface SourcesOptions {

@@ -1,5 +1,5 @@
-import { textList } from "./duckdb.ts";
-import type { SourceFile } from "./files.ts";
+import type { SourceFile } from "./source-files.ts";
+import { textList } from "./sql-literals.ts";
 
 /** A list of file names in SQL. Wildcards do no harm: DuckDB takes the name of an existing file as it is. */
 export function fileList(files: readonly SourceFile[]): string {

@@ -1,5 +1,5 @@
-import type { Bound, BoundField } from "./bound-column.ts";
-import { identifier, quoted } from "./duckdb.ts";
+import type { Bound, BoundField } from "./file-column.ts";
+import { identifier, quoted } from "./sql-literals.ts";
 
 /**
  * SQL of the published JSON record of a row, one line of text. Members come in the table's order under their

@@ -1,10 +1,10 @@
 import { historyDays } from "../../schemas/envelopes.ts";
 import { protocolDimensionKeys, ScorePoint } from "../../schemas/records.ts";
-import type { BoundField } from "./bound-column.ts";
-import { identifier, quoted, textList } from "./duckdb.ts";
+import type { BoundField } from "./file-column.ts";
 import type { FileGroup } from "./file-groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { jsonOfRow, milliseconds, timeText } from "./render-json.ts";
+import { identifier, quoted, textList } from "./sql-literals.ts";
 
 const windowMilliseconds = historyDays * 24 * 3_600_000;
 

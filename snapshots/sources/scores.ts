@@ -1,11 +1,12 @@
 import { listEntryOf, type ProtocolScore } from "../../schemas/records.ts";
-import { soundRow } from "./checks.ts";
+import { refuseRows } from "./broken-rows.ts";
 import type { FileGroup } from "./file-groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
+import { type OpenSource, readSource } from "./read-source.ts";
 import { jsonOfRow } from "./render-json.ts";
+import { soundRow } from "./row-checks.ts";
 import { detailsQuery } from "./score-details.ts";
 import type { ScoreRow } from "./sources.ts";
-import { type OpenSource, readSource, refuseRows } from "./table-query.ts";
 
 /** The newest score of every protocol, by slug; every row of the history must be sound. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {

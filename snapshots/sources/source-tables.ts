@@ -1,6 +1,7 @@
 import { maxLabelBytes } from "../../schemas/primitives.ts";
 import { bounds, marketDimensionKeys, protocolDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
+import { textList } from "./sql-literals.ts";
 import {
   any,
   atMostBytes,
@@ -19,8 +20,7 @@ import {
   struct,
   text,
   timeUntil,
-} from "./column-shape.ts";
-import { textList } from "./duckdb.ts";
+} from "./table-schema.ts";
 
 const score = integer(bounds.score);
 const shortEnough = atMostBytes(maxLabelBytes);

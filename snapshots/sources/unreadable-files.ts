@@ -1,9 +1,9 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { identifier } from "./duckdb.ts";
 import type { FileGroup } from "./file-groups.ts";
-import type { SourceFile } from "./files.ts";
 import { readParquet } from "./parquet.ts";
 import { type Refusal, RefusalList } from "./refusals.ts";
+import type { SourceFile } from "./source-files.ts";
+import { identifier } from "./sql-literals.ts";
 
 /** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {

@@ -3,7 +3,7 @@ import type { Stats } from "node:fs";
 import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
-import { Folders } from "./folders.ts";
+import { Folders } from "./folder-sync.ts";
 import { layout } from "./layout.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "./leftovers.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";

@@ -1,6 +1,6 @@
 import type { Manifest } from "../../schemas/snapshot.ts";
-import { snapshotIdOf } from "../format/identity.ts";
 import { compareKeys } from "../format/market-key.ts";
+import { snapshotIdOf } from "../format/snapshot-id.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { CheckedSegment } from "./segment-check.ts";
 

@@ -11,10 +11,10 @@ import {
 import { publicNames } from "../publish/public-names.ts";
 import { publishedApi, type Site } from "../publish/site.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
+import { probeBody } from "../store/conditional-writes.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
-import { probeBody } from "../store/probe.ts";
 import { unseal } from "../store/sealed.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";

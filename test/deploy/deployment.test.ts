@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
 import type { MarketPage, ScoreList, Status, Usage } from "../../schemas/envelopes.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { openStorage } from "../../snapshots/store/open.ts";
+import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { runCommand } from "../helpers/archive-command.ts";
 import { firstColumn, withDuckDb } from "../helpers/archive-sql.ts";

@@ -10,7 +10,7 @@ import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
-import { openStorage } from "../../snapshots/store/open.ts";
+import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishSources } from "../helpers/archive-store.ts";
 import { createBucket, letCdnRead, s3Environment } from "../helpers/ceph.ts";

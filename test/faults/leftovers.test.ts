@@ -9,7 +9,7 @@ import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { ownerMark } from "../../snapshots/store/leftovers.ts";
-import { LocalFolderError } from "../../snapshots/store/local-folder.ts";
+import { LocalFolderError } from "../../snapshots/store/local-folder-error.ts";
 import { snapshotCommand } from "../helpers/archive-command.ts";
 import { memoryStorage } from "../helpers/archive-storage.ts";
 import { publishSources, testFolder, writeSources } from "../helpers/archive-store.ts";

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { quoted } from "../../snapshots/sources/duckdb.ts";
+import { quoted } from "../../snapshots/sources/sql-literals.ts";
 import { withDuckDb } from "./archive-sql.ts";
 
 /** How the same rows are spread over files. */

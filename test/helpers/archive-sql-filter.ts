@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { quoted } from "../../snapshots/sources/duckdb.ts";
+import { quoted } from "../../snapshots/sources/sql-literals.ts";
 import type { Query } from "./archive-proxy.ts";
 import { firstColumn } from "./archive-sql.ts";
 

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { type PublishOptions, type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
-import { quoted } from "../../snapshots/sources/duckdb.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { Sources } from "../../snapshots/sources/sources.ts";
+import { quoted } from "../../snapshots/sources/sql-literals.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
 

@@ -8,7 +8,7 @@ import type { Config } from "../../proxy/config.ts";
 import type { Limits } from "../../proxy/limits.ts";
 import { startService } from "../../proxy/start.ts";
 import { issueKey, type KeyRequest } from "../../snapshots/keys/records.ts";
-import { openStorage } from "../../snapshots/store/open.ts";
+import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { S3Environment } from "../../snapshots/store/s3.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishArchive } from "./proxy-archive.ts";

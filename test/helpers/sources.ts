@@ -3,10 +3,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { DuckDBConnection, DuckDBType, Json } from "@duckdb/node-api";
 import { writeSample } from "../../snapshots/sample/sample.ts";
-import { openSession, quoted } from "../../snapshots/sources/duckdb.ts";
+import { openSession } from "../../snapshots/sources/duckdb.ts";
 import { openSources, type SourcesOptions } from "../../snapshots/sources/open-sources.ts";
 import { type Refusal, SourceRefusal } from "../../snapshots/sources/refusals.ts";
 import type { RenderedMarket, ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
+import { quoted } from "../../snapshots/sources/sql-literals.ts";
 
 type SourceMarket = Omit<RenderedMarket, "digest" | "json"> & { json: string };
 

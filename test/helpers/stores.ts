@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { beforeAll, describe } from "vitest";
-import { openStorage } from "../../snapshots/store/open.ts";
+import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { S3Environment } from "../../snapshots/store/s3.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { testFolder } from "./archive-store.ts";

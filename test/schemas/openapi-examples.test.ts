@@ -12,7 +12,7 @@ import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { openStorage } from "../../snapshots/store/open.ts";
+import { openStorage } from "../../snapshots/store/open-storage.ts";
 import { listen, takenUp } from "../helpers/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { type Answer, bearer, type Call, problemOf } from "../helpers/proxy-client.ts";

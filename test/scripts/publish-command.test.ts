@@ -1,7 +1,7 @@
 import { appendFile, readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { quoted } from "../../snapshots/sources/duckdb.ts";
+import { quoted } from "../../snapshots/sources/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { verify } from "../../snapshots/verify/verify.ts";

@@ -8,7 +8,7 @@ import {
   selectDescending,
   setBit,
   wordsFor,
-} from "../../../snapshots/index/bits.ts";
+} from "../../../snapshots/index/bitmap.ts";
 import { buildIntegerColumn, keepRange } from "../../../snapshots/index/integer-column.ts";
 import { buildLabelColumn, keepLabels } from "../../../snapshots/index/label-column.ts";
 import { LabelTable } from "../../../snapshots/index/label-table.ts";

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { type BuiltPage, runMarkets } from "../../../snapshots/format/page.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
-import { quoted } from "../../../snapshots/sources/duckdb.ts";
+import { quoted } from "../../../snapshots/sources/sql-literals.ts";
 import { listCommits, newestCommit } from "../../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

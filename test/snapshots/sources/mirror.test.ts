@@ -6,7 +6,7 @@ import { mirrorSources } from "../../../snapshots/sources/mirror.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
-import { openStorage } from "../../../snapshots/store/open.ts";
+import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { createS3Client, parseS3Location } from "../../../snapshots/store/s3.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";

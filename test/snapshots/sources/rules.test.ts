@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maxLabelBytes } from "../../../schemas/primitives.ts";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/tiers.ts";
-import { faultsOfRow, soundRow } from "../../../snapshots/sources/checks.ts";
-import { bindColumns } from "../../../snapshots/sources/column-binding.ts";
+import { bindColumns } from "../../../snapshots/sources/match-columns.ts";
 import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
+import { faultsOfRow, soundRow } from "../../../snapshots/sources/row-checks.ts";
 import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/source-tables.ts";
 import { SourceFixtures, start } from "../../helpers/sources.ts";
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
 import { protocolDimensionKeys } from "../../../schemas/records.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
-import { quoted } from "../../../snapshots/sources/duckdb.ts";
+import { quoted } from "../../../snapshots/sources/sql-literals.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
 import { readAll, SourceFixtures } from "../../helpers/sources.ts";
 

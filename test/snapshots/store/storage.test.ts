@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openStorage } from "../../../snapshots/store/open.ts";
+import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import { createBucket, s3Environment } from "../../helpers/ceph.ts";

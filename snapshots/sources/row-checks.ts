@@ -1,6 +1,6 @@
-import type { Bound, BoundField } from "./bound-column.ts";
-import type { RowRule } from "./column-shape.ts";
-import { identifier, quoted } from "./duckdb.ts";
+import type { Bound, BoundField } from "./file-column.ts";
+import { identifier, quoted } from "./sql-literals.ts";
+import type { RowRule } from "./table-schema.ts";
 
 /** SQL over one row's columns: true when the row keeps every rule, else false; never null, never an error. */
 export function soundRow(fields: readonly BoundField[], rowRules: readonly RowRule[]): string {

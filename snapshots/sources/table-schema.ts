@@ -1,5 +1,5 @@
-import { quoted } from "./duckdb.ts";
-import { shortText } from "./size.ts";
+import { shortText } from "./record-size.ts";
+import { quoted } from "./sql-literals.ts";
 
 /**
  * A rule one value must keep: SQL that holds for good values that are not null, and the words for the

@@ -1,9 +1,9 @@
 import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
-import { type Bound, type BoundField, leaf } from "./bound-column.ts";
-import { between, type Field, type Shape } from "./column-shape.ts";
 import { isInteger, isText, membersOf } from "./duckdb-types.ts";
-import { maxDepth, maxLists } from "./size.ts";
-import { bindAny } from "./untyped-column.ts";
+import { type Bound, type BoundField, leaf } from "./file-column.ts";
+import { bindAny } from "./match-any.ts";
+import { maxDepth, maxLists } from "./record-size.ts";
+import { between, type Field, type Shape } from "./table-schema.ts";
 
 /** A column, or part of one, that is not as the contract has it. */
 interface SchemaFault {

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import type { DuckDBConnection } from "@duckdb/node-api";
-import type { SourceFile } from "./files.ts";
 import { fileList } from "./parquet.ts";
+import type { SourceFile } from "./source-files.ts";
 
 /** What reading may take. */
 export interface MemoryPlan {

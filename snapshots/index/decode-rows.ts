@@ -1,5 +1,5 @@
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
-import { hasBit, wordsFor } from "./bits.ts";
+import { hasBit, wordsFor } from "./bitmap.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { type IndexRow, readColumns } from "./segment.ts";
 import { timeAt } from "./time-column.ts";

@@ -5,10 +5,10 @@ import {
   type DuckDBType,
   DuckDBTypeId,
 } from "@duckdb/node-api";
-import { type Bound, leaf } from "./bound-column.ts";
-import { between, finite, type Rule } from "./column-shape.ts";
 import { isInteger, isText, membersOf } from "./duckdb-types.ts";
-import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson, shortText } from "./size.ts";
+import { type Bound, leaf } from "./file-column.ts";
+import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson, shortText } from "./record-size.ts";
+import { between, finite, type Rule } from "./table-schema.ts";
 
 /**
  * Binds a part whose type the file chooses; undefined for types that JSON cannot hold exactly, such as DECIMAL, and for those

@@ -1,7 +1,7 @@
-import type { Bound, BoundField } from "./bound-column.ts";
-import { soundRow } from "./checks.ts";
-import type { RowRule, Rule } from "./column-shape.ts";
-import { identifier, quoted } from "./duckdb.ts";
+import type { Bound, BoundField } from "./file-column.ts";
+import { soundRow } from "./row-checks.ts";
+import { identifier, quoted } from "./sql-literals.ts";
+import type { RowRule, Rule } from "./table-schema.ts";
 
 /** The most bytes that a record may have as JSON. */
 export const maxRecordBytes = 256 * 1024;

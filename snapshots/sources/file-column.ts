@@ -1,4 +1,4 @@
-import type { Rule } from "./column-shape.ts";
+import type { Rule } from "./table-schema.ts";
 
 /**
  * A shape as one file has it: rules for values and, for the parts whose type the file chooses, the type to

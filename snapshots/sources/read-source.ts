@@ -1,0 +1,63 @@
+import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
+import { withConnection } from "./duckdb.ts";
+import type { GroupedSource } from "./file-groups.ts";
+import { selectFromAll } from "./parquet.ts";
+import { SourceRefusal } from "./refusals.ts";
+import { refuseChanges, type SourceDirectory, type SourceFile } from "./source-files.ts";
+import type { SourceTable } from "./table-schema.ts";
+import { refuseUnreadable } from "./unreadable-files.ts";
+
+/** One source and the files it consists of. */
+export interface ListedSource {
+  directory: SourceDirectory;
+  table: SourceTable;
+  files: readonly SourceFile[];
+}
+
+/** A source whose columns have been compared with the contract. */
+export interface OpenSource extends ListedSource, GroupedSource {
+  instance: DuckDBInstance;
+}
+
+/**
+ * Runs queries over a source. Files that changed meanwhile, or cannot be read, end it in SourceRefusal;
+ * other errors, such as a full disk, pass through.
+ */
+export async function readSource<T>(
+  source: OpenSource,
+  work: (connection: DuckDBConnection) => Promise<T>,
+): Promise<T> {
+  try {
+    const result = await withConnection(source.instance, work);
+    await refuseChangedFiles(source);
+    return result;
+  } catch (error) {
+    throw await causeOf(source, error);
+  }
+}
+
+/** Throws SourceRefusal when the files are no longer those that were listed. */
+export function refuseChangedFiles({ directory, table, files }: ListedSource): Promise<void> {
+  return refuseChanges(directory, table.name, files);
+}
+
+/** What to throw for an error of reading: the refusal of the files that explain it, or the error itself. */
+export async function causeOf(source: OpenSource, error: unknown): Promise<unknown> {
+  if (error instanceof SourceRefusal) return error;
+  try {
+    await refuseChangedFiles(source);
+    await withConnection(source.instance, (connection) => refuseUnreadable(connection, source.groups));
+    return error;
+  } catch (cause) {
+    return cause;
+  }
+}
+
+/** Rows of all files. */
+export function countRows(source: OpenSource): Promise<number> {
+  return readSource(source, async (connection) => {
+    const counts = selectFromAll(source.groups, "count(*) AS n");
+    const result = await connection.runAndReadAll(`SELECT sum(n)::DOUBLE FROM (${counts})`);
+    return Number(result.getRows()[0]?.[0]);
+  });
+}
