@@ -3,22 +3,22 @@ import type { RenderedMarket } from "../sources/sources.ts";
 import type { ChangeCounts } from "./change-counts.ts";
 import { idOf, type PreviousSnapshot } from "./previous-snapshot.ts";
 
-/** The share of the current snapshot's markets or protocols that may go or change at once. */
+/** At most this share of the current snapshot's markets or protocols may disappear or change in one run. */
 const sharePercent = 5;
-/** An archive this many times as large was probably loaded twice. */
+/** An archive that grows by this factor was probably loaded twice. */
 const growth = 2;
 
-/** What a publish run would take away from readers, change for them, or add. */
+/** Numbers of markets that a publish run removes, changes or adds. */
 export interface Difference {
   removed: number;
   changed: number;
   added: number;
 }
 
-/** The exact number of each kind that the operator has seen and allows. */
+/** Exact numbers that the operator has reviewed and allows. `removed` counts markets and protocols together. */
 export type Allowance = Partial<Difference>;
 
-/** The sources look broken: readers would lose or see changed more than an ordinary run explains. */
+/** The sources look broken: more would disappear, change or be added than an ordinary run explains. */
 export class GuardRefusal extends Error {
   override readonly name = "GuardRefusal";
   /** The allowance with which the same sources pass. */
@@ -30,7 +30,7 @@ export class GuardRefusal extends Error {
   }
 }
 
-/** Hashes of rows: of the id, of id and formula version, and of the whole record; 64 bits each. */
+/** Three 64-bit hashes per row: of the id, of the id with the formula version, and of the whole record. */
 class RowFacts {
   #columns = [new BigUint64Array(1024), new BigUint64Array(1024), new BigUint64Array(1024)] as const;
   #size = 0;
@@ -62,7 +62,7 @@ class RowFacts {
   }
 }
 
-/** How many numbers two ascending lists have in common. */
+/** Counts the numbers that occur in both of two ascending lists. */
 function commonCount(a: BigUint64Array, b: BigUint64Array): number {
   let [common, left, right] = [0, 0, 0];
   while (left < a.length && right < b.length) {
@@ -77,26 +77,26 @@ function commonCount(a: BigUint64Array, b: BigUint64Array): number {
   return common;
 }
 
-/** Compares the rows of a publish run with the current snapshot, at the cost of what differs. */
+/** Compares the rows of a publish run with the current snapshot. The cost grows with what differs, not with the archive. */
 export class DifferenceCount {
   readonly #previous: PreviousSnapshot;
   readonly #kept: Uint8Array;
   readonly #fresh = new RowFacts();
 
-  /** `kept` is 1 at the ordinals of rows that are there again; it counts as it is in the end. */
+  /** `kept` is 1 at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
   constructor(previous: PreviousSnapshot, kept: Uint8Array) {
     this.#previous = previous;
     this.#kept = kept;
   }
 
-  /** Takes the markets that were rendered. */
+  /** Adds markets that were rendered because they are new or changed. */
   add(rows: readonly RenderedMarket[]): void {
     for (const { json } of rows) this.#fresh.add(json);
   }
 
   /**
-   * Reads the current snapshot's pages that hold rows the sources no longer have as they were. `changed` counts those with the
-   * formula version they had, `all` the others too.
+   * Counts the differences. Reads only those pages of the current snapshot that hold a removed or changed row.
+   * `changed` counts markets that changed under the same formula version, `all.changed` every changed market.
    */
   async markets(): Promise<Difference & { all: ChangeCounts }> {
     const old = new RowFacts();
@@ -120,7 +120,7 @@ export class DifferenceCount {
   }
 }
 
-/** Throws GuardRefusal naming the numbers and the options that allow them. */
+/** Throws GuardRefusal, which names the numbers and the options that allow them. */
 export function checkGuards(
   previous: PreviousSnapshot,
   markets: Difference,

@@ -6,24 +6,24 @@ import type { LabelTables, Segment, StoredPage } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
 
-/** Labels are cheap and leave little; where nothing is left, ranges are not looked at. */
+/** Cheap and selective conditions run first. Integer ranges are the most expensive. */
 const evaluationOrder = { time: 0, label: 1, integer: 2 };
 
-/** Where a market lies: the page's position in the archive, and the line in the page's newest-first order. */
+/** Where a market is stored: its segment, the page within the segment, and its line in the page, newest first. */
 export interface Place {
   segment: number;
   page: number;
   line: number;
 }
 
-/** The indexes of one snapshot, all in memory: which markets match, and where they lie. */
+/** The in-memory index of one snapshot: which markets match a filter, and where each is stored. */
 export class Archive {
   readonly markets: number;
   readonly segments: readonly Segment[];
   readonly #starts: Float64Array;
   readonly #tables: LabelTables;
 
-  /** Segments from the oldest up; the tables are those they were loaded with. */
+  /** `segments` are ordered from the oldest. `tables` are those the segments were loaded with. */
   constructor(segments: readonly Segment[], tables: LabelTables) {
     this.segments = segments;
     this.#tables = tables;
@@ -80,7 +80,7 @@ export class Archive {
   }
 }
 
-/** Index of the last element at or below `value` in ascending starts, of which the last is an end mark. */
+/** Index of the last element at or below `value`. `starts` ascend, and their last element only marks the end. */
 function lastAtOrBelow(starts: ArrayLike<number>, value: number): number {
   let [from, to] = [0, starts.length - 2];
   while (from < to) {
@@ -100,7 +100,7 @@ function matchSegment(segment: Segment, conditions: readonly ResolvedCondition[]
   for (const condition of conditions) {
     if (condition.kind !== "time") continue;
     from = Math.max(from, lowerBound(segment.times, condition.from));
-    // Times are whole milliseconds, so the first after `to` is the first at `to` + 1.
+    // `to` is inclusive, and times are whole milliseconds.
     to = Math.min(to, lowerBound(segment.times, condition.to + 1));
   }
   const others = conditions.filter((condition) => condition.kind !== "time");

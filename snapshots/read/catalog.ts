@@ -12,38 +12,38 @@ import { DerivedCache } from "./derived-cache.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { PageCache } from "./page-cache.ts";
 
-/** A snapshot that is whole: every index loaded and verified. */
+/** A snapshot whose indexes are all loaded and verified. */
 export interface Snapshot {
   commit: Commit;
   manifest: Manifest;
   archive: Archive;
 }
 
-// The ends of the runs that a walk cuts are about a fifth of what it copies.
+// A walk recompresses the runs at both ends of its pages; those are about a fifth of the bytes it copies.
 const derivedShare = 1 / 8;
-// Pages that are asked for again hold stored pages that may be gone from the cache of those.
+// A cached response keeps its stored pages in memory even after the object cache evicted them.
 const pageShare = 3 / 8;
-/** Snapshots kept in memory for pinned walks; they share segments, and the store still has the others. */
+/** Snapshots kept in memory for walks with a cursor. They share segments. Others are loaded from the store again. */
 const maxSnapshots = 24;
 
-/** The snapshots of one store, as a reader sees them. Keeps the last good one when the store fails. */
+/** The snapshots of one store. Keeps serving the last good one while the store fails. */
 export class Catalog {
-  /** Pages and private objects of its snapshots. */
+  /** Stored pages and score objects. */
   readonly objects: ObjectCache;
-  /** What was worked out from those pages. */
+  /** Values computed from stored pages. */
   readonly derived: DerivedCache;
-  /** Pages of answers. */
+  /** Pages of responses, ready to send. */
   readonly pages: PageCache;
   readonly #storage: Storage;
   readonly #tables: LabelTables = createLabelTables();
-  /** Segments by hash, shared by the snapshots that have them and gone with the last of those. */
+  /** Segments by hash. Snapshots share them, and a segment is collected with the last snapshot that holds it. */
   readonly #segments = new Map<string, WeakRef<Segment>>();
   readonly #snapshots: LRUCache<number, Snapshot>;
   readonly #loading = new Map<number, Promise<Snapshot | undefined>>();
   #current: Snapshot | undefined;
   #checkedAt: string | undefined;
 
-  /** `cacheBytes` bounds the stored objects kept in memory. */
+  /** `cacheBytes` bounds the three caches together; the indexes come on top. */
   constructor(storage: Storage, { cacheBytes }: { cacheBytes: number }) {
     this.#storage = storage;
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
@@ -53,12 +53,12 @@ export class Catalog {
     this.#snapshots = new LRUCache<number, Snapshot>({ max: maxSnapshots });
   }
 
-  /** The newest snapshot taken up, or undefined before the first. */
+  /** The snapshot that `refresh` loaded last; undefined before the first one. */
   current(): Snapshot | undefined {
     return this.#current;
   }
 
-  /** Snapshots before the current one that are in memory and not withdrawn, newest first. */
+  /** Older snapshots that are in memory and were not withdrawn, newest first. */
   superseded(): Snapshot[] {
     const { commit: newest = 0 } = this.#current?.commit ?? {};
     const held = [...this.#snapshots.values()].filter(({ commit }) => commit.commit < newest);
@@ -67,18 +67,21 @@ export class Catalog {
       .sort((a, b) => b.commit.commit - a.commit.commit);
   }
 
-  /** When the newest publish run succeeded, as checked.json tells, or else the current commit; ISO 8601. */
+  /** When the newest publish run succeeded (ISO 8601): from checked.json, or the current commit's `publishedAt`. */
   checkedAt(): string | undefined {
     return this.#checkedAt;
   }
 
-  /** Bytes of index in memory, over all snapshots held. */
+  /** Bytes that the indexes of all snapshots in memory take. */
   residentBytes(): number {
     const segments = this.#liveSegments().reduce((sum, segment) => sum + segment.residentBytes, 0);
     return segments + this.#tables.category.residentBytes + this.#tables.outcome.residentBytes;
   }
 
-  /** Takes up the newest commit of the store. Throws, and keeps what it has, when that fails or would go back. */
+  /**
+   * Loads the newest commit of the store. Throws CorruptObjectError, MissingObjectError or StorageError when that fails,
+   * or when the store's newest commit is older than the current one. The current snapshot then stays.
+   */
   async refresh(): Promise<void> {
     const held = this.#current?.commit.commit ?? 0;
     const commit = await newestCommit(this.#storage, held);
@@ -91,7 +94,7 @@ export class Catalog {
     this.#checkedAt = await this.#readChecked();
   }
 
-  /** The snapshot of a commit, from memory or the store; undefined when it was withdrawn or is no longer kept. */
+  /** The snapshot of a commit, from memory or the store; undefined when it was withdrawn or collected. */
   async find(commit: number, snapshotId: string): Promise<Snapshot | undefined> {
     if (this.#isWithdrawn(commit)) return undefined;
     const held = this.#current?.commit.commit === commit ? this.#current : this.#snapshots.get(commit);
@@ -99,28 +102,28 @@ export class Catalog {
     return snapshot?.commit.snapshotId === snapshotId ? snapshot : undefined;
   }
 
-  /** The newest commit of the store, which may not be taken up yet. */
+  /** The newest commit of the store, which `refresh` may not have loaded yet. */
   newestCommit(): Promise<Commit | undefined> {
     return newestCommit(this.#storage, this.#current?.commit.commit);
   }
 
-  /** What a commit's snapshot consists of. Throws MissingObjectError when it is no longer kept. */
+  /** The manifest of a commit's snapshot. Throws MissingObjectError when it was collected. */
   manifest(commit: Commit): Promise<Manifest> {
     return readManifest(this.#storage, commit.manifest);
   }
 
-  /** A commit of the store's log, whether or not its snapshot is still there. */
+  /** A commit of the store's log, even when its snapshot was collected. */
   commit(number: number): Promise<Commit | undefined> {
     return readCommit(this.#storage, number);
   }
 
-  /** A rollback takes back what it leaves, also from walks that have begun. */
+  /** A rollback withdraws commits. Walks that began in one of them end too. */
   #isWithdrawn(commit: number): boolean {
     const withdrawn = this.#current?.commit.withdrawn ?? [];
     return withdrawn.some(([first, last]) => first <= commit && commit <= last);
   }
 
-  /** The snapshot of a commit number, one load at a time. */
+  /** Loads the snapshot of a commit; concurrent calls share one load. */
   #find(number: number): Promise<Snapshot | undefined> {
     const known = this.#loading.get(number);
     if (known) return known;
@@ -134,13 +137,13 @@ export class Catalog {
     try {
       return commit && (await this.#load(commit));
     } catch (error) {
-      // Collected objects leave a commit without a snapshot; any other fault is the store's.
+      // The snapshot was collected. Any other error is the store's and must be reported.
       if (error instanceof MissingObjectError) return undefined;
       throw error;
     }
   }
 
-  /** Loads and verifies everything a snapshot needs; nothing is visible before all of it is there. */
+  /** Loads and verifies a whole snapshot. Readers see it only once it is complete. */
   async #load(commit: Commit): Promise<Snapshot> {
     const manifest = await readManifest(this.#storage, commit.manifest);
     const segments: Segment[] = [];
@@ -164,7 +167,7 @@ export class Catalog {
     return [...this.#segments.values()].flatMap((reference) => reference.deref() ?? []);
   }
 
-  /** Lets go of labels that no reachable segment has; those of a request under way are reachable through it. */
+  /** Drops labels that no live segment uses. Requests under way keep their segments alive. */
   #forgetLabels(): void {
     for (const [hash, reference] of this.#segments) if (!reference.deref()) this.#segments.delete(hash);
     for (const field of ["category", "outcome"] as const) {

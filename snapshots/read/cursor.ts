@@ -4,13 +4,13 @@ import { paging } from "../../schemas/filters.ts";
 import { type ArchiveFilter, maxCursorLength, parseCanonicalFilter } from "../../schemas/query.ts";
 import type { MarketKey } from "../format/market-key.ts";
 
-/** A place in one snapshot's archive, between two responses of a walk. It grants nothing. */
+/** Where a walk through one snapshot continues. A cursor is not secret and grants no rights. */
 export interface Cursor {
   commit: number;
   snapshotId: string;
-  /** Ordinal of the last market shown; the archive's number of markets when none was shown yet. */
+  /** Ordinal of the last market returned; the archive's number of markets when none was returned yet. */
   ordinal: number;
-  /** Key of that market; time 0 and id "" when none was shown yet. */
+  /** Key of that market; time 0 and id "" when none was returned yet. */
   after: MarketKey;
   pageSize: number;
   filter: ArchiveFilter;
@@ -48,10 +48,10 @@ export function decodeCursor(text: string): Cursor {
     const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);
     const filter = parseCanonicalFilter(canonical);
     const cursor = { commit, snapshotId, ordinal, after: { resolvedAt, id }, pageSize, filter };
-    // Node's decoder skips what is not base64url, and JSON allows spaces: only what re-encodes to itself is ours.
+    // Node's decoder skips invalid characters and JSON allows spaces, so only the canonical spelling is accepted.
     if (encodeCursor(cursor) === text) return cursor;
   } catch {
-    // Whatever is wrong with it, the caller can only do one thing about it.
+    // The caller gets the same answer whatever is wrong with the cursor.
   }
   throw invalidCursor();
 }

@@ -1,4 +1,4 @@
-// To inflate a run, which is one step, takes 0.05 to 0.15 ms.
+// One step is the time it takes to inflate a run: 0.05 to 0.15 ms.
 const stepsPerRound = 32;
 
 interface Waiting {
@@ -11,8 +11,8 @@ let left = stepsPerRound;
 let renewing = false;
 
 /**
- * Waits until one more small piece of long work may be done on this thread. All answers together take so many steps in
- * a round of the event loop, in turn, so that whoever asks for little meanwhile does not wait for them.
+ * Waits until the caller may do the next piece of a long computation on this thread. All requests share a budget of
+ * steps per round of the event loop, first come first served. Small requests therefore do not wait for large ones.
  */
 export async function step(steps = 1): Promise<void> {
   if (!renewing) setImmediate(renew);

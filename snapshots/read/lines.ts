@@ -10,28 +10,28 @@ import { step } from "./event-loop-budget.ts";
 import type { ObjectCache } from "./object-cache.ts";
 
 const joint = storedPiece(separator);
-// As many as a store on S3 has connections.
+// The S3 client has this many connections.
 const fetchedAtOnce = 32;
 
-/** Adjacent lines of one page, in the archive's order: `from` (inclusive) to `to` (exclusive). */
+/** Adjacent lines of one page, newest first: `from` (inclusive) to `to` (exclusive). */
 interface Stretch {
   page: StoredPage;
   from: number;
   to: number;
 }
 
-/** Where lines come from. */
+/** The caches that lines are read through. */
 export interface LineSources {
   objects: ObjectCache;
   derived: DerivedCache;
 }
 
-/** Markets of a response, in its order, with the stored pages they lie in. */
+/** The markets of one response, in order, and the stored pages that hold them. */
 export class Lines {
   readonly #stretches: readonly Stretch[];
   readonly #stored: ReadonlyMap<string, Buffer>;
   readonly #derived: DerivedCache;
-  /** How many markets of each run are needed, from its first one on; found out when the first is. */
+  /** How many leading markets of each run are needed, by run name; computed on first use. */
   #needed: ReadonlyMap<string, number> | undefined;
   readonly #runs = new Map<string, Promise<Buffer[]>>();
 
@@ -45,7 +45,7 @@ export class Lines {
     this.#derived = derived;
   }
 
-  /** Fetches the pages of these ordinals, which descend. Throws as ObjectCache.get does. */
+  /** Fetches the pages that hold these descending ordinals. Throws as ObjectCache.get does. */
   static async read(
     archive: Archive,
     ordinals: readonly number[],
@@ -67,7 +67,7 @@ export class Lines {
     return this.#linesOf(this.#stretches);
   }
 
-  /** Id of the last market. Throws CorruptObjectError, or RangeError when there is none. */
+  /** Id of the last market. Throws CorruptObjectError, or RangeError for a response without markets. */
   async lastId(): Promise<string> {
     const stretch = this.#stretches.at(-1);
     if (!stretch) throw new RangeError("there is no last market");
@@ -79,8 +79,8 @@ export class Lines {
   }
 
   /**
-   * All markets with separators, to stand in a gzip member. Whole runs are taken as they are stored, with what lies
-   * between them; what lies around them is compressed here.
+   * All markets with separators, as part of a gzip member. Whole runs are copied as they are stored; only the parts of
+   * runs at the ends of a stretch are compressed here. Throws CorruptObjectError.
    */
   async spliced(): Promise<Spliced> {
     const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [];
@@ -103,14 +103,14 @@ export class Lines {
     return splice(await Promise.all(pieces));
   }
 
-  /** Parts of runs, as one piece. A single one is the edge of a run, which the next to come this way needs too. */
+  /** Compresses parts of runs into one piece. A single part is cached: the next client with this page size needs it too. */
   #compressed(parts: readonly Stretch[]): Promise<DeflatePiece> {
     const make = async () => compressPiece(await joined(this.#linesOf(parts)), constants.Z_BEST_SPEED);
     const [{ page, from, to }] = parts as [Stretch];
     return parts.length > 1 ? make() : this.#derived.piece(`${page.hash}/${from}-${to}`, make);
   }
 
-  /** `head`, all markets with separators, and `tail`. */
+  /** The uncompressed body: `head`, all markets with separators, and `tail`. Throws CorruptObjectError. */
   async identity(head: Buffer, tail: Buffer): Promise<Buffer[]> {
     return [head, await joined(this.all()), tail];
   }
@@ -152,7 +152,7 @@ function neededOfRuns(stretches: readonly Stretch[]): Map<string, number> {
   const needed = new Map<string, number>();
   for (const { page, from, to } of stretches) {
     for (let index = Math.floor(from / runMarkets); index * runMarkets < to; index += 1)
-      // Stretches descend within a page's lines, so the last one says most.
+      // The lines of a page come in ascending order, so the last stretch needs the most.
       needed.set(runName(page, index), Math.min(runMarkets, to - index * runMarkets));
   }
   return needed;
@@ -166,7 +166,7 @@ function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
     const place = archive.locate(ordinal);
     const samePage = before?.segment === place.segment && before.page === place.page;
     const page = samePage ? stretches.at(-1)!.page : archive.page(place);
-    // The next older market of a page is its next line: only what lies beyond has to be looked for.
+    // Within a page the next older market is on the next line, so only the first one has to be located.
     const longest = Math.min(page.markets - place.line, ordinals.length - index);
     let length = 1;
     while (length < longest && ordinals[index + length] === ordinal - length) length += 1;
@@ -177,10 +177,10 @@ function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
   return stretches;
 }
 
-/** Adjacent lines that are whole runs, from the first to the last of those, or lie within one run. */
+/** Part of a stretch: either whole runs, from `first` to `last`, or lines within one run. */
 type Part = Stretch & { runs?: [first: number, last: number] };
 
-/** Cuts off what a stretch has of a run's end at its beginning, and of a run's beginning at its end. */
+/** Splits a stretch into an incomplete run at its beginning, whole runs, and an incomplete run at its end. */
 function splitAtRuns({ page, from, to }: Stretch): Part[] {
   const end = to === page.markets ? Math.ceil(to / runMarkets) : Math.floor(to / runMarkets);
   const first = Math.ceil(from / runMarkets);
@@ -192,7 +192,7 @@ function splitAtRuns({ page, from, to }: Stretch): Part[] {
   return parts;
 }
 
-/** No whole run lies in such a stretch, but it may have the end of one and the beginning of the next. */
+/** Splits a stretch without a whole run. It may hold the end of one run and the beginning of the next. */
 function splitWithinRuns({ page, from, to }: Stretch): Part[] {
   const border = Math.ceil(from / runMarkets) * runMarkets;
   if (border <= from || border >= to) return [{ page, from, to }];
@@ -202,7 +202,7 @@ function splitWithinRuns({ page, from, to }: Stretch): Part[] {
   ];
 }
 
-// To put a page of 1.7 MB together, and take its checksum, takes as long as to inflate so many runs.
+// Joining a page of 1.7 MB and computing its checksum takes as long as inflating this many runs.
 const stepsToJoin = 16;
 
 async function joined(reading: Promise<readonly Buffer[]>): Promise<Buffer> {

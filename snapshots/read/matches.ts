@@ -1,17 +1,17 @@
 import { type Bitmap, countBits, countFrom, hasBit, rangeBitmap, selectDescending } from "../index/bitmap.ts";
 
-/** The matching ordinals of one segment; undefined bits stand for all of them. */
+/** The matching ordinals of one segment. Without `bits`, either all match or, with count 0, none. */
 export interface SegmentMatches {
   markets: number;
   count: number;
   bits: Bitmap | undefined;
 }
 
-/** The markets of an archive that a filter selects, as ordinals over the whole archive. */
+/** The markets that a filter selects, as ordinals over the whole archive. */
 export class Matches {
   readonly total: number;
   readonly #segments: readonly SegmentMatches[];
-  /** Ordinal of each segment's oldest market, and at last the number of markets. */
+  /** Ordinal of each segment's oldest market, followed by the number of markets. */
   readonly #starts: ArrayLike<number>;
 
   constructor(segments: readonly SegmentMatches[], starts: ArrayLike<number>) {
@@ -29,7 +29,7 @@ export class Matches {
     return false;
   }
 
-  /** How many matches have this ordinal or a higher one, that is: stand there or before in the archive's order. */
+  /** Counts the matches with this ordinal or a higher one: those at or before it in the newest-first order. */
   countFrom(ordinal: number): number {
     let sum = 0;
     this.#segments.forEach(({ markets, count, bits }, index) => {
@@ -40,7 +40,7 @@ export class Matches {
     return sum;
   }
 
-  /** Up to `count` matches in the archive's order, after the first `skip`: ordinals, descending. */
+  /** Up to `count` matches after the first `skip`, newest first: descending ordinals. */
   slice(skip: number, count: number): number[] {
     const ordinals: number[] = [];
     let before = 0;
@@ -60,12 +60,12 @@ function sliceSegment({ markets, count, bits }: SegmentMatches, skip: number, wa
   if (bits) return selectDescending(bits, skip, wanted);
   const ordinals: number[] = [];
   const newest = markets - 1 - skip;
-  // Not Array.from, which takes a hundred times as long.
+  // Array.from would take a hundred times as long.
   for (let n = Math.min(wanted, count - skip); n > 0; n -= 1) ordinals.push(newest - ordinals.length);
   return ordinals;
 }
 
-/** A segment of which the ordinals `from` (inclusive) to `to` (exclusive) are candidates. */
+/** Matches of a segment: the ordinals `from` (inclusive) to `to` (exclusive). */
 export function candidates(markets: number, from: number, to: number): SegmentMatches {
   if (from <= 0 && to >= markets) return { markets, count: markets, bits: undefined };
   return from >= to
@@ -73,7 +73,7 @@ export function candidates(markets: number, from: number, to: number): SegmentMa
     : { markets, count: to - from, bits: rangeBitmap(markets, from, to) };
 }
 
-/** The same bitmap with its bits counted. */
+/** Matches of a segment, given as a bitmap. */
 export function counted(markets: number, bits: Bitmap): SegmentMatches {
   return { markets, count: countBits(bits), bits };
 }

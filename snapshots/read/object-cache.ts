@@ -3,14 +3,14 @@ import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { MissingObjectError, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** How a cache does. */
+/** Size and hit rate of a cache, for the metrics. */
 export interface CacheCounts {
   bytes: number;
   hits: number;
   misses: number;
 }
 
-/** Immutable objects by key, verified once and kept while they fit; one fetch at a time per object. */
+/** Caches immutable objects by key. Each is verified when fetched; concurrent reads share one fetch. */
 export class ObjectCache {
   readonly #cache: LRUCache<string, Buffer, ObjectRef>;
   #hits = 0;
@@ -21,12 +21,12 @@ export class ObjectCache {
       maxSize: maxBytes,
       sizeCalculation: (stored) => stored.length,
       fetchMethod: (key, _stale, { context: ref }) => readObject(storage, key, ref),
-      // Several readers share one fetch; an eviction meanwhile must not take it from them.
+      // Several requests may wait for this fetch; an eviction must not abort it for them.
       ignoreFetchAbort: true,
     });
   }
 
-  /** The object's stored bytes; `key` names it by its hash. Throws MissingObjectError, CorruptObjectError or StorageError. */
+  /** The stored bytes of an object. Throws MissingObjectError, CorruptObjectError or StorageError. */
   async get(key: string, ref: ObjectRef): Promise<Buffer> {
     if (this.#cache.has(key)) this.#hits += 1;
     else this.#misses += 1;
@@ -35,7 +35,7 @@ export class ObjectCache {
     return stored;
   }
 
-  /** What is in memory now, and how often an object was found there or not. */
+  /** Bytes in memory now, and hits and misses since the start. */
   counts(): CacheCounts {
     return { bytes: this.#cache.calculatedSize, hits: this.#hits, misses: this.#misses };
   }

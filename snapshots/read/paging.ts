@@ -14,16 +14,16 @@ import { Lines } from "./lines.ts";
 import type { Matches } from "./matches.ts";
 import type { PlannedPage } from "./page-cache.ts";
 
-/** What one response of the archive consists of, decided before its body is put together. */
+/** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {
   snapshot: Snapshot;
-  /** Weak: equal for every response with the same markets and cursor, whenever it is made. */
+  /** Weak entity tag, equal for all responses with the same markets and cursor. */
   etag: string;
-  /** The whole body, in parts. `gzip` decides whether it is one gzip member or the JSON itself. */
+  /** The whole body in parts: one gzip member with `gzip`, plain JSON without. */
   body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<readonly Buffer[]>;
 }
 
-/** Where a response begins: after `skip` markets of those that match. */
+/** Where a response begins: after the first `skip` matches. */
 export interface Position {
   snapshot: Snapshot;
   filter: ArchiveFilter;
@@ -33,11 +33,11 @@ export interface Position {
 }
 
 /**
- * Finds the page that a query asks for. A cursor pins the snapshot it was given out with.
+ * Plans the page that a query asks for. A cursor pins the snapshot that it was issued for.
  * Throws ServiceError INVALID_PARAMETER, INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or SNAPSHOT_UNAVAILABLE.
  */
 export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
-  // The same query asks for another page once the current snapshot is another.
+  // The current commit is part of the name: without a cursor, the same query means another page after a publish.
   const { filter, page: number, pageSize, cursor } = query;
   const name = [catalog.current()?.commit.digest, number, pageSize, cursor, filter.canonical].join(" ");
   const kept = catalog.pages.get(name);
@@ -66,7 +66,7 @@ export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<P
 
 const closing = Buffer.from("]}");
 
-/** Plans an answer to a query from where it begins. Throws as planPage does. */
+/** Resolves the position where a query begins and plans a response from there. Throws as planPage does. */
 export async function planAt<Plan>(
   catalog: Catalog,
   query: ArchiveQuery,
@@ -91,7 +91,7 @@ async function planContinuation<Plan>(
   try {
     return await plan(await continuation(catalog, snapshot, cursor, pageSize));
   } catch (error) {
-    // A superseded snapshot may be collected while it is read.
+    // The garbage collection may delete a superseded snapshot while it is read.
     const collected = error instanceof MissingObjectError && snapshot !== catalog.current();
     throw collected ? await expired(catalog, cursor, pageSize) : error;
   }
@@ -124,7 +124,7 @@ function startOf(
   return { snapshot, filter, matches, skip: (page - 1) * pageSize, pageSize };
 }
 
-/** The position after the market a cursor names, once all that it says agrees with its snapshot. */
+/** The position after the market that a cursor names. The cursor must agree with its snapshot in every field. */
 async function continuation(
   catalog: Catalog,
   snapshot: Snapshot,
@@ -180,7 +180,7 @@ export function weakTag(...parts: readonly (string | number)[]): string {
   return `W/"${digest.slice(0, 27)}"`;
 }
 
-/** Filters beside a cursor must be the ones it carries; none at all mean those. */
+/** Filters sent with a cursor must equal the cursor's own. A caller may leave them all out. */
 function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
   if (asked.canonical === "" || asked.canonical === carried.canonical) return;
   const [given, kept] = [new URLSearchParams(asked.canonical), new URLSearchParams(carried.canonical)];
@@ -194,7 +194,7 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
   throw new ServiceError("CURSOR_MISMATCH", detail, { parameter: differing[0] ?? "cursor" });
 }
 
-/** A number beyond the newest commit was never given out; any other is a snapshot that is no longer there. */
+/** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
 async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<ServiceError> {
   const newest = currentSnapshot(catalog).commit.commit;
   const commit = await catalog.commit(cursor.commit);
@@ -221,7 +221,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
   return new ServiceError("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
 }
 
-/** The cursor after the last of the `skip` matches that are passed. */
+/** The cursor for a position: after the last of its `skip` matches. */
 export async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
   const { snapshot, filter, matches, skip, pageSize } = position;
   if (skip > 0) {
@@ -239,7 +239,7 @@ export async function cursorAt(catalog: Catalog, position: Position): Promise<Cu
   };
 }
 
-/** The lowest ordinal whose market stands at `key` or before it in the archive's order. */
+/** The lowest ordinal whose market has this key or a newer one. */
 async function ordinalAtOrAfter(catalog: Catalog, snapshot: Snapshot, key: MarketKey): Promise<number> {
   if (key.id === "") return snapshot.archive.markets;
   let { from, to } = snapshot.archive.resolvedAtExactly(key.resolvedAt);

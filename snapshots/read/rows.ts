@@ -6,31 +6,31 @@ import { encodeCursor } from "./cursor.ts";
 import { Lines } from "./lines.ts";
 import { cursorAt, type Position, planAt, storeFaultsAs503, weakTag } from "./paging.ts";
 
-/** Rows as they are read at once: one JSON text per line, each with its line end. */
+/** A chunk of NDJSON: `count` lines, each with its line break. */
 export interface RowsChunk {
   count: number;
   text: Buffer;
 }
 
-/** All that match from one place on, in the archive's order, decided before the first of them is read. */
+/** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
 export interface RowsPlan {
   snapshot: Snapshot;
-  /** Weak entity tag: equal for every answer with the same rows. */
+  /** Weak entity tag, equal for all responses with the same rows. */
   etag: string;
-  /** Markets that match, those before this place included. */
+  /** All matches, including those before this position. */
   total: number;
-  /** Rows from this place on. */
+  /** Matches from this position on. */
   count: number;
-  /** This place, as a cursor. */
+  /** Cursor for this position. */
   cursor: string;
   /** Reads the next rows only when they are asked for. Throws ServiceError SNAPSHOT_UNAVAILABLE. */
   read(): AsyncGenerator<RowsChunk, void, void>;
 }
 
-// Rows whose stored pages are fetched side by side: one after the other, a store far away would set the pace.
+// The pages of this many rows are fetched concurrently. One at a time, a remote store's latency would set the pace.
 const rowsFetched = paging.maxPageSize;
-// Rare matches lie in as many pages as they are rows, each with a run to be inflated: this bounds the memory of an
-// answer, whatever is asked for.
+// In the worst case every match lies in another page, and each needs a run inflated. This bounds the memory of one
+// response for any filter.
 const rowsAtOnce = rowsFetched / 4;
 
 /**
@@ -82,7 +82,7 @@ async function textOf(lines: Lines): Promise<Buffer> {
   return Buffer.concat((await lines.all()).flatMap((line) => [line, lineEnd]));
 }
 
-/** What was skipped is known only in the snapshot that is gone, so there is no place to go on at in another. */
+/** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
 function gone(): ServiceError {
   const detail =
     "The snapshot of this cursor is no longer kept, and skip counts lines of that one; start again without a cursor.";

@@ -13,19 +13,19 @@ import { MissingObjectError } from "../store/objects.ts";
 import { parseObject } from "../store/parse-object.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** A protocol as one snapshot has it: its row as listed, and its record, whose hash tells whether any field differs. */
+/** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
 interface Scored {
   row: StoredScoreListEntry;
   record: ObjectRef;
 }
 
 const keptCommits = 1024;
-// Kept for clients that are at the same place, which they mostly are. Each takes half a kilobyte.
+// Most clients read the same changes at the same time. Each takes half a kilobyte.
 const keptChanges = 30_000;
 
 /**
- * The differences of successive commits. They follow from the commit log alone, so every process tells the same
- * story, whenever it was started.
+ * The score changes between successive commits. They follow from the commit log alone, so every process computes the
+ * same changes, whenever it was started.
  */
 export class ScoreChangeLog {
   readonly #catalog: Catalog;
@@ -37,10 +37,10 @@ export class ScoreChangeLog {
     this.#catalog = catalog;
     this.#steps = new LRUCache<number, ScoreChange[]>({
       maxSize: kept,
-      // One for the step itself.
+      // An entry without changes counts too.
       sizeCalculation: (changes) => 1 + changes.length,
       fetchMethod: (number) => this.#compare(number),
-      // Several clients share one step; an eviction meanwhile must not take it from them.
+      // Several clients may wait for this; an eviction must not abort it for them.
       ignoreFetchAbort: true,
     });
   }
@@ -53,7 +53,7 @@ export class ScoreChangeLog {
   }
 
   /**
-   * What a commit changed, by slug. Throws MissingObjectError when it or the one before is no longer kept,
+   * The changes of a commit, ordered by slug. Throws MissingObjectError when it or its predecessor was collected,
    * CorruptObjectError or StorageError.
    */
   async changes(number: number): Promise<ScoreChange[]> {
@@ -61,8 +61,8 @@ export class ScoreChangeLog {
   }
 
   /**
-   * The newest commit of a snapshot that is still kept; undefined when there is none. Also finds one that this process
-   * has not taken up yet. Throws as `changes` does.
+   * The newest commit with this snapshot id, if its snapshot is still kept; undefined otherwise. Reads the store, so it
+   * also finds a commit that this process has not loaded yet. Throws as `changes` does.
    */
   async commitOf(snapshotId: string): Promise<Commit | undefined> {
     const newest = await this.#catalog.newestCommit();
@@ -93,7 +93,7 @@ export class ScoreChangeLog {
     return changes;
   }
 
-  /** The whole row of a protocol; what a list of an older version lacks is in the record. */
+  /** The complete row of a protocol. Lists written by older versions lack fields, which come from the record. */
   async #row({ row, record }: Scored): Promise<ScoreListEntry> {
     const whole = ScoreListEntry.safeParse(row);
     if (whole.success) return whole.data;
@@ -121,7 +121,7 @@ export class ScoreChangeLog {
   }
 }
 
-/** Whether a commit's snapshot is one that the retention of snapshots promises to keep. */
+/** Whether the retention promise covers the snapshot of `commit`. */
 function isKept(commit: Commit, successor: Commit, newest: Commit): boolean {
   const age = Date.parse(newest.publishedAt) - Date.parse(successor.publishedAt);
   return newest.commit - commit.commit < retention.keepCommits || age <= retention.keepHours * 3_600_000;
