@@ -18,13 +18,15 @@ import { type Block, blocksIn, readmeBlocks } from "../helpers/readme-blocks.ts"
 
 // Every block of the README is run here as it stands there, or named with what covers it.
 
+const vitest = "node_modules/.bin/vitest run --config test/vitest.config.ts";
+
 /** How blocks begin that are not run here, and why. */
 const elsewhere: [start: string, covered: string][] = [
   ["npm ci\nnpm start\n", "start.test.ts runs what npm start runs, .ci/run npm ci"],
   ["npm ci\nnpm test\n", ".ci/run"],
-  ["node_modules/.bin/vitest run ", "openapi-examples.test.ts compares what this would write anew"],
+  [`${vitest} test/schemas/`, "openapi-examples.test.ts compares what this would write anew"],
   ['{"type": "hello"', "shapes of messages: live-feed.test.ts"],
-  ["schemas/    the contract", "a drawing: project.test.ts knows the folders"],
+  [`${vitest} test/proxy/`, "readme.test.ts knows the folder; npm test runs the same command"],
   ["npm run bench\n", "bench.test.ts"],
 ];
 
