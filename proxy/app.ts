@@ -1,9 +1,10 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
-import { ServiceError } from "../schemas/errors.ts";
 import { type Exchange, newExchange, type Step } from "./exchange.ts";
+import { serviceErrorOf } from "./reply/errors-of.ts";
 import { type CommonHeaders, isApiPath, preflightHeaders } from "./reply/headers.ts";
-import { refusalOf, serviceErrorOf } from "./reply/problem.ts";
+import { refusalOf } from "./reply/problem.ts";
+import { ServiceError } from "./reply/service-error.ts";
 import { type AnswerParts, createAnswers } from "./routes/answers.ts";
 import { readBody } from "./routes/batch-body.ts";
 import { type CheckParts, checksOf, parseQuery, requireOneHost, stepOf } from "./routes/checks.ts";

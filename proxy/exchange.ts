@@ -3,8 +3,8 @@ import type { IncomingMessage } from "node:http";
 import type * as express from "express";
 import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
-import type { Parameters } from "../schemas/query.ts";
 import type { ObjectRef } from "../schemas/snapshot.ts";
+import type { Parameters } from "../snapshots/read/query.ts";
 import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
 

@@ -58,19 +58,3 @@ export const Problem = z.strictObject({
     ),
 });
 export type Problem = z.infer<typeof Problem>;
-
-/** What an error may carry beyond its code and detail. */
-export type ProblemExtras = Pick<Problem, "parameter" | "resumeCursor">;
-
-/** Thrown anywhere below the gate; the gate's error writer turns it into a Problem. `message` is the public detail. */
-export class ServiceError extends Error {
-  override readonly name = "ServiceError";
-  readonly code: ErrorCode;
-  readonly extras: ProblemExtras;
-
-  constructor(code: ErrorCode, detail: string, extras: ProblemExtras = {}, options?: ErrorOptions) {
-    super(detail, options);
-    this.code = code;
-    this.extras = extras;
-  }
-}

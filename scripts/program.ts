@@ -1,5 +1,5 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
-import { nearest } from "../schemas/nearest.ts";
+import { nearest } from "../snapshots/read/nearest.ts";
 import { type ExitCode, exitCodes, printOut, reportFailure, UsageError } from "./cli.ts";
 
 /** An option of a command, as parseArgs takes it and as the help tells it. */

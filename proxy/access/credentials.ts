@@ -1,5 +1,5 @@
-import { ServiceError } from "../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../schemas/feed.ts";
+import { ServiceError } from "../reply/service-error.ts";
 
 /**
  * The API key a request presents (INTERFACE 5.1), undefined when it presents none. `rawHeaders` as node gives

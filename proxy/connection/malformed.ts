@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { type IncomingMessage, type Server, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { ServiceError } from "../../schemas/errors.ts";
 import type { CommonHeaders } from "../reply/headers.ts";
 import { type ProblemReply, problemReply } from "../reply/problem.ts";
+import { ServiceError } from "../reply/service-error.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Connections } from "./connections.ts";
 import type { Pipeline } from "./pipelining.ts";

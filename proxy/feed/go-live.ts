@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
-import { sinceOf } from "../../schemas/query.ts";
-import { storeFaultsAs503 } from "../../snapshots/read/paging.ts";
+import { sinceOf } from "../../snapshots/read/query.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
+import { serviceErrorOf } from "../reply/errors-of.ts";
 import type { CommonHeaders } from "../reply/headers.ts";
-import { type ProblemReply, refusalOf, serviceErrorOf } from "../reply/problem.ts";
+import { type ProblemReply, refusalOf } from "../reply/problem.ts";
 import { type CheckParts, checksOf, parseQuery, requireOneHost } from "../routes/checks.ts";
 import type { InTime } from "../routes/deadline.ts";
 import type { Recorder } from "../telemetry/recorder.ts";
@@ -44,7 +44,7 @@ export function createGoLive(parts: HandshakeParts): GoLive {
     try {
       for (const check of checks) await check(request, exchange);
       const since = sinceOf(exchange.parameters!);
-      const start = await inTime(() => storeFaultsAs503(() => feed.begin(since)));
+      const start = await inTime(() => feed.begin(since));
       const headers = { ...common, ...rateLimitHeaders(exchange.receipt!, now()) };
       feed.open({ request, socket, head, headers }, exchange.identify!, start);
       end(socket.destroyed ? undefined : 101);

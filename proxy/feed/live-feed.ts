@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
-import { ServiceError } from "../../schemas/errors.ts";
 import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
 import { ScoreChangeLog } from "../../snapshots/read/score-change-log.ts";
 import type { Identity } from "../access/identity.ts";
+import { ServiceError } from "../reply/service-error.ts";
 import { FeedClient, type FeedSources } from "./feed-client.ts";
 
 /** Where a client begins: behind a commit; `expired` when that is not the one it asked for. */

@@ -2,12 +2,12 @@ import { Agent as HttpAgent, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
 import { createProxyMiddleware } from "http-proxy-middleware";
-import { ServiceError } from "../../schemas/errors.ts";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Request, Response } from "../exchange.ts";
+import { ServiceError } from "../reply/service-error.ts";
 import { guardPeer } from "./breaker.ts";
 
 /** Forwards requests to the origin: the CDN, or the process's own loopback server. */

@@ -1,15 +1,9 @@
-import { type ErrorCode, errors, type Problem, ServiceError } from "../../schemas/errors.ts";
+import { type ErrorCode, errors, type Problem } from "../../schemas/errors.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
+import type { ServiceError } from "./service-error.ts";
 
 const mediaType = "application/problem+json";
-
-/** Whatever was thrown, as an error of the service; what is not one of ours says nothing of itself. */
-export function serviceErrorOf(thrown: unknown): ServiceError {
-  if (thrown instanceof ServiceError) return thrown;
-  const detail = "Something went wrong on our side; the request id identifies it.";
-  return new ServiceError("INTERNAL", detail, {}, { cause: thrown });
-}
 
 /** An error as it is sent. */
 export interface ProblemReply {

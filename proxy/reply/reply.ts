@@ -1,8 +1,8 @@
-import { ServiceError } from "../../schemas/errors.ts";
 import type { RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 import { type Coding, encode, heldTag, preferredCoding } from "./coding.ts";
+import { ServiceError } from "./service-error.ts";
 
 /** What an endpoint answers, before it is known in which coding, or whether at all, the body is wanted. */
 export interface Reply {

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
 import { ndjson } from "../../schemas/endpoints.ts";
-import { errors, ServiceError } from "../../schemas/errors.ts";
+import { errors } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import type { RowsChunk, RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Identity } from "../access/identity.ts";
@@ -10,9 +10,10 @@ import type { Exchange, Request, Response } from "../exchange.ts";
 import { type Quota, quotaExceeded, type Receipt } from "../quota/quota.ts";
 import type { InTime } from "../routes/deadline.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { serviceErrorOf } from "./errors-of.ts";
 import { vary } from "./headers.ts";
-import { serviceErrorOf } from "./problem.ts";
 import { type Prepared, type Reply, writeHead } from "./reply.ts";
+import { ServiceError } from "./service-error.ts";
 
 /** What a unit of the quota pays for: as many rows as the largest page has. */
 const rowsPerUnit = paging.maxPageSize;

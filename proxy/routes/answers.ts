@@ -1,10 +1,10 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
-import { ServiceError } from "../../schemas/errors.ts";
-import { sinceOf } from "../../schemas/query.ts";
+import { sinceOf } from "../../snapshots/read/query.ts";
 import type { Request, Response, Step } from "../exchange.ts";
 import type { Limits } from "../limits.ts";
 import { type Prepared, prepare, type Reply, send } from "../reply/reply.ts";
 import { requireUnits, type SendRows } from "../reply/rows.ts";
+import { ServiceError } from "../reply/service-error.ts";
 import { type ArchiveParts, archiveAnswers } from "./archive.ts";
 import type { InTime } from "./deadline.ts";
 import type { Lane } from "./lane.ts";

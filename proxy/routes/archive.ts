@@ -1,7 +1,7 @@
 import { plans } from "../../schemas/plans.ts";
-import { parseArchiveQuery, parseRowsQuery } from "../../schemas/query.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
+import { parseArchiveQuery, parseRowsQuery } from "../../snapshots/read/query.ts";
 import { planRows } from "../../snapshots/read/rows.ts";
 import { negotiated, prefersRows, rowsReply } from "../reply/rows.ts";
 import type { Answer } from "./answers.ts";

@@ -1,9 +1,9 @@
 import { BatchRequest, maxBatchSlugs } from "../../schemas/envelopes.ts";
-import { ServiceError } from "../../schemas/errors.ts";
 import { headerValues } from "../access/credentials.ts";
 import { isBroken } from "../connection/pipelining.ts";
 import type { Request, Response, Step } from "../exchange.ts";
 import type { Limits } from "../limits.ts";
+import { ServiceError } from "../reply/service-error.ts";
 
 const maxBodyBytes = 16 * 1024;
 // Of a body that is refused so much is read: a client that still writes would not see the answer.

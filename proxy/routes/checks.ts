@@ -1,13 +1,13 @@
 import type { Endpoint } from "../../schemas/endpoints.ts";
-import { ServiceError } from "../../schemas/errors.ts";
-import { readParameters } from "../../schemas/query.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
+import { readParameters } from "../../snapshots/read/query.ts";
 import type { Trust } from "../access/client-address.ts";
 import { headerValues } from "../access/credentials.ts";
 import { identify, requirePlan } from "../access/identity.ts";
 import type { Asked, Exchange, Step } from "../exchange.ts";
 import { type Quota, quotaExceeded } from "../quota/quota.ts";
 import { isApiPath } from "../reply/headers.ts";
+import { ServiceError } from "../reply/service-error.ts";
 import { searchOf } from "./target.ts";
 
 /** What requests are checked against. */

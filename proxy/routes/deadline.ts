@@ -1,5 +1,5 @@
-import { ServiceError } from "../../schemas/errors.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
+import { ServiceError } from "../reply/service-error.ts";
 
 /**
  * Waits for the work behind an answer as long as a caller is made to wait. `late` tells work whose turn comes when nobody

@@ -1,16 +1,15 @@
-import { ServiceError } from "../../schemas/errors.ts";
 import { ProtocolSlug } from "../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import type { Catalog, Snapshot } from "../../snapshots/read/catalog.ts";
-import { storeFaultsAs503 } from "../../snapshots/read/paging.ts";
+import type { Catalog } from "../../snapshots/read/catalog.ts";
+import type { Snapshot } from "../../snapshots/read/snapshot.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { Forwarder } from "../origin/forward.ts";
 import type { PublicObjects } from "../origin/public-objects.ts";
 import { encode, tagsOf } from "../reply/coding.ts";
 import { momentary, type Reply } from "../reply/reply.ts";
+import { ServiceError } from "../reply/service-error.ts";
 import type { Answer } from "./answers.ts";
-import { currentSnapshot } from "./current.ts";
 
 /** What scores are answered from. */
 export interface ScoreParts {
@@ -38,14 +37,14 @@ export function scoreAnswers(parts: ScoreParts) {
     },
 
     batchScores: async (_request, { locals }) => {
-      const { manifest } = currentSnapshot(catalog);
+      const { manifest } = catalog.requireCurrent();
       const slugs = [...new Set(locals.body?.slugs)];
       const asked = slugs.map((slug) => ({ slug, object: ofSlug(manifest.scores.records, slug) }));
       const notFound = asked.filter(({ object }) => !object).map(({ slug }) => slug);
       const found = asked.flatMap(({ object }) => object ?? []);
       // From the store: the origin answers one request with one object.
-      const records = await storeFaultsAs503(() =>
-        Promise.all(found.map((object) => catalog.objects.get(layout.publicObject(object.hash), object))),
+      const records = await Promise.all(
+        found.map((object) => catalog.objects.get(layout.publicObject(object.hash), object)),
       );
       const json = `{"count":${records.length},"scores":[${records.join(",")}],"notFound":${JSON.stringify(notFound)}}`;
       return momentary(Buffer.from(json), manifest.snapshotId);
@@ -76,7 +75,7 @@ function publicReply(parts: ScoreParts, find: Find, request: Request, response: 
       await objects.get(object, coding, () => forwarder.forward(request, response, object)),
     ],
   });
-  const snapshot = currentSnapshot(catalog);
+  const snapshot = catalog.requireCurrent();
   const object = find(snapshot.manifest.scores);
   if (!object) throw unknownSlug();
   return { ...replyOf(snapshot, object), instead: () => staleReply(parts, find, snapshot, replyOf) };
@@ -105,7 +104,7 @@ function staleReply(
 
 /** A private object; it comes from the store itself, never from the origin. */
 function privateReply(catalog: Catalog, find: Find): Reply {
-  const { manifest } = currentSnapshot(catalog);
+  const { manifest } = catalog.requireCurrent();
   const object = find(manifest.scores);
   if (!object) throw unknownSlug();
   const key = layout.privateObject(object.hash);
@@ -113,9 +112,7 @@ function privateReply(catalog: Catalog, find: Find): Reply {
     snapshotId: manifest.snapshotId,
     etag: tagsOf(object.hash),
     cacheControl: "private, no-cache",
-    body: async (coding) => [
-      await encode(await storeFaultsAs503(() => catalog.objects.get(key, object)), coding),
-    ],
+    body: async (coding) => [await encode(await catalog.objects.get(key, object), coding)],
   };
 }
 

@@ -1,12 +1,11 @@
 import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
-import { ServiceError } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/snapshot.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
 import type { Quota } from "../quota/quota.ts";
 import { momentary } from "../reply/reply.ts";
+import { ServiceError } from "../reply/service-error.ts";
 import type { Answer } from "./answers.ts";
-import { currentSnapshot } from "./current.ts";
 
 /** What is told of the service itself. */
 export interface ServiceParts {
@@ -41,7 +40,7 @@ export function serviceAnswers(parts: ServiceParts) {
 
   return {
     status: () => {
-      const { commit, manifest } = currentSnapshot(catalog);
+      const { commit, manifest } = catalog.requireCurrent();
       const { snapshotId } = manifest;
       const status: Status = {
         snapshotId,
@@ -64,7 +63,7 @@ export function serviceAnswers(parts: ServiceParts) {
     healthz: () => momentary({ status: "alive" } satisfies Alive),
 
     readyz: async () => {
-      const { commit } = currentSnapshot(catalog);
+      const { commit } = catalog.requireCurrent();
       const reason = await unready();
       if (reason !== undefined) throw new ServiceError("SNAPSHOT_UNAVAILABLE", reason);
       const { snapshotId, commit: number } = commit;

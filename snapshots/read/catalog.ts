@@ -9,15 +9,10 @@ import { unseal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
 import { Archive } from "./archive.ts";
 import { DerivedCache } from "./derived-cache.ts";
+import { NoSnapshotError } from "./errors.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { PageCache } from "./page-cache.ts";
-
-/** A snapshot whose indexes are all loaded and verified. */
-export interface Snapshot {
-  commit: Commit;
-  manifest: Manifest;
-  archive: Archive;
-}
+import type { Snapshot } from "./snapshot.ts";
 
 // A walk recompresses the runs at both ends of its pages; those are about a fifth of the bytes it copies.
 const derivedShare = 1 / 8;
@@ -56,6 +51,12 @@ export class Catalog {
   /** The snapshot that `refresh` loaded last; undefined before the first one. */
   current(): Snapshot | undefined {
     return this.#current;
+  }
+
+  /** The newest snapshot taken up. Throws NoSnapshotError before the first. */
+  requireCurrent(): Snapshot {
+    if (this.#current) return this.#current;
+    throw new NoSnapshotError();
   }
 
   /** Older snapshots that are in memory and were not withdrawn, newest first. */

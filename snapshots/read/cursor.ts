@@ -1,8 +1,9 @@
 import { z } from "zod";
-import { ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import { type ArchiveFilter, maxCursorLength, parseCanonicalFilter } from "../../schemas/query.ts";
+import { maxCursorLength } from "../../schemas/query.ts";
 import type { MarketKey } from "../format/market-key.ts";
+import { InvalidCursorError } from "./errors.ts";
+import { type ArchiveFilter, parseCanonicalFilter } from "./query.ts";
 
 /** Where a walk through one snapshot continues. A cursor is not secret and grants no rights. */
 export interface Cursor {
@@ -40,9 +41,9 @@ export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, fil
   return Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
-/** Reads a cursor in its one canonical spelling. Throws ServiceError INVALID_CURSOR. */
+/** Reads a cursor in its one canonical spelling. Throws InvalidCursorError. */
 export function decodeCursor(text: string): Cursor {
-  if (text.length > maxCursorLength) throw invalidCursor();
+  if (text.length > maxCursorLength) throw new InvalidCursorError();
   try {
     const json: unknown = JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
     const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);
@@ -53,11 +54,5 @@ export function decodeCursor(text: string): Cursor {
   } catch {
     // The caller gets the same answer whatever is wrong with the cursor.
   }
-  throw invalidCursor();
-}
-
-export function invalidCursor(): ServiceError {
-  const detail =
-    "The cursor is not one this service gave out; pass nextCursor as it is, or start without a cursor.";
-  return new ServiceError("INVALID_CURSOR", detail, { parameter: "cursor" });
+  throw new InvalidCursorError();
 }

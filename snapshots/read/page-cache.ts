@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Spliced } from "../format/gzip.ts";
-import type { Snapshot } from "./catalog.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 /** The part of an archive page that is the same for every caller. */
 export interface PlannedPage {

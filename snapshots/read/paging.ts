@@ -1,18 +1,17 @@
 import { hash } from "node:crypto";
 import { feedVersion } from "../../schemas/envelopes.ts";
-import { ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import type { ArchiveFilter, ArchiveQuery } from "../../schemas/query.ts";
 import { gzipAround } from "../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { MissingObjectError } from "../store/objects.ts";
-import { StorageError } from "../store/storage.ts";
-import type { Catalog, Snapshot } from "./catalog.ts";
-import { type Cursor, decodeCursor, encodeCursor, invalidCursor } from "./cursor.ts";
+import type { Catalog } from "./catalog.ts";
+import { type Cursor, decodeCursor, encodeCursor } from "./cursor.ts";
+import { CursorExpiredError, CursorMismatchError, InvalidCursorError } from "./errors.ts";
 import { Lines } from "./lines.ts";
 import type { Matches } from "./matches.ts";
 import type { PlannedPage } from "./page-cache.ts";
+import type { ArchiveFilter, ArchiveQuery } from "./query.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 /** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {
@@ -34,7 +33,7 @@ export interface Position {
 
 /**
  * Plans the page that a query asks for. A cursor pins the snapshot that it was issued for.
- * Throws ServiceError INVALID_PARAMETER, INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or SNAPSHOT_UNAVAILABLE.
+ * Throws InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as ObjectCache.get does.
  */
 export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
   // The current commit is part of the name: without a cursor, the same query means another page after a publish.
@@ -53,13 +52,11 @@ export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<P
   return {
     snapshot: page.snapshot,
     etag: page.etag,
-    body: ({ tier, timestamp, gzip }) => {
+    body: async ({ tier, timestamp, gzip }) => {
       // In the order of INTERFACE 2.7, the markets last.
       const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
       const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
-      return storeFaultsAs503(async () =>
-        gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing),
-      );
+      return gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing);
     },
   };
 }
@@ -72,12 +69,10 @@ export async function planAt<Plan>(
   query: ArchiveQuery,
   plan: (position: Position) => Promise<Plan>,
 ): Promise<Plan> {
-  return storeFaultsAs503(async () => {
-    if (query.cursor === undefined) return plan(startOf(catalog, query));
-    const cursor = decodeCursor(query.cursor);
-    requireSameFilter(query.filter, cursor.filter);
-    return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
-  });
+  if (query.cursor === undefined) return plan(startOf(catalog, query));
+  const cursor = decodeCursor(query.cursor);
+  requireSameFilter(query.filter, cursor.filter);
+  return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
 }
 
 async function planContinuation<Plan>(
@@ -97,29 +92,11 @@ async function planContinuation<Plan>(
   }
 }
 
-/** A store that fails, or holds what it should not, leaves nothing to answer with. */
-export async function storeFaultsAs503<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    const faults = [StorageError, CorruptObjectError, MissingObjectError];
-    if (!faults.some((fault) => error instanceof fault)) throw error;
-    const detail = "The archive cannot be read right now; try again in a few seconds.";
-    throw new ServiceError("SNAPSHOT_UNAVAILABLE", detail, {}, { cause: error });
-  }
-}
-
-function currentSnapshot(catalog: Catalog): Snapshot {
-  const snapshot = catalog.current();
-  if (snapshot) return snapshot;
-  throw new ServiceError("SNAPSHOT_UNAVAILABLE", "No snapshot is loaded yet; try again in a few seconds.");
-}
-
 function startOf(
   catalog: Catalog,
   { filter, page = 1, pageSize = paging.defaultPageSize }: ArchiveQuery,
 ): Position {
-  const snapshot = currentSnapshot(catalog);
+  const snapshot = catalog.requireCurrent();
   const matches = snapshot.archive.match(filter.conditions);
   return { snapshot, filter, matches, skip: (page - 1) * pageSize, pageSize };
 }
@@ -136,9 +113,10 @@ async function continuation(
   const position = { snapshot, filter, matches: archive.match(filter.conditions), pageSize };
   if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0)
     return { ...position, skip: 0 };
-  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt) throw invalidCursor();
+  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt)
+    throw new InvalidCursorError();
   if (!position.matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id)
-    throw invalidCursor();
+    throw new InvalidCursorError();
   return { ...position, skip: position.matches.countFrom(ordinal) };
 }
 
@@ -191,20 +169,20 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
     (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
   );
   const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
-  throw new ServiceError("CURSOR_MISMATCH", detail, { parameter: differing[0] ?? "cursor" });
+  throw new CursorMismatchError(differing[0] ?? "cursor", detail);
 }
 
 /** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
-async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<ServiceError> {
-  const newest = currentSnapshot(catalog).commit.commit;
+async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Error> {
+  const newest = catalog.requireCurrent().commit.commit;
   const commit = await catalog.commit(cursor.commit);
   const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest;
-  return agrees ? expired(catalog, cursor, pageSize) : invalidCursor();
+  return agrees ? expired(catalog, cursor, pageSize) : new InvalidCursorError();
 }
 
-/** 410 with a cursor into the current snapshot: to the first match strictly after the same market. */
-async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<ServiceError> {
-  const snapshot = currentSnapshot(catalog);
+/** Resumes in the current snapshot at the first match strictly after the same market. */
+async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CursorExpiredError> {
+  const snapshot = catalog.requireCurrent();
   const { filter, after } = cursor;
   const matches = snapshot.archive.match(filter.conditions);
   const position = {
@@ -218,7 +196,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
   const detail = `The snapshot of this cursor is no longer kept. ${
     resumeCursor ? "Go on with resumeCursor in the current one" : "No market follows in the current one"
   }, or start again without a cursor for one consistent archive.`;
-  return new ServiceError("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
+  return new CursorExpiredError(detail, resumeCursor);
 }
 
 /** The cursor for a position: after the last of its `skip` matches. */

@@ -1,10 +1,11 @@
-import { ServiceError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import type { RowsQuery } from "../../schemas/query.ts";
-import type { Catalog, Snapshot } from "./catalog.ts";
+import type { Catalog } from "./catalog.ts";
 import { encodeCursor } from "./cursor.ts";
+import { CursorExpiredError, InvalidParameterError } from "./errors.ts";
 import { Lines } from "./lines.ts";
-import { cursorAt, type Position, planAt, storeFaultsAs503, weakTag } from "./paging.ts";
+import { cursorAt, type Position, planAt, weakTag } from "./paging.ts";
+import type { RowsQuery } from "./query.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 /** A chunk of NDJSON: `count` lines, each with its line break. */
 export interface RowsChunk {
@@ -23,7 +24,7 @@ export interface RowsPlan {
   count: number;
   /** Cursor for this position. */
   cursor: string;
-  /** Reads the next rows only when they are asked for. Throws ServiceError SNAPSHOT_UNAVAILABLE. */
+  /** Reads the next rows only when they are asked for. Throws as Lines.read does. */
   read(): AsyncGenerator<RowsChunk, void, void>;
 }
 
@@ -34,15 +35,15 @@ const rowsFetched = paging.maxPageSize;
 const rowsAtOnce = rowsFetched / 4;
 
 /**
- * Finds what a query asks for in one answer. Throws ServiceError as planPage does, and INVALID_PARAMETER when more are
- * to be skipped than there are.
+ * Finds what a query asks for in one answer. Throws as planPage does, and InvalidParameterError when more are to be
+ * skipped than there are.
  */
 export async function planRows(catalog: Catalog, query: RowsQuery): Promise<RowsPlan> {
   const { skip } = query;
   try {
     return await planAt(catalog, query, (start) => planFrom(catalog, start, skip));
   } catch (error) {
-    throw skip > 0 && error instanceof ServiceError && error.code === "CURSOR_EXPIRED" ? gone() : error;
+    throw skip > 0 && error instanceof CursorExpiredError ? gone() : error;
   }
 }
 
@@ -50,8 +51,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number): Promis
   const { snapshot, filter, matches } = start;
   const left = matches.total - start.skip;
   if (skip > left) {
-    const detail = `skip is more than the ${left} markets behind the cursor.`;
-    throw new ServiceError("INVALID_PARAMETER", detail, { parameter: "skip" });
+    throw new InvalidParameterError("skip", `skip is more than the ${left} markets behind the cursor.`);
   }
   const position = { ...start, skip: start.skip + skip };
   return {
@@ -68,10 +68,10 @@ async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position
   const read = (ordinals: readonly number[]) => Lines.read(snapshot.archive, ordinals, catalog);
   for (let at = skip; at < matches.total; at += rowsFetched) {
     const ordinals = matches.slice(at, rowsFetched);
-    await storeFaultsAs503(() => read(ordinals));
+    await read(ordinals);
     for (let from = 0; from < ordinals.length; from += rowsAtOnce) {
       const some = ordinals.slice(from, from + rowsAtOnce);
-      yield { count: some.length, text: await storeFaultsAs503(async () => textOf(await read(some))) };
+      yield { count: some.length, text: await textOf(await read(some)) };
     }
   }
 }
@@ -83,8 +83,8 @@ async function textOf(lines: Lines): Promise<Buffer> {
 }
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
-function gone(): ServiceError {
-  const detail =
-    "The snapshot of this cursor is no longer kept, and skip counts lines of that one; start again without a cursor.";
-  return new ServiceError("CURSOR_EXPIRED", detail, { parameter: "cursor" });
+function gone(): CursorExpiredError {
+  return new CursorExpiredError(
+    "The snapshot of this cursor is no longer kept, and skip counts lines of that one; start again without a cursor.",
+  );
 }

@@ -5,7 +5,7 @@ import {
   parseRowsQuery,
   type RowsQuery,
   readParameters,
-} from "../../schemas/query.ts";
+} from "../../snapshots/read/query.ts";
 
 const parametersOf = (search: string) => readParameters(search, endpoints.marketsHistorical.query);
 

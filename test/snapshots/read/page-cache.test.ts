@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { Catalog, type Snapshot } from "../../../snapshots/read/catalog.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
 import { PageCache } from "../../../snapshots/read/page-cache.ts";
+import type { Snapshot } from "../../../snapshots/read/snapshot.ts";
 import { collectGarbage } from "../../helpers/archive-memory.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import { publishArchive } from "../../helpers/proxy-archive.ts";

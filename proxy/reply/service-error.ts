@@ -1,0 +1,17 @@
+import type { ErrorCode, Problem } from "../../schemas/errors.ts";
+
+/** What an error may carry beyond its code and detail. */
+export type ProblemExtras = Pick<Problem, "parameter" | "resumeCursor">;
+
+/** Thrown anywhere in proxy/ and answered as a problem. `message` is the public detail. */
+export class ServiceError extends Error {
+  override readonly name = "ServiceError";
+  readonly code: ErrorCode;
+  readonly extras: ProblemExtras;
+
+  constructor(code: ErrorCode, detail: string, extras: ProblemExtras = {}, options?: ErrorOptions) {
+    super(detail, options);
+    this.code = code;
+    this.extras = extras;
+  }
+}

@@ -1,0 +1,258 @@
+import { type Condition, type FilterField, filterFields, paging } from "../../schemas/filters.ts";
+import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
+import { archiveParameters, sinceParameter, timePattern } from "../../schemas/query.ts";
+import { InvalidParameterError } from "./errors.ts";
+import { nearest } from "./nearest.ts";
+
+/** A query, decoded: values by name, each name known and given once. */
+export type Parameters = ReadonlyMap<string, string>;
+
+/** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
+export interface ArchiveFilter {
+  conditions: Condition[];
+  canonical: string;
+}
+
+/** A parsed query of GET /api/v1/markets/historical; what the caller left out is undefined. */
+export interface ArchiveQuery {
+  filter: ArchiveFilter;
+  page: number | undefined;
+  pageSize: number | undefined;
+  cursor: string | undefined;
+}
+
+/** A parsed query of the same address for all rows in one answer, which has no pages. */
+export interface RowsQuery extends ArchiveQuery {
+  page: undefined;
+  pageSize: undefined;
+  /** Matches behind the cursor that the caller has already. */
+  skip: number;
+}
+
+const rows: readonly FilterField[] = filterFields;
+const dayMilliseconds = 86_400_000;
+
+/**
+ * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable.
+ * Names and values come back decoded. Throws InvalidParameterError. `search` is what follows the `?`, or "".
+ */
+export function readParameters(search: string, known: readonly string[]): Map<string, string> {
+  const parameters = new Map<string, string>();
+  if (search === "") return parameters;
+  for (const pair of search.split("&")) {
+    const [name, value] = decodePair(pair);
+    if (!known.includes(name)) throw new InvalidParameterError(name, unknownParameter(name, known));
+    if (parameters.has(name))
+      throw new InvalidParameterError(name, `${name} is given more than once; give it once.`);
+    if (value === "")
+      throw new InvalidParameterError(name, `${name} is empty; give it a value or leave it out.`);
+    parameters.set(name, value);
+  }
+  return parameters;
+}
+
+/** The snapshot id that a query of the live feed asks to go on from. Throws InvalidParameterError. */
+export function sinceOf(parameters: Parameters): string | undefined {
+  const since = parameters.get(sinceParameter.name);
+  if (since === undefined || Digest.safeParse(since).success) return since;
+  throw new InvalidParameterError("since", "since must be a snapshot id, 64 lower-case hex digits.");
+}
+
+function decodePair(pair: string): [string, string] {
+  const cut = pair.indexOf("=");
+  const rawName = cut < 0 ? pair : pair.slice(0, cut);
+  const rawValue = cut < 0 ? "" : pair.slice(cut + 1);
+  const decode = (text: string, what: string) => {
+    try {
+      return decodeURIComponent(text.replaceAll("+", " "));
+    } catch {
+      throw new InvalidParameterError(
+        what,
+        "A name or value of the query is not valid percent-encoded UTF-8.",
+      );
+    }
+  };
+  const name = decode(rawName, "query");
+  return [name, decode(rawValue, name)];
+}
+
+function unknownParameter(name: string, known: readonly string[]): string {
+  const shown = JSON.stringify(name.slice(0, 60));
+  if (known.length === 0) return `${shown} is not a parameter here; this address takes none.`;
+  return `${shown} is not a parameter here.${didYouMean(name, known)} Known: ${known.join(", ")}.`;
+}
+
+/** A question to append, or "". */
+function didYouMean(text: string, known: readonly string[]): string {
+  const meant = nearest(text, known);
+  return meant === undefined ? "" : ` Did you mean ${meant}?`;
+}
+
+const archiveParameterNames = archiveParameters.map((parameter) => parameter.name);
+
+/** Parses the archive's query (INTERFACE 4.5). Throws InvalidParameterError; nothing is clamped or ignored. */
+export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
+  if (parameters.has("skip"))
+    throw new InvalidParameterError(
+      "skip",
+      "skip goes on with an answer in NDJSON; ask for one with Accept, or leave it out.",
+    );
+  const query = {
+    filter: parseFilter(parameters),
+    page: optionalInteger(parameters, "page", 1, paging.maxPage),
+    pageSize: optionalInteger(parameters, "pageSize", 1, paging.maxPageSize),
+    cursor: parameters.get("cursor"),
+  };
+  if (query.cursor !== undefined && query.page !== undefined) {
+    throw new InvalidParameterError(
+      "page",
+      "page and cursor exclude each other; a cursor already says where to go on.",
+    );
+  }
+  return query;
+}
+
+/** Parses the archive's query for all rows in one answer. Throws as parseArchiveQuery does. */
+export function parseRowsQuery(parameters: Parameters): RowsQuery {
+  for (const name of ["page", "pageSize"]) {
+    if (parameters.has(name))
+      throw new InvalidParameterError(
+        name,
+        `${name} belongs to pages of JSON; an answer in NDJSON has all rows. Leave it out.`,
+      );
+  }
+  const cursor = parameters.get("cursor");
+  const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
+  if (skip !== undefined && cursor === undefined)
+    throw new InvalidParameterError(
+      "skip",
+      "skip counts lines behind a cursor: give the X-Cursor they came with, too.",
+    );
+  return { filter: parseFilter(parameters), page: undefined, pageSize: undefined, cursor, skip: skip ?? 0 };
+}
+
+/** The filter that a cursor carries in its canonical spelling. Throws as parseArchiveQuery does. */
+export function parseCanonicalFilter(canonical: string): ArchiveFilter {
+  return parseFilter(readParameters(canonical, filterParameterNames));
+}
+
+const filterParameterNames = archiveParameterNames.filter(
+  (name) => !["page", "pageSize", "cursor", "skip"].includes(name),
+);
+
+function parseFilter(parameters: Parameters): ArchiveFilter {
+  const conditions: Condition[] = [];
+  const canonical = new URLSearchParams();
+  for (const row of rows) {
+    const condition = parseField(row, parameters, canonical);
+    if (condition) conditions.push(condition);
+  }
+  const time = parseTimes(parameters, canonical);
+  if (time) conditions.push(time);
+  return { conditions, canonical: canonical.toString() };
+}
+
+function parseField(
+  row: FilterField,
+  parameters: Parameters,
+  canonical: URLSearchParams,
+): Condition | undefined {
+  // The casts name what the table already says: label rows are category and outcome, integer rows all others.
+  if (row.kind === "label") {
+    const value = parameters.get(row.field);
+    if (value === undefined) return undefined;
+    if (!Label.safeParse(value).success)
+      throw new InvalidParameterError(
+        row.field,
+        `${row.field} must be at most ${maxLabelBytes} bytes in UTF-8; no market has a longer one.`,
+      );
+    canonical.set(row.field, value);
+    return { kind: "label", field: row.field as "category" | "outcome", value };
+  }
+  const bounds = row.values
+    ? parseNamed(row, row.values, parameters, canonical)
+    : parseRange(row, parameters, canonical);
+  return bounds && ({ kind: "integer", field: row.field, ...bounds } as Condition);
+}
+
+type IntegerField = Extract<FilterField, { kind: "integer" }>;
+
+function parseNamed(
+  row: IntegerField,
+  values: readonly string[],
+  parameters: Parameters,
+  canonical: URLSearchParams,
+) {
+  const text = parameters.get(row.field);
+  if (text === undefined) return undefined;
+  const position = values.indexOf(text);
+  if (position < 0) {
+    const question = didYouMean(text, values);
+    throw new InvalidParameterError(
+      row.field,
+      `${row.field} must be one of ${values.join(", ")}.${question}`,
+    );
+  }
+  canonical.set(row.field, text);
+  return { min: row.min + position, max: row.min + position };
+}
+
+function parseRange(row: IntegerField, parameters: Parameters, canonical: URLSearchParams) {
+  const [low, high] = [`min_${row.field}`, `max_${row.field}`];
+  const min = optionalInteger(parameters, low, row.min, row.max);
+  const max = optionalInteger(parameters, high, row.min, row.max);
+  if (min === undefined && max === undefined) return undefined;
+  if (min !== undefined && max !== undefined && min > max)
+    throw new InvalidParameterError(low, `${low} is above ${high}.`);
+  if (min !== undefined) canonical.set(low, String(min));
+  if (max !== undefined) canonical.set(high, String(max));
+  return { min: min ?? row.min, max: max ?? row.max };
+}
+
+function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
+  const text = parameters.get(name);
+  if (text === undefined) return undefined;
+  // Digits first: Number() would also take "1e3", " 5" and "0x10".
+  const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= min && value <= max))
+    throw new InvalidParameterError(name, `${name} must be an integer from ${min} to ${max}.`);
+  return value;
+}
+
+function parseTimes(parameters: Parameters, canonical: URLSearchParams): Condition | undefined {
+  const from = optionalTime(parameters, "from", 0);
+  const to = optionalTime(parameters, "to", dayMilliseconds - 1);
+  if (from === undefined && to === undefined) return undefined;
+  if (from !== undefined && to !== undefined && from > to)
+    throw new InvalidParameterError("from", "from is later than to.");
+  if (from !== undefined) canonical.set("from", canonicalTime(from));
+  if (to !== undefined) canonical.set("to", canonicalTime(to));
+  return {
+    kind: "time",
+    from: from ?? Number.NEGATIVE_INFINITY,
+    to: to ?? Number.POSITIVE_INFINITY,
+  };
+}
+
+// Offsets can push 0000-01-01 and 9999-12-31 over the four-digit years; the archive holds none of those times.
+function canonicalTime(time: number): string {
+  const [first, last] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
+  return new Date(Math.min(Math.max(time, first), last)).toISOString();
+}
+
+function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: number) {
+  const text = parameters.get(name);
+  if (text === undefined) return undefined;
+  const groups = timePattern.exec(text)?.groups;
+  const day = Date.parse(`${groups?.date}T00:00:00.000Z`);
+  // Date.parse turns 2026-02-30 into March; only a real day prints as it was written.
+  if (!groups?.date || Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== groups.date) {
+    throw new InvalidParameterError(
+      name,
+      `${name} must be a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm (write + as %2B).`,
+    );
+  }
+  if (!groups.clock) return day + dateOnlyAddition;
+  const fraction = (groups.fraction ?? ".").padEnd(4, "0");
+  return Date.parse(`${groups.date}T${groups.clock}${fraction}${groups.zone}`);
+}
