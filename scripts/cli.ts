@@ -1,9 +1,7 @@
-import { resolve } from "node:path";
 import { ConfigError } from "../proxy/config.ts";
 import { RollbackError } from "../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
 import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
-import { printable } from "../snapshots/sources/printable.ts";
 import { SourceRefusal } from "../snapshots/sources/refusals.ts";
 import { CommitLostError, CommitUnknownError } from "../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../snapshots/store/corrupt-object.ts";
@@ -11,6 +9,7 @@ import { CollectedMeanwhileError } from "../snapshots/store/gc-records.ts";
 import { LocalFolderError } from "../snapshots/store/local-folder-error.ts";
 import { MissingObjectError } from "../snapshots/store/objects.ts";
 import { StorageError } from "../snapshots/store/storage.ts";
+import type { Shell } from "./shell.ts";
 
 /** How every command ends; documented in the README. */
 export const exitCodes = { done: 0, unexpected: 1, usage: 2, refused: 3, lost: 4, unreachable: 5 } as const;
@@ -38,36 +37,6 @@ export function integerOption(
 export function requiredOption(name: string, value: string | undefined): string {
   if (value) return value;
   throw new UsageError(`--${name} is missing`);
-}
-
-/** The folder the user stood in: npm runs scripts in the package's folder and says so in INIT_CWD. */
-export function userDirectory(): string {
-  return process.env.INIT_CWD ?? process.cwd();
-}
-
-/** A path as the user meant it. */
-export function userPath(path: string): string {
-  return resolve(userDirectory(), path);
-}
-
-/** Lines for the person at the terminal: stderr, so that stdout holds results only. */
-export function say(text: string): void {
-  process.stderr.write(linesOf(text));
-}
-
-/** Lines on stdout. */
-export function printOut(text: string): void {
-  process.stdout.write(linesOf(text));
-}
-
-function linesOf(text: string): string {
-  return `${text.split("\n").map(printable).join("\n")}\n`;
-}
-
-/** The result on stdout: with `json` one JSON object, else the lines. */
-export function report(json: boolean, result: object, lines: readonly string[]): void {
-  if (json) process.stdout.write(`${JSON.stringify(result)}\n`);
-  else for (const line of lines) printOut(line);
 }
 
 /** A program that a command ran has failed, and told why itself. */
@@ -101,16 +70,20 @@ export function exitCodeOf(error: unknown): ExitCode {
 }
 
 /** Tells how a command failed, with `json` also as an object on stdout, and returns its exit code. */
-export function reportFailure(error: unknown, { json, usage }: { json: boolean; usage: string }): ExitCode {
+export function reportFailure(
+  error: unknown,
+  shell: Shell,
+  { json, usage }: { json: boolean; usage: string },
+): ExitCode {
   const exitCode = exitCodeOf(error);
   const message = messageOf(error);
   if (json) {
     const refusals = error instanceof SourceRefusal ? error.counted : [];
-    report(true, { error: { exitCode, message, refusals } }, []);
+    shell.report(true, { error: { exitCode, message, refusals } }, []);
   }
   const expected = meaningOf(error) !== undefined || isSystemError(error);
-  say(expected || !(error instanceof Error) ? message : String(error.stack));
-  if (error instanceof UsageError) say(`\n${usage}`);
+  shell.say(expected || !(error instanceof Error) ? message : String(error.stack));
+  if (error instanceof UsageError) shell.say(`\n${usage}`);
   return exitCode;
 }
 

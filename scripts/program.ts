@@ -1,6 +1,7 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
 import { nearest } from "../snapshots/read/nearest.ts";
-import { type ExitCode, exitCodes, printOut, reportFailure, UsageError } from "./cli.ts";
+import { type ExitCode, exitCodes, reportFailure, UsageError } from "./cli.ts";
+import type { Shell } from "./shell.ts";
 
 /** An option of a command, as parseArgs takes it and as the help tells it. */
 export interface Option extends ParseArgsOptionDescriptor {
@@ -21,13 +22,13 @@ export interface Command {
   operand?: string;
   does: string;
   options: Options;
-  run(args: readonly string[]): Promise<ExitCode | undefined>;
+  run(args: readonly string[], shell: Shell): Promise<ExitCode | undefined>;
 }
 
 /** What a command is made of; `run` gets the options' values and the operand, "" where none was given. */
 interface CommandSource<Named extends Options> extends Omit<Command, "options" | "run"> {
   options: Named;
-  run(values: ValuesOf<Named>, operand: string): Promise<ExitCode | undefined>;
+  run(values: ValuesOf<Named>, operand: string, shell: Shell): Promise<ExitCode | undefined>;
 }
 
 /** The commands of one script of package.json. */
@@ -52,7 +53,7 @@ function parse<Named extends Options>(args: readonly string[], options: Named) {
 export function command<const Named extends Options>(source: CommandSource<Named>): Command {
   return {
     ...source,
-    run(args) {
+    run(args, shell) {
       const { values, positionals } = readArguments(args, source.options);
       const operands = source.name === "" ? positionals : positionals.slice(1);
       if (source.name !== "" && positionals[0] !== source.name)
@@ -60,7 +61,7 @@ export function command<const Named extends Options>(source: CommandSource<Named
       const first = source.operand ? 1 : 0;
       if (operands.length > first)
         throw new UsageError(`unexpected argument ${JSON.stringify(operands[first])}`);
-      return source.run(values, operands[0] ?? "");
+      return source.run(values, operands[0] ?? "", shell);
     },
   };
 }
@@ -82,21 +83,20 @@ function question(text: string, known: readonly string[], prefix = ""): string {
   return meant === undefined ? "" : `. Did you mean ${prefix}${meant}?`;
 }
 
-/** Runs what the command line names, or shows its help, and sets the process's exit code. */
-export async function runProgram(program: Program, args = process.argv.slice(2)): Promise<void> {
+/** Runs what the arguments name, or shows its help, and returns the exit code. It throws nothing. */
+export async function runProgram(program: Program, args: readonly string[], shell: Shell): Promise<ExitCode> {
   const named = namedCommand(program, args);
   const commands = named ? [named] : program.commands;
   const json = args.includes("--json") && commands.some(({ options }) => options.json?.type === "boolean");
   try {
     if (wantsHelp(args)) {
-      printOut(help({ ...program, commands }));
-      process.exitCode = exitCodes.done;
-      return;
+      shell.print(help({ ...program, commands }));
+      return exitCodes.done;
     }
     if (!named) throw new UsageError(unknownCommand(program, args));
-    process.exitCode = (await named.run(args)) ?? exitCodes.done;
+    return (await named.run(args, shell)) ?? exitCodes.done;
   } catch (error) {
-    process.exitCode = reportFailure(error, {
+    return reportFailure(error, shell, {
       json,
       usage: `${usage({ ...program, commands })}\n--help tells of every option.`,
     });

@@ -1,14 +1,10 @@
+import type { Output } from "./shell.ts";
+
 /** Told as a long step goes on. */
 export type Progress = (step: string, done: number, of: number) => void;
 
-/** Where progress is shown; process.stderr is one. */
-interface Terminal {
-  isTTY?: boolean;
-  write(text: string): unknown;
-}
-
 /** One line that is redrawn on a terminal; elsewhere a plain line at every tenth of a step. */
-export function progressOn(terminal: Terminal): Progress {
+export function progressOn(terminal: Output): Progress {
   let shown = "";
   return (step, done, of) => {
     const percent = of === 0 ? 100 : Math.floor((done / of) * 100);

@@ -1,44 +1,5 @@
-import { sampleDefaults, writeSample } from "../snapshots/sample/sample.ts";
-import { integerOption, report, requiredOption, userPath } from "./cli.ts";
-import { command, runProgram } from "./program.ts";
+import { sampleProgram } from "./commands/sample.ts";
+import { runProgram } from "./program.ts";
+import { processShell } from "./shell.ts";
 
-const number = (name: keyof typeof sampleDefaults, does: string) =>
-  ({ type: "string", value: "N", default: String(sampleDefaults[name]), does }) as const;
-
-const sample = command({
-  name: "",
-  does: "Writes deterministic Parquet sources for `npm run snapshot -- publish --sources DIR`.",
-  options: {
-    out: {
-      type: "string",
-      value: "DIR",
-      required: true,
-      does: "where they go; an earlier sample is replaced",
-    },
-    markets: number("markets", "resolved markets"),
-    protocols: number("protocols", "scored protocols"),
-    days: number("days", "scoring runs, one a day"),
-    outcomes: number("outcomes", "different outcome labels"),
-    seed: number("seed", "another seed, other rows"),
-    json: { type: "boolean", does: "one JSON object on stdout, nothing else" },
-  },
-  async run(values) {
-    const count = (name: keyof typeof sampleDefaults, max: number, min = 1) =>
-      integerOption(name, values[name], { min, max, otherwise: sampleDefaults[name] });
-    const written = await writeSample({
-      directory: userPath(requiredOption("out", values.out)),
-      markets: count("markets", 100_000_000),
-      protocols: count("protocols", 100_000),
-      days: count("days", 3_650),
-      outcomes: count("outcomes", 10_000_000),
-      seed: count("seed", 2 ** 31 - 1, 0),
-    });
-    report(values.json ?? false, written, [
-      `${written.markets} markets and ${written.scores} scores of ${written.protocols} protocols ` +
-        `written to ${written.directory} (${written.files} files, ${(written.bytes / 1e6).toFixed(1)} MB)`,
-    ]);
-    return undefined;
-  },
-});
-
-await runProgram({ call: "npm run sample --", commands: [sample] });
+process.exitCode = await runProgram(sampleProgram, process.argv.slice(2), processShell());

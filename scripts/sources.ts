@@ -5,17 +5,19 @@ import { openSources, type SourcesOptions } from "../snapshots/sources/open-sour
 import type { Sources } from "../snapshots/sources/sources.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { createS3Client, parseS3Location, type S3Location } from "../snapshots/store/s3.ts";
-import { say, UsageError, userPath } from "./cli.ts";
+import { UsageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
+import type { Shell } from "./shell.ts";
 
 /** Checks what a user gave as sources. Throws UsageError when it is neither a directory nor on S3. */
-export function sourcesLocation(location: string): string | S3Location {
+export function sourcesLocation(shell: Shell, location: string): string | S3Location {
   if (!isStoreLocation(location)) throw new UsageError("--sources takes a directory or s3://bucket/prefix");
-  return parseS3Location(location) ?? userPath(location);
+  return parseS3Location(location) ?? shell.path(location);
 }
 
 /** Opens the sources for some work, and closes them; those on S3 go through the user's cache. */
 export async function withSources<T>(
+  shell: Shell,
   location: string | S3Location,
   temporaryDirectory: string,
   progress: Progress,
@@ -24,18 +26,18 @@ export async function withSources<T>(
   const open = async (directory: string, more: Partial<SourcesOptions> = {}) => {
     const sources = await openSources(directory, { now: new Date(), temporaryDirectory, ...more });
     try {
-      for (const warning of sources.warnings) say(`Warning: ${warning}`);
+      for (const warning of sources.warnings) shell.say(`Warning: ${warning}`);
       return await work(sources);
     } finally {
       await sources.close();
     }
   };
   if (typeof location === "string") return open(location);
-  const client = createS3Client(process.env);
-  const options = { cacheDirectory: cacheDirectory(), progress };
+  const client = createS3Client(shell.env);
+  const options = { cacheDirectory: cacheDirectory(shell), progress };
   const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
   try {
-    say(`Fetched ${mirror.downloaded.objects} files (${mirror.downloaded.bytes} bytes) of the sources`);
+    shell.say(`Fetched ${mirror.downloaded.objects} files (${mirror.downloaded.bytes} bytes) of the sources`);
     return await open(mirror.directory, { mirrorOf: mirror.location });
   } finally {
     await mirror.close();
@@ -43,8 +45,8 @@ export async function withSources<T>(
 }
 
 /** Where users keep what can be fetched again (XDG Base Directory Specification). */
-function cacheDirectory(): string {
-  const { XDG_CACHE_HOME = "" } = process.env;
-  const base = isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : join(homedir(), ".cache");
+function cacheDirectory({ env }: Shell): string {
+  const { XDG_CACHE_HOME = "", HOME = homedir() } = env;
+  const base = isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : join(HOME, ".cache");
   return join(base, "protocol-risk-score-service");
 }

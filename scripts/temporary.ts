@@ -17,8 +17,12 @@ export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T
   try {
     await removeLeftTemporaryFolders();
     folder = await mkdtemp(join(folder, `${prefix}${ownerMark()}`));
-    removeWhenStopped(folder);
-    return await work(folder);
+    const forget = removeWhenStopped(folder);
+    try {
+      return await work(folder);
+    } finally {
+      forget();
+    }
   } catch (error) {
     throw localFailure(error, folder, "TMPDIR");
   } finally {
@@ -31,13 +35,18 @@ export function removeLeftTemporaryFolders(): Promise<number> {
   return removeLeftFolders(tmpdir(), folderName);
 }
 
-/** Removes a folder when the process is told to stop, and stops. The store needs no such care. */
-function removeWhenStopped(folder: string): void {
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => {
-      rmSync(folder, { recursive: true, force: true });
-      // Without a handler any more the signal does what it always does, and the caller sees it.
-      process.kill(process.pid, signal);
-    });
-  }
+/** Removes a folder when the process is told to stop, and stops. Returns what ends this. The store needs no such care. */
+function removeWhenStopped(folder: string): () => void {
+  const signals = ["SIGINT", "SIGTERM"] as const;
+  const remove = (signal: NodeJS.Signals) => {
+    rmSync(folder, { recursive: true, force: true });
+    // Without a handler any more the signal does what it always does, and the caller sees it.
+    forget();
+    process.kill(process.pid, signal);
+  };
+  const forget = () => {
+    for (const signal of signals) process.off(signal, remove);
+  };
+  for (const signal of signals) process.on(signal, remove);
+  return forget;
 }

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { say } from "../../scripts/cli.ts";
 import { command, runProgram } from "../../scripts/program.ts";
+import { processShell } from "../../scripts/shell.ts";
 import { Data } from "./data.ts";
 import { describeMachine } from "./machine.ts";
 import type { Measurement } from "./measurement.ts";
@@ -11,13 +11,16 @@ import { jsonOf, machineLines, tableOf } from "./report.ts";
 import { parts } from "./rows.ts";
 import { Endings } from "./run.ts";
 
+const shell = processShell();
+const say = (line: string) => shell.say(line);
+
 // `npm run bench`: the service side by side with other programs, in one run on one machine.
 const bench = command({
   name: "",
   does: "Measures the service side by side with other programs on this machine, and prints medians and their ratios.",
   options: benchOptions,
   async run(values) {
-    const options = readOptions(values);
+    const options = readOptions(shell, values);
     const programs = findPrograms();
     const machine = describeMachine(programs);
     for (const line of machineLines(machine)) say(line);
@@ -48,7 +51,11 @@ const bench = command({
   },
 });
 
-await runProgram({ call: "npm run bench --", commands: [bench] });
+process.exitCode = await runProgram(
+  { call: "npm run bench --", commands: [bench] },
+  process.argv.slice(2),
+  shell,
+);
 
 /** Ctrl-C, and errors that nobody waits for, end what was started, and then the run. */
 function stopOn(end: () => Promise<void>): void {

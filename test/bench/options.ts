@@ -1,5 +1,6 @@
-import { integerOption, UsageError, userPath } from "../../scripts/cli.ts";
+import { integerOption, UsageError } from "../../scripts/cli.ts";
 import type { Option } from "../../scripts/program.ts";
+import type { Shell } from "../../scripts/shell.ts";
 import { rowNumbers } from "./rows.ts";
 
 /** The options of `npm run bench`. */
@@ -62,14 +63,14 @@ const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, request
 const quick: Effort = { rounds: 3, seconds: 1, runs: 2, filters: 100, requests: 100 };
 
 /** Makes sense of the options' values. Throws UsageError. */
-export function readOptions(values: Given): Options {
+export function readOptions(shell: Shell, values: Given): Options {
   const otherwise = values.quick ? 20_000 : 1_000_000;
   return {
     markets: integerOption("markets", values.markets, { min: 2_000, max: 100_000_000, otherwise }),
     rows: values.rows === undefined ? rowNumbers : readRows(values.rows),
-    keep: values.keep === undefined ? undefined : userPath(values.keep),
-    json: userPath(values.json ?? benchOptions.json.default),
-    profile: values.profile === undefined ? undefined : userPath(values.profile),
+    keep: values.keep === undefined ? undefined : shell.path(values.keep),
+    json: shell.path(values.json ?? benchOptions.json.default),
+    profile: values.profile === undefined ? undefined : shell.path(values.profile),
     effort: values.quick ? quick : thorough,
   };
 }

@@ -2,6 +2,12 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { keysProgram } from "../../scripts/commands/keys.ts";
+import { sampleProgram } from "../../scripts/commands/sample.ts";
+import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
+import { startProgram } from "../../scripts/commands/start.ts";
+import { runProgram } from "../../scripts/program.ts";
+import { Shell } from "../../scripts/shell.ts";
 import { nodeOptions } from "./programs.ts";
 
 /** How a command ended and what it said. */
@@ -15,39 +21,69 @@ export interface Ended {
 export interface Surroundings {
   /** The folder the user stands in. */
   from: string;
+  /** Added to the environment of the tests. */
   env?: NodeJS.ProcessEnv;
-  /** Through npm, as a user does it; without, half a second sooner. */
+  /** Through npm, as a user does it; without, the command runs in this process, seconds sooner. */
   npm?: boolean;
 }
 
+const programs = {
+  keys: keysProgram,
+  sample: sampleProgram,
+  snapshot: snapshotProgram,
+  start: startProgram,
+};
+
 const root = join(import.meta.dirname, "../..");
 
-/** Runs `npm run snapshot -- ARGUMENTS` to its end; `watch` sees the process as it begins. */
-export function snapshotCommand(
-  args: readonly string[],
-  surroundings: Surroundings,
-  watch?: (child: ChildProcess) => void,
-): Promise<Ended> {
-  return runCommand("snapshot", args, surroundings, watch);
+/** Runs `npm run snapshot -- ARGUMENTS` to its end. */
+export function snapshotCommand(args: readonly string[], surroundings: Surroundings): Promise<Ended> {
+  return runCommand("snapshot", args, surroundings);
 }
 
-/** Runs `npm run NAME -- ARGUMENTS`, which is scripts/NAME.ts, in the same way. */
+/** Runs `npm run NAME -- ARGUMENTS` in the same way. */
 export async function runCommand(
-  name: "snapshot" | "keys",
+  name: keyof typeof programs,
   args: readonly string[],
   { from, env = {}, npm = false }: Surroundings,
+): Promise<Ended> {
+  if (npm) return watched("npm", ["--prefix", root, "run", "--silent", name, "--", ...args], from, from, env);
+  const output = { stdout: new Heard(), stderr: new Heard() };
+  const code = await runProgram(programs[name], args, new Shell(from, { ...process.env, ...env }, output));
+  return { code, stdout: output.stdout.text, stderr: output.stderr.text };
+}
+
+/** Runs scripts/snapshot.ts as a process of its own, which `watch` sees as it begins. */
+export function snapshotProcess(
+  args: readonly string[],
+  { from, env = {} }: Omit<Surroundings, "npm">,
   watch: (child: ChildProcess) => void = () => {},
 ): Promise<Ended> {
-  const [command, all] = npm
-    ? ["npm", ["--prefix", root, "run", "--silent", name, "--", ...args]]
-    : [process.execPath, [...nodeOptions, join(root, `scripts/${name}.ts`), ...args]];
-  const child = spawn(command, all, {
-    // npm goes to its prefix itself; tsx is found from the project's folder.
-    cwd: npm ? from : root,
-    env: { ...process.env, INIT_CWD: from, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  // tsx is found from the project's folder.
+  const all = [...nodeOptions, join(root, "scripts/snapshot.ts"), ...args];
+  return watched(process.execPath, all, root, from, env, watch);
+}
+
+async function watched(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  from: string,
+  more: NodeJS.ProcessEnv,
+  watch: (child: ChildProcess) => void = () => {},
+): Promise<Ended> {
+  const env = { ...process.env, INIT_CWD: from, ...more };
+  const child = spawn(program, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   watch(child);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
+}
+
+/** Keeps what is written to it. */
+class Heard {
+  text = "";
+
+  write(text: string): void {
+    this.text += text;
+  }
 }

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { variables } from "../../proxy/config.ts";
 import { retention } from "../../schemas/snapshot.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
+import { runCommand } from "../helpers/archive-command.ts";
 import { nodeOptions } from "../helpers/programs.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -17,13 +18,18 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** Runs a script of the project from the test's folder, with nothing in its environment. */
-async function run(line: string) {
-  const [script, ...args] = line.split(" ");
+/** Runs a script of the project as a process, from the test's folder, with nothing in its environment. */
+async function runProcess(script: string, args: readonly string[]) {
   const env = { PATH: process.env.PATH, INIT_CWD: folder };
   const child = spawn(process.execPath, [...nodeOptions, `${script}.ts`, ...args], { cwd: root, env });
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
+}
+
+/** Runs a command in this process. */
+function run(line: string) {
+  const [name, ...args] = line.split(" ");
+  return runCommand(name as "start" | "sample" | "snapshot" | "keys", args, { from: folder });
 }
 
 describe("--help and -h", () => {
@@ -35,27 +41,20 @@ describe("--help and -h", () => {
     "rollback",
   ];
   test.for<[string, string[]]>([
-    ["scripts/start --help", ["npm start", "PORT (default: 8080)"]],
-    [
-      "scripts/sample -h",
-      ["--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"],
-    ],
-    ["scripts/snapshot --help", snapshot],
-    [
-      "scripts/snapshot gc --store nowhere --help",
-      ["--keep-hours N", "--keep-commits N", "--dry-run", "--json"],
-    ],
-    [
-      "scripts/keys issue -h",
-      ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"],
-    ],
+    ["start --help", ["npm start", "PORT (default: 8080)"]],
+    ["sample -h", ["--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"]],
+    ["snapshot --help", snapshot],
+    ["snapshot gc --store nowhere --help", ["--keep-hours N", "--keep-commits N", "--dry-run", "--json"]],
+    ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
     ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],
     [
       "scripts/proxy --help",
       variables.map(({ name, fixed, otherwise }) => `${name} (default: ${fixed ?? otherwise})`),
     ],
   ])("%s", async ([line, told]) => {
-    const { code, stdout, stderr } = await run(line);
+    const [script, ...args] = line.split(" ");
+    const asProcess = script!.includes("/");
+    const { code, stdout, stderr } = await (asProcess ? runProcess(script!, args) : run(line));
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     for (const part of told) expect(stdout).toContain(part);
     if (/ (gc|publish|issue) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
@@ -63,28 +62,27 @@ describe("--help and -h", () => {
 });
 
 describe("an address without a store", () => {
-  test.for([
-    "scripts/snapshot gc",
-    "scripts/keys revoke 0123456789abcdef",
-    "scripts/keys issue --plan aegis --owner o",
-  ])("is told with exit code 5, and made by nobody: %s", async (line) => {
-    const { code, stdout, stderr } = await run(`${line} --store nowhere --json`);
-    expect({ code, files: await readdir(folder) }).toEqual({ code: 5, files: [] });
-    expect(stderr).toContain(`there is no store at ${join(folder, "nowhere")}`);
-    const { error } = JSON.parse(stdout);
-    expect(error).toEqual({ exitCode: 5, message: stderr.trimEnd(), refusals: [] });
-  });
+  test.for(["snapshot gc", "keys revoke 0123456789abcdef", "keys issue --plan aegis --owner o"])(
+    "is told with exit code 5, and made by nobody: %s",
+    async (line) => {
+      const { code, stdout, stderr } = await run(`${line} --store nowhere --json`);
+      expect({ code, files: await readdir(folder) }).toEqual({ code: 5, files: [] });
+      expect(stderr).toContain(`there is no store at ${join(folder, "nowhere")}`);
+      const { error } = JSON.parse(stdout);
+      expect(error).toEqual({ exitCode: 5, message: stderr.trimEnd(), refusals: [] });
+    },
+  );
 
   test("is made by keys issue --create, and has keys then", async () => {
-    const issued = await run("scripts/keys issue --plan aegis --owner o --store new --create");
+    const issued = await run("keys issue --plan aegis --owner o --store new --create");
     expect(issued).toMatchObject({ code: 0 });
-    expect(await run("scripts/keys issue --plan aegis --owner o --store new")).toMatchObject({ code: 0 });
+    expect(await run("keys issue --plan aegis --owner o --store new")).toMatchObject({ code: 0 });
   });
 });
 
 describe("a command that fails", () => {
   test("says on stdout with --json how, also where the command line is wrong", async () => {
-    const { code, stdout, stderr } = await run("scripts/snapshot lsit --store x --json");
+    const { code, stdout, stderr } = await run("snapshot lsit --store x --json");
     const message = "the command must be one of publish, verify, list, rollback, gc. Did you mean list?";
     expect({ code, error: JSON.parse(stdout) }).toEqual({
       code: 2,
@@ -95,7 +93,7 @@ describe("a command that fails", () => {
 
   test("gives a sentence, not a stack, for what the file system refuses", async () => {
     await writeFile(join(folder, "file"), "");
-    const { code, stderr } = await run("scripts/sample --out file");
+    const { code, stderr } = await run("sample --out file");
     expect(code).toBe(1);
     expect(stderr).toMatch(/^cannot .* .*file.*: E[A-Z]+: .*\n$/);
   });

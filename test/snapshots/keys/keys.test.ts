@@ -1,8 +1,6 @@
-import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { generateKey, isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
@@ -13,7 +11,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { nodeOptions } from "../../helpers/programs.ts";
+import { runCommand } from "../../helpers/archive-command.ts";
 import { publishArchive } from "../../helpers/proxy-archive.ts";
 import { describeStores } from "../../helpers/stores.ts";
 
@@ -146,18 +144,6 @@ function failing(): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("down")) }) };
 }
 
-/** Runs `npm run keys -- ARGUMENTS` to its end. */
-async function keysCommand(args: readonly string[], more: NodeJS.ProcessEnv) {
-  const script = new URL("../../../scripts/keys.ts", import.meta.url).pathname;
-  const env = { ...process.env, ...more };
-  const result = await promisify(execFile)(process.execPath, [...nodeOptions, script, ...args], {
-    env,
-  })
-    .then((output) => ({ ...output, code: 0 }))
-    .catch((error: { stdout: string; stderr: string; code: number }) => error);
-  return { stdout: result.stdout, stderr: result.stderr, code: result.code };
-}
-
 describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) => {
   test("twenty issued at once, and one revoked meanwhile: nothing is lost", async () => {
     const store = newStore();
@@ -201,8 +187,11 @@ describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) =>
   test("issued, listed and revoked by the commands", async () => {
     const store = newLocation();
     const run = async (...args: string[]) => {
-      const env = { ...environment, INIT_CWD: folder };
-      const { code, stdout, stderr } = await keysCommand([...args, "--store", store, "--json"], env);
+      const all = [...args, "--store", store, "--json"];
+      const { code, stdout, stderr } = await runCommand("keys", all, {
+        from: folder,
+        env: { ...environment },
+      });
       expect(code, stderr).toBe(0);
       return JSON.parse(stdout);
     };
@@ -215,7 +204,7 @@ describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) =>
 });
 
 describe("npm run keys", () => {
-  const run = (...args: string[]) => keysCommand(args, { INIT_CWD: directory });
+  const run = (...args: string[]) => runCommand("keys", args, { from: directory });
 
   test("issues a key that is printed once, alone on stdout", async () => {
     const { stdout, stderr, code } = await run(

@@ -1,4 +1,3 @@
-import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/tiers.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
-import { nodeOptions } from "../../helpers/programs.ts";
+import { runCommand, type Surroundings } from "../../helpers/archive-command.ts";
 import { readAll, type SourceContent, withSources } from "../../helpers/sources.ts";
 
 let folder: string;
@@ -51,7 +50,11 @@ describe("the rows", () => {
           String(small[name as keyof typeof small]),
         ]),
       ],
-      { TZ: "America/New_York", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" },
+      {
+        from: folder,
+        npm: true,
+        env: { TZ: "America/New_York", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" },
+      },
     );
     expect(code).toBe(0);
     expect(await readAll(out)).toEqual(content);
@@ -170,28 +173,21 @@ test("the scores are walks of every protocol, some with dots in their slugs", as
   expect(many.scores.map(({ entry }) => entry.slug)).toContain("example-lend-v2");
 });
 
-/** Runs the command in the package's folder. */
-function command(args: readonly string[], env: Record<string, string> = {}) {
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    const all = [...nodeOptions, "scripts/sample.ts", ...args];
-    execFile(process.execPath, all, { env: { ...process.env, ...env } }, (error, stdout, stderr) => {
-      resolve({ code: Number(error?.code ?? 0), stdout, stderr });
-    });
-  });
-}
+const command = (args: readonly string[], more: Surroundings = { from: folder }) =>
+  runCommand("sample", args, more);
 
 describe("npm run sample", () => {
   test("writes below the folder the user stood in and says what", async () => {
     const user = join(folder, "user");
     await mkdir(user);
     const few = ["--markets", "12", "--protocols", "2", "--days", "3"];
-    const { code, stdout } = await command(["--out", "sources", ...few], { INIT_CWD: user });
+    const { code, stdout } = await command(["--out", "sources", ...few], { from: user, npm: true });
     expect(code).toBe(0);
     expect(stdout).toMatch(
       /^12 markets and 6 scores of 2 protocols written to .*\/user\/sources \(2 files, \d+\.\d MB\)\n$/,
     );
     expect((await readAll(join(user, "sources"))).markets).toHaveLength(12);
-    const again = await command(["--out", "sources", ...few, "--json"], { INIT_CWD: user });
+    const again = await command(["--out", "sources", ...few, "--json"], { from: user });
     expect(JSON.parse(again.stdout)).toMatchObject({ markets: 12, protocols: 2, scores: 6, files: 2 });
     expect((await readFile(join(user, "sources/protocol_scores.parquet"))).length).toBeGreaterThan(0);
   });

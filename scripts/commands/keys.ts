@@ -1,0 +1,120 @@
+import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/keys.ts";
+import { KeyPlan, plans } from "../../schemas/plans.ts";
+import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
+import { printable } from "../../snapshots/sources/printable.ts";
+import { exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";
+import { command, type Program } from "../program.ts";
+import { openStore, openStoreToWrite, storeOption } from "../store.ts";
+
+const json = { type: "boolean", does: "one JSON object on stdout, nothing else" } as const;
+const dayMilliseconds = 86_400_000;
+
+const issue = command({
+  name: "issue",
+  does: "prints a new key once; the store keeps only its SHA-256",
+  options: {
+    plan: { type: "string", value: KeyPlan.options.join("|"), required: true, does: "what the key opens" },
+    owner: { type: "string", value: "NAME", required: true, does: "whose requests are counted together" },
+    quota: { type: "string", value: "N", does: "requests per UTC day", otherwise: "the plan's" },
+    expires: {
+      type: "string",
+      value: "DATE",
+      does: "the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ",
+      otherwise: "never",
+    },
+    ...storeOption,
+    create: { type: "boolean", does: "makes the store's directory where there is no store" },
+    json,
+  },
+  async run(values, _operand, shell) {
+    const plan = KeyPlan.safeParse(requiredOption("plan", values.plan));
+    if (!plan.success) throw new UsageError(`--plan must be one of ${KeyPlan.options.join(", ")}`);
+    const owner = requiredOption("owner", values.owner);
+    if (owner.length > 200) throw new UsageError("--owner must have at most 200 characters");
+    if (printable(owner) !== owner) throw new UsageError("--owner must not hold control characters");
+    const otherwise = plans[plan.data].dailyQuota;
+    const quota = values.quota ? integerOption("quota", values.quota, { min: 1, otherwise }) : undefined;
+    const now = new Date();
+    const expiresAt = values.expires ? moment("expires", values.expires, dayMilliseconds) : undefined;
+    if (expiresAt && expiresAt <= now) throw new UsageError("--expires lies in the past");
+
+    const storage = await openStoreToWrite(shell, values.store, values.create ?? false);
+    const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
+    shell.say(`${describe(record, undefined)}\nThe key is shown this once:`);
+    shell.report(values.json ?? false, { key, ...shown(record, undefined) }, [key]);
+    return exitCodes.done;
+  },
+});
+
+const list = command({
+  name: "list",
+  does: "the keys of a store, without their secrets",
+  options: { ...storeOption, json },
+  async run(values, _operand, shell) {
+    const { records, revocations, damaged } = await readKeys(
+      await openStore(shell, values.store, { keysFirst: true }),
+    );
+    for (const error of damaged) shell.say(`damaged: ${error.message}`);
+    const keys = records.map((record) => shown(record, revocations.get(record.id)));
+    const lines = records.map((record) => describe(record, revocations.get(record.id)));
+    shell.report(values.json ?? false, { keys, damaged: damaged.map((error) => error.key) }, lines);
+    return damaged.length > 0 ? exitCodes.unexpected : exitCodes.done;
+  },
+});
+
+const revoke = command({
+  name: "revoke",
+  operand: "ID",
+  does: "ends a key; ID is its id as `list` shows it",
+  options: {
+    at: { type: "string", value: "TIME", does: "when: a day's begin or a moment", otherwise: "now" },
+    ...storeOption,
+    json,
+  },
+  async run(values, operand, shell) {
+    const id = KeyId.safeParse(operand);
+    if (!id.success) throw new UsageError("revoke takes the id of a key, 16 hex digits as `list` shows them");
+    const at = values.at ? moment("at", values.at, 0) : new Date();
+    const revocation = await revokeKey(
+      await openStore(shell, values.store, { keysFirst: true }),
+      id.data,
+      at,
+    );
+    if (!revocation) throw new UsageError(`there is no key ${id.data} in this store`);
+    const { revokedAt } = revocation;
+    shell.report(values.json ?? false, { id: id.data, revokedAt }, [`key ${id.data} ends at ${revokedAt}`]);
+    return exitCodes.done;
+  },
+});
+
+/** `npm run keys` */
+export const keysProgram: Program = {
+  call: "npm run keys --",
+  commands: [issue, list, revoke],
+  notes: `Keys of one owner and plan share a daily counter. To rotate a key, issue a second one, then revoke the first --at a
+time ahead. STORE is a directory or s3://bucket/prefix.`,
+};
+
+/** A day or a moment; a day alone means its begin plus `dayAddition`. */
+function moment(name: string, value: string, dayAddition: number): Date {
+  const [, date, clock] =
+    /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(value) ?? [];
+  const day = Date.parse(`${date}T00:00:00.000Z`);
+  const time = clock ? Date.parse(value) : day + dayAddition;
+  // Date.parse turns 2026-02-30 into March; only a real day prints as it was written.
+  const real = !Number.isNaN(day) && new Date(day).toISOString().slice(0, 10) === date;
+  if (real && !Number.isNaN(time)) return new Date(time);
+  throw new UsageError(`--${name} must be a real day YYYY-MM-DD or a moment YYYY-MM-DDThh:mm:ssZ`);
+}
+
+/** What may be shown of a key: everything but its secret's digest. */
+function shown({ id, owner, plan, quota, issuedAt, expiresAt }: KeyRecord, ended: KeyRevocation | undefined) {
+  const revokedAt = ended?.revokedAt;
+  return { id, owner, plan, quota: quota ?? plans[plan].dailyQuota, issuedAt, expiresAt, revokedAt };
+}
+
+function describe(record: KeyRecord, ended: KeyRevocation | undefined): string {
+  const { id, owner, plan, quota, issuedAt, expiresAt, revokedAt } = shown(record, ended);
+  const ends = revokedAt ? `, revoked at ${revokedAt}` : expiresAt ? `, expires at ${expiresAt}` : "";
+  return `${id}  ${plan}  ${quota}/day  ${printable(owner)}  issued at ${issuedAt}${ends}`;
+}

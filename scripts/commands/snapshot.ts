@@ -1,0 +1,324 @@
+import { publishedSite } from "../../proxy/site/files.ts";
+import { retention, type Size } from "../../schemas/snapshot.ts";
+import { collectGarbage } from "../../snapshots/maintain/gc.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import type { Changes } from "../../snapshots/publish/change-counts.ts";
+import type { Allowance } from "../../snapshots/publish/guards.ts";
+import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
+import { type ApiPlace, apiPlaceAt } from "../../snapshots/publish/site.ts";
+import { listCommits, readCommit } from "../../snapshots/store/commits.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { type VerifyReport, verify } from "../../snapshots/verify/verify.ts";
+import { type ExitCode, exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";
+import { command, type Program, type ValuesOf } from "../program.ts";
+import { progressOn } from "../progress.ts";
+import type { Shell } from "../shell.ts";
+import { sourcesLocation, withSources } from "../sources.ts";
+import { openNewStore, openStore, storeOption } from "../store.ts";
+import { removeLeftTemporaryFolders, withTemporaryFolder } from "../temporary.ts";
+
+/** Faults and keys shown one by one; the rest is counted. */
+const shownLines = 50;
+/** Protocols named in the summary of a publish, of each kind. */
+const namedSlugs = 5;
+
+const flag = (does: string) => ({ type: "boolean", does }) as const;
+const number = (does: string) => ({ type: "string", value: "N", does }) as const;
+const common = { ...storeOption, json: flag("one JSON object on stdout, nothing else") };
+const allowing = {
+  "allow-removed": number("lets a guard pass that printed this number of removed markets and protocols"),
+  "allow-changed": number("lets a guard pass that printed this number of changed markets"),
+  "allow-added": number("lets a guard pass that printed this number of added markets"),
+  resume: flag("goes on after a rollback"),
+};
+const sourcesOption = { type: "string", value: "SOURCES", does: "where the Parquet files are" } as const;
+const apiUrlOption = {
+  type: "string",
+  value: "URL",
+  does: "the service that the site in the public tree opens history and archive from (or API_URL)",
+} as const;
+const publishing = {
+  sources: { ...sourcesOption, required: true },
+  ...common,
+  ...allowing,
+  "api-url": apiUrlOption,
+  "dry-run": flag("writes nothing"),
+};
+const verifying = {
+  ...common,
+  repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
+  sources: sourcesOption,
+  ...allowing,
+};
+const collecting = {
+  ...common,
+  "keep-hours": {
+    ...number("hours that a superseded snapshot is kept"),
+    default: String(retention.keepHours),
+  },
+  "keep-commits": { ...number("newest commits that are kept"), default: String(retention.keepCommits) },
+  "dry-run": flag("deletes nothing"),
+};
+
+async function publishCommand(
+  values: ValuesOf<typeof publishing>,
+  _operand: string,
+  shell: Shell,
+): Promise<ExitCode> {
+  const choices = readPublishing(shell, values);
+  const api = apiOption(values["api-url"] ?? shell.env.API_URL);
+  const more = { api, dryRun: values["dry-run"] ?? false };
+  const done = await publishFrom(shell, choices, openNewStore(shell, values.store), more);
+  shell.report(values.json ?? false, done, describePublish(done));
+  return exitCodes.done;
+}
+
+/** Reads what the commands that publish have in common. Throws UsageError. */
+function readPublishing(
+  shell: Shell,
+  { sources, resume = false, ...values }: ValuesOf<typeof allowing & { sources: typeof sourcesOption }>,
+) {
+  const allow: Allowance = {};
+  for (const kind of ["removed", "changed", "added"] as const) {
+    const given = values[`allow-${kind}`];
+    if (given !== undefined) allow[kind] = integerOption(`allow-${kind}`, given, { min: 0, otherwise: 0 });
+  }
+  return { location: sourcesLocation(shell, requiredOption("sources", sources)), allow, resume };
+}
+
+async function publishFrom(
+  shell: Shell,
+  { location, ...choices }: ReturnType<typeof readPublishing>,
+  storage: Storage,
+  more: { api?: ApiPlace; dryRun?: boolean; faulty?: ReadonlySet<string> },
+): Promise<PublishReport> {
+  const progress = progressOn(shell.stderr);
+  return withTemporaryFolder((temporaryDirectory) =>
+    withSources(shell, location, temporaryDirectory, progress, (sources) =>
+      publish({
+        site: publishedSite,
+        sources,
+        storage,
+        temporaryDirectory,
+        now: () => new Date(),
+        progress,
+        ...choices,
+        ...more,
+      }),
+    ),
+  );
+}
+
+function apiOption(address: string | undefined): ApiPlace {
+  if (!address) return null;
+  try {
+    return apiPlaceAt(address);
+  } catch {
+    const given = JSON.stringify(address);
+    throw new UsageError(
+      `--api-url (or API_URL) must be the service's address, https://HOST, and is ${given}`,
+    );
+  }
+}
+
+function describePublish(done: PublishReport): string[] {
+  const { outcome, wouldCommit, commit, snapshotId, counts, changes, uploaded, unchanged, total } = done;
+  const asBefore = `commit ${commit} already has snapshot ${snapshotId}`;
+  const headline = {
+    published: `Published commit ${commit}, snapshot ${snapshotId}`,
+    unchanged: `Nothing new: ${asBefore}`,
+    "dry-run": wouldCommit
+      ? `Dry run: snapshot ${snapshotId} would follow commit ${commit}`
+      : `Dry run: nothing new, ${asBefore}`,
+  }[outcome];
+  return [
+    headline,
+    ...(changes && outcome !== "unchanged" && wouldCommit !== false
+      ? [`${outcome === "dry-run" ? "It would change" : "It changes"} ${describeChanges(changes)}`]
+      : []),
+    `${counts.markets} markets in ${counts.pages} pages and ${counts.segments} segments, ${counts.protocols} protocols`,
+    `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
+  ];
+}
+
+/** `+0 ~18 -1 markets, -1 protocol (usdd)`. */
+function describeChanges({ markets, protocols }: Changes): string {
+  const kinds = [
+    ["+", "added"],
+    ["~", "changed"],
+    ["-", "removed"],
+  ] as const;
+  const told = kinds.flatMap(([sign, kind]) => {
+    const [count, names] = [protocols[kind], protocols.first[kind].slice(0, namedSlugs)];
+    if (count === 0) return [];
+    const more = count > names.length ? ["…"] : [];
+    return [`${sign}${count} ${count === 1 ? "protocol" : "protocols"} (${[...names, ...more].join(", ")})`];
+  });
+  const counts = kinds.map(([sign, kind]) => `${sign}${markets[kind]}`).join(" ");
+  return [`${counts} markets`, ...(told.length > 0 ? told : ["no protocol"])].join(", ");
+}
+
+function describeSize({ objects, bytes }: Size): string {
+  return `${objects} (${bytes} bytes)`;
+}
+
+function shorten(lines: readonly string[]): string[] {
+  const more = lines.length - shownLines;
+  return more > 0 ? [...lines.slice(0, shownLines), `and ${more} more`] : [...lines];
+}
+
+async function verifyCommand(
+  values: ValuesOf<typeof verifying>,
+  _operand: string,
+  shell: Shell,
+): Promise<ExitCode> {
+  const { json = false, store, repair = false, ...choices } = values;
+  const stray = Object.keys(choices)[0];
+  if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
+  const storage = await openStore(shell, store);
+  const done = repair
+    ? await verifyAndRepair(shell, storage, readPublishing(shell, choices))
+    : await verify(storage, progressOn(shell.stderr), { site: publishedSite });
+  const { faults, commits, collected, markets, objects, bytes, unreferenced } = done;
+  shell.report(json, done, [
+    ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
+    `${faults.length === 0 ? "All good" : `${faults.length} faults`}: ${commits} commits (${collected} collected), ` +
+      `${markets} markets, ${objects} objects (${bytes} bytes), ${unreferenced} of them unreferenced`,
+  ]);
+  return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
+}
+
+/** Publishes the sources when anything is at fault, makes that anew, and checks again. */
+async function verifyAndRepair(
+  shell: Shell,
+  storage: Storage,
+  choices: ReturnType<typeof readPublishing>,
+): Promise<VerifyReport & { repaired: string[] }> {
+  // A publisher may not read the keys, which no sources could repair either.
+  const check = () => verify(storage, progressOn(shell.stderr), { keys: false, site: publishedSite });
+  const before = await check();
+  if (before.faults.length === 0) return { ...before, repaired: [] };
+  // Told now: publishing may be refused.
+  for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) shell.say(line);
+  const faulty = new Set(before.faults.map(({ key }) => key));
+  for (const line of describePublish(await publishFrom(shell, choices, storage, { faulty }))) shell.say(line);
+  const after = await check();
+  const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];
+  shell.say(`${repaired.length} of ${faulty.size} objects repaired`);
+  return { ...after, repaired };
+}
+
+async function listCommand(
+  values: ValuesOf<typeof common>,
+  _operand: string,
+  shell: Shell,
+): Promise<undefined> {
+  const storage = await openStore(shell, values.store);
+  const commits = [];
+  for (const number of (await listCommits(storage)).reverse())
+    commits.push(await readCommit(storage, number));
+  const known = commits.filter((commit) => commit !== undefined);
+  const withdrawn = known[0]?.withdrawn ?? [];
+  const stateOf = (number: number, hold: boolean) => {
+    const gone = withdrawn.some(([first, last]) => first <= number && number <= last);
+    return [...(hold ? ["rollback"] : []), ...(gone ? ["withdrawn"] : [])].join(", ");
+  };
+  shell.report(values.json ?? false, { commits: known }, [
+    ...known.map(({ commit, publishedAt, snapshotId, counts, size, hold }) => {
+      const columns = [commit, publishedAt, snapshotId.slice(0, 16), `${counts.markets} markets`];
+      columns.push(`${counts.protocols} protocols`, `${describeSize(size)}`, stateOf(commit, hold));
+      return columns.join("  ").trimEnd();
+    }),
+    ...(known.length === 0 ? [`${storage.location} holds no commit yet`] : []),
+  ]);
+  return undefined;
+}
+
+async function rollbackCommand(
+  values: ValuesOf<typeof common>,
+  operand: string,
+  shell: Shell,
+): Promise<undefined> {
+  if (!operand) throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
+  const commit = await rollback(await openStore(shell, values.store), operand, () => new Date(), {
+    site: publishedSite,
+  });
+  shell.report(values.json ?? false, commit, [
+    `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
+  ]);
+  return undefined;
+}
+
+async function collectCommand(
+  values: ValuesOf<typeof collecting>,
+  _operand: string,
+  shell: Shell,
+): Promise<undefined> {
+  const dryRun = values["dry-run"] ?? false;
+  const keepHours = integerOption("keep-hours", values["keep-hours"], {
+    min: 0,
+    max: 87_600,
+    otherwise: retention.keepHours,
+  });
+  const keepCommits = integerOption("keep-commits", values["keep-commits"], {
+    min: 1,
+    max: 1e6,
+    otherwise: retention.keepCommits,
+  });
+  const done = await collectGarbage(await openStore(shell, values.store), {
+    site: publishedSite,
+    keepHours,
+    keepCommits,
+    now: new Date(),
+    dryRun,
+  });
+  const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
+  const { keptCommits, deleted, young } = done;
+  const leftovers = done.leftovers + leftFolders;
+  shell.report(values.json ?? false, { ...done, leftovers }, [
+    ...(dryRun ? shorten(deleted.keys) : []),
+    `${dryRun ? "Would delete" : "Deleted"} ${deleted.keys.length} objects (${deleted.bytes} bytes); ` +
+      `${keptCommits} commits kept, ${young} unreachable objects are too young to go`,
+    ...(leftovers > 0 ? [`Removed what ${leftovers} killed runs left behind`] : []),
+  ]);
+  return undefined;
+}
+
+/** `npm run snapshot` */
+export const snapshotProgram: Program = {
+  call: "npm run snapshot --",
+  commands: [
+    command({
+      name: "publish",
+      does: "builds a snapshot from Parquet sources and commits it; the same content makes no new commit",
+      options: publishing,
+      run: publishCommand,
+    }),
+    command({
+      name: "verify",
+      does: "checks every byte and index of a store",
+      options: verifying,
+      run: verifyCommand,
+    }),
+    command({
+      name: "list",
+      does: "the commits of a store, newest first",
+      options: common,
+      run: listCommand,
+    }),
+    command({
+      name: "rollback",
+      operand: "ID",
+      does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
+      options: common,
+      run: rollbackCommand,
+    }),
+    command({
+      name: "gc",
+      does: "deletes what no retained commit reaches; publishes may go on meanwhile",
+      options: collecting,
+      run: collectCommand,
+    }),
+  ],
+  notes: "SOURCES and STORE are a directory or s3://bucket/prefix each.",
+};

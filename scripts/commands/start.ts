@@ -1,0 +1,124 @@
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pino } from "pino";
+import { z } from "zod";
+import { $ } from "zx";
+import { type Config, readConfig, variablesHelp } from "../../proxy/config.ts";
+import { checkAddress, startService } from "../../proxy/start.ts";
+import { keyPattern } from "../../schemas/keys.ts";
+import { KeyPlan } from "../../schemas/plans.ts";
+import { issueKey, readKeys } from "../../snapshots/keys/records.ts";
+import { newestCommit } from "../../snapshots/store/commits.ts";
+import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { readManifest } from "../../snapshots/store/objects.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { exitCodes, FailedStepError } from "../cli.ts";
+import { command, type Program } from "../program.ts";
+import type { Shell } from "../shell.ts";
+
+const root = join(import.meta.dirname, "../..");
+const local = join(root, ".local");
+const sources = join(local, "sources");
+const store = join(local, "store");
+const keyFile = join(local, "demo-keys.json");
+
+const DemoKeys = z.record(KeyPlan, z.string().regex(keyPattern));
+type DemoKeys = z.infer<typeof DemoKeys>;
+
+/** What the printed lines show. */
+type Examples = DemoKeys & { slug: string };
+
+const start = command({
+  name: "",
+  does: "Makes a sample, publishes it and serves it on http://127.0.0.1:8080; a second start uses what is there.",
+  options: {},
+  async run(_values, _operand, shell) {
+    // Before the sample is made: that takes a while, and a port that is taken should not cost it.
+    const config = readConfig({ SNAPSHOT_STORE: store, LOG_LEVEL: "warn", ...shell.env });
+    await checkAddress(config);
+    await mkdir(local, { recursive: true });
+    const storage = directoryStorage(store);
+    if (!(await protocolOf(shell, storage))) await publishSample(shell);
+    const slug = await protocolOf(shell, storage);
+    return serve(shell, config, { ...(await demoKeys(storage)), slug: slug ?? "" });
+  },
+});
+
+/** `npm start` */
+export const startProgram: Program = {
+  call: "npm start",
+  commands: [start],
+  notes: `PORT=8081 npm start serves on another port; the proxy's other variables apply too, SNAPSHOT_STORE is the sample's:\n${variablesHelp()}`,
+};
+
+/** A protocol of the sample; undefined when there is none yet, or one that this version cannot read. */
+async function protocolOf(shell: Shell, storage: Storage): Promise<string | undefined> {
+  try {
+    // A sample whose making was interrupted has no commit.
+    const newest = await newestCommit(storage);
+    if (!newest) return undefined;
+    return Object.keys((await readManifest(storage, newest.manifest)).scores.records)[0];
+  } catch (error) {
+    if (!(error instanceof CorruptObjectError)) throw error;
+    shell.say("The sample was made by another version, and is replaced.");
+    await rm(store, { recursive: true });
+    return undefined;
+  }
+}
+
+async function publishSample(shell: Shell): Promise<void> {
+  shell.say("Making a sample of 20,000 markets and publishing it; this happens once.");
+  const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root, nothrow: true });
+  const node = [process.execPath, "--import", "tsx/esm"];
+  const sampled = await run`${node} scripts/sample.ts --out ${sources}`;
+  const publish = () => run`${node} scripts/snapshot.ts publish --sources ${sources} --store ${store}`;
+  const published = sampled.ok && (await publish()).ok;
+  if (!published) throw new FailedStepError("The sample could not be made; the reason stands above.");
+}
+
+/** The demo keys of an earlier start as long as the store knows them, else new ones. */
+async function demoKeys(storage: Storage): Promise<DemoKeys> {
+  const saved = await readFile(keyFile, "utf8").then(JSON.parse, () => undefined);
+  const known = new Set((await readKeys(storage)).records.map((record) => record.secretHash));
+  const parsed = DemoKeys.safeParse(saved);
+  if (parsed.success && Object.values(parsed.data).every((key) => known.has(sha256(key)))) return parsed.data;
+  const issued = KeyPlan.options.map(async (plan) => {
+    const { key } = await issueKey(storage, { plan, owner: `demo-${plan}` }, new Date());
+    return [plan, key] as const;
+  });
+  const keys = DemoKeys.parse(Object.fromEntries(await Promise.all(issued)));
+  await writeFile(keyFile, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
+  return keys;
+}
+
+async function serve(shell: Shell, config: Config, examples: Examples): Promise<undefined> {
+  const service = await startService(config, { directory: root, log: pino({ level: config.logLevel }) });
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.once(signal, async () => {
+      await service.stop();
+      process.exit(exitCodes.done);
+    });
+  }
+  shell.stdout.write(`${greeting(service.url, examples)}\n`);
+  return undefined;
+}
+
+function greeting(url: string, { developer, aegis, slug }: Examples): string {
+  return `
+Ready on ${url}/ for browsers, described on ${url}/docs/. Stop with Ctrl-C.
+
+Demo keys, good for this sample only:
+  Developer  ${developer}
+  Aegis      ${aegis}
+
+Scores need no key, their history a Developer key, the archive an Aegis key:
+  curl ${url}/api/v1/scores
+  curl -H 'Content-Type: application/json' -d '{"slugs":["${slug}"]}' ${url}/api/v1/scores/batch
+  curl -H 'Authorization: Bearer ${developer}' ${url}/api/v1/scores/${slug}/history
+  curl -H 'Authorization: Bearer ${aegis}' '${url}/api/v1/markets/historical?tier=MITHRIL&disputed=true&pageSize=2'
+  curl -H 'x-api-key: ${aegis}' '${url}/api/v1/markets/historical?outcome=Yes&min_composite=700&max_oracle=40&pageSize=2'
+  curl ${url}/api/v1/status
+`;
+}
