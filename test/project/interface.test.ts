@@ -60,3 +60,20 @@ describe("schemas/INTERFACE.md", () => {
     ]);
   });
 });
+
+test("snapshots/SPEC.md has every section that the code cites by its name", () => {
+  const headings = [...read("snapshots/SPEC.md").matchAll(/^## (.+)$/gm)].map(([, heading]) => heading!);
+  const files = execFileSync("git", ["grep", "-l", "snapshots/SPEC.md", "--", "*.ts", "*.md"], {
+    cwd: root,
+    encoding: "utf8",
+  });
+  const cited = files
+    .trimEnd()
+    .split("\n")
+    .flatMap((file) => {
+      const names = read(file).matchAll(/snapshots\/SPEC\.md, "([^"]+)"|"(\w+)" in snapshots\/SPEC\.md/g);
+      return [...names].map(([, after, before]) => ({ file, heading: (after ?? before)! }));
+    });
+  expect(cited.filter(({ heading }) => !headings.includes(heading))).toEqual([]);
+  expect(cited.length).toBeGreaterThan(5);
+});
