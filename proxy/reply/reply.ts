@@ -22,6 +22,9 @@ export interface Reply {
   instead?: () => Reply | undefined;
 }
 
+/** Says what a request is answered; its checks, body and query are behind it. Throws ServiceError. */
+export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
+
 /** A small JSON answer of the moment; a buffer holds the JSON itself. */
 export function momentary(value: object, snapshotId?: string): Reply {
   const json = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));

@@ -2,7 +2,7 @@ import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoin
 import { sinceOf } from "../../snapshots/read/query.ts";
 import type { Request, Response, Step } from "../exchange.ts";
 import type { Limits } from "../limits.ts";
-import { type Prepared, prepare, type Reply, send } from "../reply/reply.ts";
+import { type Answer, type Prepared, prepare, type Reply, send } from "../reply/reply.ts";
 import { requireUnits, type SendRows } from "../reply/rows.ts";
 import { ServiceError } from "../reply/service-error.ts";
 import { type ArchiveParts, archiveAnswers } from "./archive.ts";
@@ -10,9 +10,6 @@ import type { InTime } from "./deadline.ts";
 import type { Lane } from "./lane.ts";
 import { type ScoreParts, scoreAnswers } from "./scores.ts";
 import { type ServiceParts, serviceAnswers } from "./service.ts";
-
-/** Says what a request is answered; its checks, body and query are behind it. Throws ServiceError. */
-export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
 
 /** What answers are made from and sent by. */
 export interface AnswerParts extends ScoreParts, ArchiveParts, ServiceParts {

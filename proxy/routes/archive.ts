@@ -3,8 +3,8 @@ import type { Catalog } from "../../snapshots/read/catalog.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
 import { parseArchiveQuery, parseRowsQuery } from "../../snapshots/read/query.ts";
 import { planRows } from "../../snapshots/read/rows.ts";
+import type { Answer } from "../reply/reply.ts";
 import { negotiated, prefersRows, rowsReply } from "../reply/rows.ts";
-import type { Answer } from "./answers.ts";
 
 /** What the archive is answered from. */
 export interface ArchiveParts {

@@ -7,9 +7,8 @@ import type { Request, Response } from "../exchange.ts";
 import type { Forwarder } from "../origin/forward.ts";
 import type { PublicObjects } from "../origin/public-objects.ts";
 import { encode, tagsOf } from "../reply/coding.ts";
-import { momentary, type Reply } from "../reply/reply.ts";
+import { type Answer, momentary, type Reply } from "../reply/reply.ts";
 import { ServiceError } from "../reply/service-error.ts";
-import type { Answer } from "./answers.ts";
 
 /** What scores are answered from. */
 export interface ScoreParts {

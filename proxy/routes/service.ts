@@ -3,9 +3,8 @@ import type { Commit } from "../../schemas/snapshot.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
 import type { Quota } from "../quota/quota.ts";
-import { momentary } from "../reply/reply.ts";
+import { type Answer, momentary } from "../reply/reply.ts";
 import { ServiceError } from "../reply/service-error.ts";
-import type { Answer } from "./answers.ts";
 
 /** What is told of the service itself. */
 export interface ServiceParts {

@@ -1,12 +1,11 @@
 import type { DuckDBConnection, DuckDBType } from "@duckdb/node-api";
 import type { BoundField } from "./file-column.ts";
 import { bindColumns } from "./match-columns.ts";
-import { readParquet } from "./parquet.ts";
+import { readingFault, readParquet } from "./parquet.ts";
 import { sizeRules } from "./record-size.ts";
 import { RefusalList } from "./refusals.ts";
 import type { SourceFile } from "./source-files.ts";
 import type { RowRule, SourceTable } from "./table-schema.ts";
-import { readingFault } from "./unreadable-files.ts";
 
 /**
  * Files of one source with identical columns. DuckDB takes the columns of a list of files from the first and

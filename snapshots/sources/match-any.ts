@@ -7,8 +7,8 @@ import {
 } from "@duckdb/node-api";
 import { isInteger, isText, membersOf } from "./duckdb-types.ts";
 import { type Bound, leaf } from "./file-column.ts";
-import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson, shortText } from "./record-size.ts";
-import { between, finite, type Rule } from "./table-schema.ts";
+import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./record-size.ts";
+import { between, finite, type Rule, shortText } from "./table-schema.ts";
 
 /**
  * Binds a part whose type the file chooses; undefined for types that JSON cannot hold exactly, such as DECIMAL, and for those

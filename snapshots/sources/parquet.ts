@@ -21,3 +21,10 @@ export function selectFromAll(
     .map(({ files }) => `SELECT ${expressions} FROM ${readParquet(files)} WHERE ${where}`)
     .join(" UNION ALL ");
 }
+
+/** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
+export function readingFault(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  if (/^(Out of Memory|INTERRUPT)|No space left on device/.test(message)) throw error;
+  return `cannot be read: ${message.split("\n")[0]}`;
+}

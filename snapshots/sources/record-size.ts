@@ -9,17 +9,9 @@ export const maxRecordBytes = 256 * 1024;
 export const maxDepth = 32;
 /** The most lists and maps of a type within one another: each doubles what DuckDB takes to understand a query. */
 export const maxLists = 12;
-const maxCharacters = 10_000;
 
 /** The rule that a record too large breaks. */
 export const recordRule = `must be at most ${maxRecordBytes} bytes of JSON in all`;
-
-/** Without it one text could take all of DuckDB's memory, which makes some ten times as much of it while it is rendered. */
-export const shortText: Rule = {
-  rule: `must be at most ${maxCharacters} characters`,
-  // Of bytes there are never fewer than characters, and they need not be counted.
-  holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,
-};
 
 /** The text of JSON without what stands in its strings. */
 export function bareJson(value: string): string {

@@ -1,4 +1,3 @@
-import { shortText } from "./record-size.ts";
 import { quoted } from "./sql-literals.ts";
 
 /**
@@ -55,6 +54,15 @@ export interface SourceTable {
   fields: readonly Field[];
   rowRules: readonly RowRule[];
 }
+
+const maxCharacters = 10_000;
+
+/** Without it one text could take all of DuckDB's memory, which makes some ten times as much of it while it is rendered. */
+export const shortText: Rule = {
+  rule: `must be at most ${maxCharacters} characters`,
+  // Of bytes there are never fewer than characters, and they need not be counted.
+  holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,
+};
 
 /** Text of a bounded length, whatever else it must be. */
 export function text(...rules: readonly Rule[]): Shape {

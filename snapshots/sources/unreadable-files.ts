@@ -1,16 +1,9 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
 import type { FileGroup } from "./file-groups.ts";
-import { readParquet } from "./parquet.ts";
+import { readingFault, readParquet } from "./parquet.ts";
 import { type Refusal, RefusalList } from "./refusals.ts";
 import type { SourceFile } from "./source-files.ts";
 import { identifier } from "./sql-literals.ts";
-
-/** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
-export function readingFault(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
-  if (/^(Out of Memory|INTERRUPT)|No space left on device/.test(message)) throw error;
-  return `cannot be read: ${message.split("\n")[0]}`;
-}
 
 /**
  * Finds the files that made a query fail, by reading every column of every file by itself.

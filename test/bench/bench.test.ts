@@ -6,10 +6,11 @@ import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { testFolder } from "../helpers/archive-store.ts";
 import { nodeOptions } from "../helpers/programs.ts";
+import { Endings } from "./endings.ts";
 import { median, quantile, summarise } from "./measurement.ts";
 import { missingPrograms } from "./programs.ts";
 import { tableOf } from "./report.ts";
-import { Endings, inTurn } from "./run.ts";
+import { inTurn } from "./run.ts";
 
 const folder = testFolder();
 const root = join(import.meta.dirname, "../..");

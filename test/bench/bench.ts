@@ -3,13 +3,13 @@ import { dirname } from "node:path";
 import { command, runProgram } from "../../scripts/program.ts";
 import { processShell } from "../../scripts/shell.ts";
 import { Data } from "./data.ts";
+import { Endings } from "./endings.ts";
 import { describeMachine } from "./machine.ts";
 import type { Measurement } from "./measurement.ts";
 import { benchOptions, readOptions } from "./options.ts";
 import { findPrograms } from "./programs.ts";
 import { jsonOf, machineLines, tableOf } from "./report.ts";
 import { parts } from "./rows.ts";
-import { Endings } from "./run.ts";
 
 const shell = processShell();
 const say = (line: string) => shell.say(line);

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DuckDBInstance } from "@duckdb/node-api";
 import { quoted } from "../../snapshots/sources/sql-literals.ts";
+import type { Endings } from "./endings.ts";
 import { nodeCommand, runProgram } from "./processes.ts";
-import type { Endings } from "./run.ts";
 
 /** How the sources of an increment differ from those before. */
 export type Edit = "newest" | "spread";

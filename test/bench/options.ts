@@ -2,6 +2,7 @@ import { integerOption, UsageError } from "../../scripts/cli.ts";
 import type { Option } from "../../scripts/program.ts";
 import type { Shell } from "../../scripts/shell.ts";
 import { rowNumbers } from "./rows.ts";
+import type { Effort, Options } from "./run.ts";
 
 /** The options of `npm run bench`. */
 export const benchOptions = {
@@ -34,30 +35,6 @@ type Given = {
     ? boolean
     : string;
 };
-
-/** What to measure, and how long. */
-export interface Options {
-  markets: number;
-  rows: readonly number[];
-  keep: string | undefined;
-  json: string;
-  profile: string | undefined;
-  effort: Effort;
-}
-
-/** How long each part takes. */
-export interface Effort {
-  /** Measured rounds of each side. */
-  rounds: number;
-  /** One round under load. */
-  seconds: number;
-  /** Runs of publishing, each a process of its own. */
-  runs: number;
-  /** Different filters. */
-  filters: number;
-  /** Requests of each kind in a round of page 1 against the last page. */
-  requests: number;
-}
 
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
 const quick: Effort = { rounds: 3, seconds: 1, runs: 2, filters: 100, requests: 100 };

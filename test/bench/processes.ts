@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { nodeOptions } from "../helpers/programs.ts";
-import type { Endings } from "./run.ts";
+import type { Endings } from "./endings.ts";
 
 const root = join(import.meta.dirname, "../..");
 

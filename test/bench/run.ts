@@ -1,6 +1,30 @@
 import type { Data } from "./data.ts";
-import type { Options } from "./options.ts";
+import type { Endings } from "./endings.ts";
 import type { Programs } from "./programs.ts";
+
+/** What to measure, and how long. */
+export interface Options {
+  markets: number;
+  rows: readonly number[];
+  keep: string | undefined;
+  json: string;
+  profile: string | undefined;
+  effort: Effort;
+}
+
+/** How long each part takes. */
+export interface Effort {
+  /** Measured rounds of each side. */
+  rounds: number;
+  /** One round under load. */
+  seconds: number;
+  /** Runs of publishing, each a process of its own. */
+  runs: number;
+  /** Different filters. */
+  filters: number;
+  /** Requests of each kind in a round of page 1 against the last page. */
+  requests: number;
+}
 
 /** What every part of a run works with. */
 export interface Bench {
@@ -10,28 +34,6 @@ export interface Bench {
   /** What ends with the run or a part of it: servers. */
   ends: Endings;
   say(line: string): void;
-}
-
-/** What must happen at the end, whatever happened before; the last that was added comes first. */
-export class Endings {
-  readonly #endings: (() => Promise<void> | void)[] = [];
-
-  add(end: () => Promise<void> | void): void {
-    this.#endings.push(end);
-  }
-
-  /** Goes through all of it, also when some fails; throws the first failure at the end. */
-  async run(): Promise<void> {
-    const failures: unknown[] = [];
-    for (let end = this.#endings.pop(); end; end = this.#endings.pop()) {
-      try {
-        await end();
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-    if (failures.length > 0) throw failures[0];
-  }
 }
 
 /** Two things that are measured in turn, so that whatever else the machine does meets both. */

@@ -21,21 +21,74 @@ const rooms: Record<string, readonly string[]> = {
   test: ["schemas", "snapshots", "proxy", "scripts", "test"],
 };
 
+/** Files at the root of proxy/: what the whole proxy is put together from and runs by. */
+const proxyRoot = [
+  "app.ts",
+  "config.ts",
+  "exchange.ts",
+  "limits.ts",
+  "polling.ts",
+  "server.ts",
+  "start.ts",
+  "workers.ts",
+];
+
 const roomOf = (file: string) => file.split("/")[0]!;
+
+/** What a source imports or exports from, types included. */
+const specifiersOf = (text: string) =>
+  [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g)].map(([, specifier]) => specifier!);
 
 /** Imports of a source that its room may not have: of another room, or by another way than a path to a .ts file. */
 function faultsOfImports(file: string, text: string): string[] {
-  const specifiers = [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g)].map(
-    ([, specifier]) => specifier!,
-  );
-  return specifiers.filter((specifier) => {
+  return specifiersOf(text).filter((specifier) => {
     if (!specifier.startsWith(".")) return specifier.startsWith("/") || specifier.startsWith("file:");
     const target = posix.join(dirname(file), specifier);
     return !rooms[roomOf(file)]?.includes(roomOf(target)) || !/\.(ts|json)$/.test(target);
   });
 }
 
+type Graph = ReadonlyMap<string, readonly string[]>;
+
+/** The first cycle found, as the nodes along it with the first one repeated at the end; none when there is none. */
+function cycleIn(graph: Graph): string[] {
+  const done = new Set<string>();
+  const path: string[] = [];
+  const visit = (node: string): string[] => {
+    if (path.includes(node)) return [...path.slice(path.indexOf(node)), node];
+    if (done.has(node)) return [];
+    path.push(node);
+    for (const next of graph.get(node) ?? []) {
+      const cycle = visit(next);
+      if (cycle.length > 0) return cycle;
+    }
+    path.pop();
+    done.add(node);
+    return [];
+  };
+  for (const node of graph.keys()) {
+    const cycle = visit(node);
+    if (cycle.length > 0) return cycle;
+  }
+  return [];
+}
+
 describe("imports", () => {
+  test("form no cycle, not even of types", () => {
+    const targets = (file: string) =>
+      specifiersOf(read(file))
+        .filter((specifier) => specifier.startsWith("."))
+        .map((specifier) => posix.join(dirname(file), specifier));
+    expect(cycleIn(new Map(sources.map((file) => [file, targets(file)])))).toEqual([]);
+  });
+
+  test("that form a cycle would be found", () => {
+    const graph = (edges: Record<string, string[]>) => new Map(Object.entries(edges));
+    expect(cycleIn(graph({ a: ["b", "c"], b: ["c"], c: [] }))).toEqual([]);
+    expect(cycleIn(graph({ a: ["b"], b: ["c"], c: ["b"] }))).toEqual(["b", "c", "b"]);
+    expect(cycleIn(graph({ a: ["a"] }))).toEqual(["a", "a"]);
+  });
+
   test("run one way: schemas, snapshots, proxy, scripts", () => {
     const faults = sources.flatMap((file) =>
       faultsOfImports(file, read(file)).map((specifier) => `${file} imports ${specifier}`),
@@ -61,6 +114,12 @@ describe("imports", () => {
 });
 
 describe("sources", () => {
+  test("below the proxy know nothing of its errors", () => {
+    const below = sources.filter((file) => /^(schemas|snapshots)\//.test(file));
+    expect(below.filter((file) => /\bServiceError\b/.test(read(file)))).toEqual([]);
+    expect(below.length).toBeGreaterThan(50);
+  });
+
   test("see the process's environment only in scripts/ and scripts/proxy.ts", () => {
     const seeing = sources.filter((file) =>
       /\bprocess\s*\.\s*env\b|\benv\b.*from "node:process"/.test(read(file)),
@@ -103,6 +162,13 @@ describe("the repository", () => {
     ];
     const entries = new Set(files.map((file) => file.split("/")[0]!));
     expect([...entries].filter((entry) => !entry.startsWith(".") && !allowed.includes(entry))).toEqual([]);
+  });
+
+  test("keeps in folders what snapshots/ and proxy/ consist of", () => {
+    const loose = (room: string) =>
+      files.filter((file) => dirname(file) === room).map((file) => posix.basename(file));
+    expect(loose("snapshots")).toEqual(["SPEC.md"]);
+    expect(loose("proxy").filter((file) => !proxyRoot.includes(file))).toEqual([]);
   });
 
   test("names no place of one machine, no registry and no planning file", () => {
