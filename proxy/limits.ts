@@ -1,41 +1,30 @@
 import type { S3Limits } from "../snapshots/store/s3.ts";
 
 /**
- * How long things may take, in seconds, and how many there may be at a time. Whatever waits for another thing waits
- * longer than that may take: else a caller would be cut off before it could be told what is wrong.
+ * How long things may take, in seconds, and how many there may be at a time. A deadline is always longer than the
+ * deadlines of what it waits for: otherwise a caller would be cut off before the proxy could say what is wrong.
  */
-export interface Limits {
-  /** A request's head, from its first byte to its last. */
-  headSeconds: number;
-  /** A whole request. */
-  requestSeconds: number;
-  /** A connection without a request. */
-  idleSeconds: number;
-  /** A connection on which nothing moves, as when a client does not read. */
-  stalledSeconds: number;
-  /** Until an answer is ready. */
-  answerSeconds: number;
-  /** Until an answer has been taken, to its last byte; one in NDJSON has as long for every 500 rows. */
-  sendSeconds: number;
-  /** One fetch from the origin. */
-  originSeconds: number;
-  /** One look into the store for a snapshot, or for keys. */
-  roundSeconds: number;
-  /** What is read from a store on S3. */
-  store: S3Limits;
-  /** Connections of one process; more are turned away. */
-  connections: number;
-}
-
-export const defaultLimits: Limits = {
+export const defaultLimits = {
+  /** The head of a request, from its first byte to its last. */
   headSeconds: 10,
+  /** A whole request. */
   requestSeconds: 25,
-  idleSeconds: 65, // above the 60 s of common load balancers, so that they close first
+  /** A connection without a request. Above the 60 s of common load balancers, so that they close first. */
+  idleSeconds: 65,
+  /** A connection on which no byte moves, for example because the client does not read. */
   stalledSeconds: 30,
+  /** Preparing an answer. */
   answerSeconds: 25,
+  /** Sending an answer; in NDJSON, every 500 rows of it. */
   sendSeconds: 180,
+  /** One fetch from the origin. */
   originSeconds: 10,
-  roundSeconds: 120, // a snapshot's indexes are many operations
-  store: { connectSeconds: 2, attemptSeconds: 4, operationSeconds: 15, attempts: 3 },
+  /** One poll of the store for a snapshot or for keys; the indexes of a snapshot are many operations. */
+  roundSeconds: 120,
+  /** Reads from a store on S3. */
+  store: { connectSeconds: 2, attemptSeconds: 4, operationSeconds: 15, attempts: 3 } satisfies S3Limits,
+  /** Connections of one process. Further ones are dropped. */
   connections: 2000,
 };
+
+export type Limits = typeof defaultLimits;

@@ -40,7 +40,7 @@ export interface ProxyParts {
   /** What is served as it is. */
   files: readonly StaticFile[];
   /** Undefined: no peer is trusted, and a warning is due when one seems to be a load balancer. */
-  trustProxy: Trust | undefined;
+  trustProxy?: Trust | undefined;
   staleAfterSeconds: number;
   limits: Limits;
   /** Epoch milliseconds. */

@@ -3,13 +3,10 @@ import ipaddr from "ipaddr.js";
 
 type Address = ReturnType<typeof ipaddr.process>;
 
-/** Whose word on forwarded addresses counts: that of the nearest `hops` peers, or of peers in `networks`. */
+/** Which peers are believed about the address they forward: the nearest `hops`, or those in `networks`. */
 export type Trust = { hops: number } | { networks: [Address, number][] };
 
-/**
- * Reads TRUST_PROXY: a number of hops, or networks in CIDR notation separated by commas. Throws with what is
- * wrong.
- */
+/** Parses TRUST_PROXY: a number of hops, or comma-separated networks in CIDR notation. Throws Error saying what is expected. */
 export function parseTrust(text: string): Trust {
   if (/^\d{1,2}$/.test(text)) return { hops: Number(text) };
   return { networks: text.split(",").map((part) => parseNetwork(part.trim())) };
@@ -19,7 +16,7 @@ function parseNetwork(text: string): [Address, number] {
   const [host = "", bits = ""] = text.split("/");
   const version = isIP(host);
   const width = version === 4 ? 32 : 128;
-  // /0 would let every caller name his own address; a mapped network means IPv4 and is to be written so.
+  // With /0 every caller could choose its own address. An IPv4-mapped network must be written as IPv4.
   const valid = version !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= width;
   if (!valid || /^::ffff:/i.test(host))
     throw new Error("a number of hops or networks such as 10.0.0.0/8,fd00::/8");
@@ -27,9 +24,8 @@ function parseNetwork(text: string): [Address, number] {
 }
 
 /**
- * The account a caller without a key is counted under: an IPv4 address or an IPv6 /64, taken from the
- * connection or, as far as the peers are trusted, from X-Forwarded-For read from its end. Never what an
- * untrusted peer claims.
+ * The account under which a caller without a key is counted: its IPv4 address or IPv6 /64. The address is the peer's or,
+ * as far as peers are trusted, taken from X-Forwarded-For, read from its end. Claims of untrusted peers are ignored.
  */
 export function clientAccount(peer: string | undefined, forwarded: readonly string[], trust: Trust): string {
   let client = parseAddress(peer ?? "");
@@ -38,29 +34,30 @@ export function clientAccount(peer: string | undefined, forwarded: readonly stri
   for (const [hop, claim] of claims.entries()) {
     if (!isTrusted(client, hop, trust)) break;
     const next = parseAddress(withoutPort(claim.trim()));
-    // A trusted peer that passes on rubbish answers for it itself.
+    // A trusted peer that forwards something unreadable is counted itself.
     if (!next) break;
     client = next;
   }
   return accountOf(client);
 }
 
-/** Whether an address is one of a private network, as a load balancer's is. */
+/** Whether an address belongs to a private network, as that of a load balancer usually does. */
 export function isPrivate(peer: string | undefined): boolean {
   return ["private", "loopback", "uniqueLocal", "linkLocal"].includes(
     parseAddress(peer ?? "")?.range() ?? "",
   );
 }
 
-/** Some load balancers append the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+/** Removes the port that some load balancers append: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 function withoutPort(claim: string): string {
   const [, bracketed, bare] = /^(?:\[([^\]]*)\](?::\d+)?|([^:]*):\d+)$/.exec(claim) ?? [];
   return bracketed ?? bare ?? claim;
 }
 
 function parseAddress(text: string): Address | undefined {
-  const address = text.replace(/%.*$/s, ""); // fe80::1%eth0: the zone is this machine's own affair
-  // The strict check first: the library also reads octal, hexadecimal and shortened forms, but not ::192.0.2.1.
+  const address = text.replace(/%.*$/s, ""); // The zone of fe80::1%eth0 has a meaning on this machine only.
+  // The strict check comes first because the library also accepts octal, hexadecimal and shortened forms. It does not
+  // accept ::192.0.2.1, hence the detour over URL.
   const version = isIP(address);
   if (version === 0) return undefined;
   return ipaddr.process(version === 4 ? address : new URL(`http://[${address}]`).hostname.slice(1, -1));
@@ -68,16 +65,11 @@ function parseAddress(text: string): Address | undefined {
 
 function isTrusted(address: Address, hop: number, trust: Trust): boolean {
   if ("hops" in trust) return hop < trust.hops;
-  return trust.networks.some(([network, bits]) => matches(address, network, bits));
-}
-
-function matches(address: Address, network: Address, bits: number): boolean {
-  if (address.kind() !== network.kind()) return false;
-  const [a, b] = [address.toByteArray(), network.toByteArray()];
-  return a.every((byte, index) => {
-    const shared = Math.min(Math.max(bits - index * 8, 0), 8);
-    return byte >> (8 - shared) === b[index]! >> (8 - shared);
-  });
+  return trust.networks.some(
+    // The casts stand for both families: the library's types cannot tell that the kinds are equal.
+    ([network, bits]) =>
+      address.kind() === network.kind() && (address as ipaddr.IPv6).match(network as ipaddr.IPv6, bits),
+  );
 }
 
 function accountOf(address: Address): string {

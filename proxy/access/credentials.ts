@@ -2,9 +2,9 @@ import { keyProtocolPrefix } from "../../schemas/feed.ts";
 import { ServiceError } from "../reply/service-error.ts";
 
 /**
- * The API key a request presents (INTERFACE 5.1), undefined when it presents none. `rawHeaders` as node gives
- * them: names and values in turn, repetitions kept, which the parsed headers would hide. For a WebSocket it may also
- * be among the subprotocols, since a browser can set no header there.
+ * The API key that a request presents (INTERFACE 5.1), or undefined. `rawHeaders` are Node's: alternating names and
+ * values, with the repetitions that parsed headers would hide. A WebSocket handshake may also name its key as a
+ * subprotocol, since browsers cannot set headers there.
  * Throws ServiceError INVALID_API_KEY or CONFLICTING_CREDENTIALS.
  */
 export function presentedKey(rawHeaders: readonly string[], { webSocket = false } = {}): string | undefined {
@@ -23,7 +23,7 @@ export function presentedKey(rawHeaders: readonly string[], { webSocket = false 
   return keys[0];
 }
 
-/** All values of a header, in order of appearance; `name` in lower case. */
+/** All values of a header in order of appearance. `name` must be in lower case. */
 export function headerValues(rawHeaders: readonly string[], name: string): string[] {
   const values: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {

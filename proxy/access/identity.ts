@@ -6,26 +6,25 @@ import { ServiceError } from "../reply/service-error.ts";
 import { clientAccount, type Trust } from "./client-address.ts";
 import { headerValues, presentedKey } from "./credentials.ts";
 
-/** Who asks, as far as it matters to plan and quota. */
+/** The caller, as far as plan and quota are concerned. */
 export interface Identity extends Caller {
   keyed: boolean;
-  /** Of the key; "" without one. */
+  /** Owner of the key, or "" without one. */
   owner: string;
 }
 
-/** The part of a request that identifies its sender. */
+/** What identifies the sender of a request. */
 export interface Sender {
   rawHeaders: readonly string[];
-  /** The address of the connection's other end. */
+  /** Remote address of the connection. */
   peer: string | undefined;
-  /** A key may also come as a subprotocol. */
+  /** Whether the key may also be given as a subprotocol. */
   webSocket?: boolean;
 }
 
 /**
- * Identifies the sender of a request by its key, or else by its address.
- * Throws ServiceError INVALID_API_KEY, CONFLICTING_CREDENTIALS or, before any key could be read,
- * SNAPSHOT_UNAVAILABLE.
+ * Identifies the sender of a request by its key, or by its address if it has none. Throws ServiceError INVALID_API_KEY,
+ * CONFLICTING_CREDENTIALS, or SNAPSHOT_UNAVAILABLE before the keys are loaded.
  */
 export function identify(
   { rawHeaders, peer, webSocket = false }: Sender,
@@ -53,10 +52,7 @@ const refusals: Record<Exclude<KeyVerdict["state"], "active">, string> = {
   revoked: "The API key has been revoked.",
 };
 
-/**
- * INTERFACE 5.2: throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan
- * suffices.
- */
+/** Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2). */
 export function requirePlan({ plan, keyed }: Identity, required: Plan): void {
   const { rank, refusal } = plans[required];
   if (refusal === undefined || plans[plan].rank >= rank) return;

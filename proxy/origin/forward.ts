@@ -1,3 +1,4 @@
+import { addAbortListener } from "node:events";
 import { Agent as HttpAgent, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
@@ -13,20 +14,19 @@ import { guardPeer } from "./breaker.ts";
 /** Forwards requests to the origin: the CDN, or the process's own loopback server. */
 export interface Forwarder {
   /**
-   * Forwards a request as one for `object`, and gives the bytes of the answer once they are, to the last one, those that
-   * the manifest names. The client has been sent nothing then. Throws ClientGone, or ServiceError UPSTREAM_ERROR or
-   * UPSTREAM_TIMEOUT.
+   * Forwards a request as a GET of `object` and returns the body of the answer, which has the length and hash that the
+   * manifest names. Sends nothing to the client. Throws ClientGone, or ServiceError UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
    */
   forward(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
   close(): void;
 }
 
-/** The client that a request was forwarded for went away: that says nothing of the origin. */
+/** The client of a forwarded request went away, which says nothing about the origin. */
 export class ClientGone extends Error {
   override readonly name = "ClientGone";
 }
 
-/** The origin did not keep its word; `message` is for the log. */
+/** The origin sent something other than the object. The message is for the log. */
 class OriginFault extends Error {
   override readonly name = "OriginFault";
 }
@@ -37,18 +37,21 @@ const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 /** A forwarder to the public objects under `base`. */
 export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}): Forwarder {
   const agent = base.protocol === "https:" ? new HttpsAgent(pool) : new HttpAgent(pool);
+  const failed = (error: Error, _request: Request, response: unknown) =>
+    (response as Response).locals.fetching?.reject(error);
   const proxy = createProxyMiddleware<Request, Response>({
     target: base,
     agent,
     changeOrigin: true,
     selfHandleResponse: true,
-    // A new empty body for each request: the client's, behind a head without a length, would be read as another request.
+    // An empty body instead of the client's: behind a head without a length, the origin would read that as another request.
     get buffer() {
       return Readable.from([]);
     },
     on: {
       proxyReq(asked, _request, { locals: { fetching } }) {
-        fetching?.abort.addEventListener("abort", () => asked.destroy(fetching.abort.reason));
+        // The wait may be over before the pool has a socket: nothing else would end the request then.
+        if (fetching) addAbortListener(fetching.abort, () => asked.destroy(fetching.abort.reason));
         asked.once("upgrade", (_answer, socket) => {
           socket.destroy();
           fetching?.reject(new OriginFault("the origin answered 101"));
@@ -57,18 +60,25 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}): Forwa
       proxyRes(answer, _request, { locals: { fetching } }) {
         if (fetching) bodyOf(answer, fetching.object).then(fetching.resolve, fetching.reject);
       },
-      error(error, _request, response) {
-        (response as Response).locals.fetching?.reject(error);
-      },
+      error: failed,
+      // In place of `error` when the client's socket is closed too.
+      econnreset: failed,
     },
   });
 
-  /** The bytes of one answer; `abort` ends the wait for it. */
-  function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
+  /** The bytes of one answer. `abort` ends the wait for it. */
+  async function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
     response.locals.fetching = { object, abort, resolve, reject };
+    const known = response.listeners("close");
     void proxy(request, response, reject);
-    return promise;
+    try {
+      return await promise;
+    } finally {
+      // The proxy leaves three listeners per attempt. After a few retries Node would warn of a leak.
+      for (const listener of response.listeners("close"))
+        if (!known.includes(listener)) response.off("close", listener as () => void);
+    }
   }
 
   async function attempts(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
@@ -76,13 +86,13 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}): Forwa
       try {
         return await attempt(request, response, object, abort);
       } catch (error) {
-        // The origin may close a kept connection at the moment it is used again, or break off a body.
+        // The origin may close an idle connection just as it is reused, or break off a body.
         if (!isReset(error) || tried === tries || abort.aborted) throw error;
       }
     }
   }
 
-  // A wrong answer speaks of one object, and a client that is gone of itself; all else speaks of the origin.
+  // A wrong answer concerns one object, and a client that left only itself. Everything else means that the origin is away.
   const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
   return {
@@ -91,7 +101,7 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}): Forwa
       const leave = () => left.abort(new ClientGone("the client went away"));
       response.once("close", leave);
       const { method, url, headers } = request;
-      // Nothing of what the client sent goes on.
+      // Nothing the client sent is forwarded.
       Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}` });
       request.headers = { "accept-encoding": "identity" };
       try {
@@ -123,10 +133,10 @@ function translated(cause: unknown): ServiceError {
   return new ServiceError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", {}, { cause });
 }
 
-/** The body of an answer, which must be the object to the byte; never holds more than that. Throws OriginFault. */
+/** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */
 async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Promise<Buffer> {
-  // Else http-proxy-middleware would cut the client off where the answer breaks off, and a 502 could not be sent. It
-  // adds these listeners after this event.
+  // http-proxy-middleware destroys the client's connection when the answer breaks off, so no 502 could be sent. It adds the
+  // listeners that do so right after this event.
   await new Promise<void>((resolve) => process.nextTick(resolve));
   answer.removeAllListeners("close").removeAllListeners("error");
   if (answer.statusCode !== 200) {

@@ -8,59 +8,48 @@ import { ClientGone } from "./forward.ts";
 
 const compress = promisify(gzip);
 
-/** Verified public objects in both codings, kept in memory. */
+/** Verified public objects in both codings, cached in memory. */
 export interface PublicObjects {
-  /** The object in a coding; one that is not in memory is had by `fetch`. Throws what that throws. */
+  /** The object in a coding. `fetch` gets its bytes when it is not in memory. Throws what `fetch` throws. */
   get(object: ObjectRef, coding: Coding, fetch: () => Promise<Buffer>): Promise<Buffer>;
-  /** Whether the object is in memory. */
   has(object: ObjectRef): boolean;
   counts(): CacheCounts;
 }
 
-type Entry = Record<Coding, Buffer>;
-
 /**
- * A cache of at most `cacheBytes`. Names of objects are their digests, so nothing in it goes stale. Whoever wants an object
- * that is being fetched waits for that fetch.
+ * A cache of at most `cacheBytes`. Objects are named by their digests, so no entry goes stale. Simultaneous requests for
+ * an object share one fetch.
  */
 export function publicObjects(cacheBytes: number): PublicObjects {
-  const cache = new LRUCache<string, Entry>({
+  const cache = new LRUCache<string, Record<Coding, Buffer>, () => Promise<Buffer>>({
     maxSize: cacheBytes,
     sizeCalculation: (entry) => entry.identity.length + entry.gzip.length,
+    async fetchMethod(_hash, _stale, { context: fetch }) {
+      const identity = await fetch();
+      return { identity, gzip: await compress(identity) };
+    },
+    // An eviction must not take the object from those who wait for it.
+    ignoreFetchAbort: true,
   });
-  const underway = new Map<string, Promise<Entry>>();
   let hits = 0;
   let misses = 0;
 
-  async function load({ hash }: ObjectRef, fetch: () => Promise<Buffer>): Promise<Entry> {
-    const identity = await fetch();
-    const entry = { identity, gzip: await compress(identity) };
-    cache.set(hash, entry);
-    return entry;
-  }
-
-  async function shared(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Entry> {
-    for (;;) {
-      const running = underway.get(object.hash);
-      if (!running) break;
-      try {
-        return await running;
-      } catch (error) {
-        // That fetch ended with the client it was made for; another one takes its place.
-        if (!(error instanceof ClientGone)) throw error;
-      }
-    }
-    const started = load(object, fetch).finally(() => underway.delete(object.hash));
-    underway.set(object.hash, started);
-    return started;
-  }
-
   return {
-    async get(object, coding, fetch) {
-      const held = cache.get(object.hash);
-      if (held) hits += 1;
+    async get({ hash }, coding, fetch) {
+      if (cache.has(hash)) hits += 1;
       else misses += 1;
-      return (held ?? (await shared(object, fetch)))[coding];
+      for (let own = false; ; ) {
+        const context = () => {
+          own = true;
+          return fetch();
+        };
+        try {
+          return (await cache.forceFetch(hash, { context }))[coding];
+        } catch (error) {
+          // Another request's fetch ended because its client went away: this request fetches for itself.
+          if (own || !(error instanceof ClientGone)) throw error;
+        }
+      }
     },
     has: ({ hash }) => cache.has(hash),
     counts: () => ({ bytes: cache.calculatedSize, hits, misses }),

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
+import { idOfLine } from "../format/page.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 import type { ChangeCounts } from "./change-counts.ts";
-import { idOf, type PreviousSnapshot } from "./previous-snapshot.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** At most this share of the current snapshot's markets or protocols may disappear or change in one run. */
 const sharePercent = 5;
@@ -46,7 +47,7 @@ class RowFacts {
       this.#columns = [grow(this.#columns[0]), grow(this.#columns[1]), grow(this.#columns[2])];
     }
     const line = Buffer.from(record.buffer, record.byteOffset, record.byteLength);
-    const id = idOf(line);
+    const id = idOfLine(line);
     // Inside a string the quotes would be escaped, so the first match is the member itself.
     const formula = /,"formulaVersion":("(?:[^"\\]|\\.)*")/.exec(line.toString("utf8"))?.[1] ?? "";
     [id, `${id} ${formula}`, record].forEach((fact, column) => {

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
-import { type Page, readRun } from "../format/page.ts";
+import { idOfLine, type Page, readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
@@ -54,11 +54,6 @@ export interface KeptMarket {
   /** JSON text. */
   line: Buffer;
 }
-
-const idStart = '{"id":"'.length;
-
-/** The id of a market, given its JSON text: it comes first, and is plain ASCII. */
-export const idOf = (line: Buffer) => line.toString("latin1", idStart, line.indexOf('"', idStart));
 
 /**
  * The snapshot that readers see now, as far as a publisher builds on it: which of its rows, pages and segments are
@@ -198,7 +193,7 @@ export class PreviousSnapshot {
       const ordinal = start + place;
       if (kept[ordinal] === 0) continue;
       const { resolvedAt } = await this.row(ordinal);
-      markets.push({ id: idOf(line), resolvedAt, ordinal, line });
+      markets.push({ id: idOfLine(line), resolvedAt, ordinal, line });
     }
     return markets;
   }
