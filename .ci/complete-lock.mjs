@@ -1,13 +1,12 @@
-// Adds to package-lock.json the optional per-platform packages that `npm install` left out, and any missing integrity,
-// so that `npm ci` accepts the lock on every machine and checks what it installs. Run it after each `npm install`:
-// npm run lock
+// Completes package-lock.json after `npm install`; call it as `npm run lock`. It adds the optional packages of other platforms,
+// which npm leaves out, and missing integrity hashes. Without them `npm ci` would fail on other machines, or install unchecked.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 
 const file = new URL("../package-lock.json", import.meta.url);
 const lock = JSON.parse(readFileSync(file, "utf8"));
 
-/** What the lock says of a package, from the registry. */
+/** The lock entry of a package, from the registry. Ends the process when the registry gives no integrity hash. */
 function entryOf(name, version) {
   const asked = ["version", "os", "cpu", "libc", "dist.integrity"];
   try {
@@ -19,10 +18,10 @@ function entryOf(name, version) {
     const { "dist.integrity": integrity, ...platform } = JSON.parse(text);
     if (integrity) return { ...platform, integrity };
   } catch {
-    // What npm prints of it is no help: the registry does not have this version.
+    // npm's message would not help: the registry does not have this version. The message below says what to do.
   }
   console.error(
-    `The registry tells no integrity of ${name}@${version}. Choose another version of what needs it.`,
+    `The registry has no integrity hash of ${name}@${version}. Choose another version of the package that needs it.`,
   );
   process.exit(1);
 }

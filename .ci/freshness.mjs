@@ -1,6 +1,6 @@
-// Fails when the service is not fresh: node .ci/freshness.mjs STATUS_URL MAX_AGE_SECONDS [TRIES] [PAUSE_SECONDS]
-// STATUS_URL is the deployed proxy's /api/v1/status. The age is also measured by this machine's clock, so that neither a stopped
-// cron nor a proxy with a wrong clock or a lenient STALE_AFTER_SECONDS goes unnoticed.
+// Fails when the newest publish run is too old: node .ci/freshness.mjs STATUS_URL MAX_AGE_SECONDS [TRIES] [PAUSE_SECONDS]
+// STATUS_URL is /api/v1/status of the deployed proxy. The age is measured by this machine's clock as well, because the proxy's
+// clock may be wrong, or its STALE_AFTER_SECONDS too long.
 import { setTimeout as pause } from "node:timers/promises";
 
 const [url, maxAge, tries = "3", pauseSeconds = "20"] = process.argv.slice(2);
@@ -12,7 +12,7 @@ if (!URL.canParse(url) || !/^[1-9][0-9]*$/.test(maxAge ?? "")) {
 
 let fault;
 for (let attempt = 1; attempt <= Number(tries); attempt += 1) {
-  // One lost packet is no alarm.
+  // A single lost packet must not raise the alarm.
   if (attempt > 1) await pause(Number(pauseSeconds) * 1000);
   fault = await findFault();
   if (!fault) break;
@@ -20,7 +20,7 @@ for (let attempt = 1; attempt <= Number(tries); attempt += 1) {
 if (fault) console.log(`::error title=The service is not fresh::${fault}`);
 process.exitCode = fault ? 1 : 0;
 
-/** What is wrong, or undefined. */
+/** What is wrong with the service, for people; undefined when it is fresh. Never throws. */
 async function findFault() {
   try {
     const response = await fetch(url, {
@@ -30,7 +30,7 @@ async function findFault() {
     if (response.status !== 200) return `the status page answers ${response.status}`;
     const { checkedAt, stale } = await response.json();
     const age = Math.round((Date.now() - Date.parse(checkedAt)) / 1000);
-    // NaN compares as false, so an unreadable time is a fault too.
+    // An unreadable time gives NaN, which compares as false, and so is a fault too.
     if (!(age <= Number(maxAge)))
       return `the newest publish run was at ${checkedAt}, ${age} s ago; the limit is ${maxAge} s`;
     if (stale !== false) return "the proxy calls its snapshot stale";

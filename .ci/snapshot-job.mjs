@@ -1,5 +1,6 @@
-// Runs a snapshot command as a job of a workflow: node .ci/snapshot-job.mjs FOLDER COMMAND [ARGUMENT...]
-// FOLDER gets report.json and log.txt; the run's summary gets the counts. Losing a commit to another publisher is no failure.
+// Runs a snapshot command in a workflow: node .ci/snapshot-job.mjs FOLDER COMMAND [ARGUMENT...]
+// It writes report.json and log.txt to FOLDER, and the counts to the run's summary. Exit code 4, a commit that another publisher
+// made first, is no failure.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -7,7 +8,7 @@ import { appendFileSync, createWriteStream, mkdirSync, readFileSync } from "node
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 
-/** What the exit codes of README "Commands" mean for an operator. */
+/** What an exit code means for an operator (README.md, "Commands"). */
 const meanings = new Map([
   [0, "done"],
   [2, "the command line is wrong"],
@@ -29,7 +30,7 @@ if (!folder || command.length === 0) {
 mkdirSync(folder, { recursive: true });
 const [reportFile, logFile] = [join(folder, "report.json"), join(folder, "log.txt")];
 
-// Messages can quote the sources; the runner must not take them for its own commands.
+// Messages can quote the sources. Without this, the runner could execute a quoted text as a workflow command.
 const token = randomUUID();
 console.log(`::stop-commands::${token}`);
 const child = spawn("npm", ["run", "--silent", "snapshot", "--", ...command, "--json"], {
@@ -66,12 +67,12 @@ function parseReport() {
   try {
     return JSON.parse(readFileSync(reportFile, "utf8"));
   } catch {
-    // A command that was refused has nothing to report.
+    // A run that crashed may have written no report, or a part of one.
     return {};
   }
 }
 
-/** Names and plain values of an object, those of inner objects with a dotted name. */
+/** The members of an object as [name, value] rows: nested members get dotted names, and arrays are counted. */
 function flatten(value, prefix = "") {
   return Object.entries(value).flatMap(([name, inner]) => {
     if (Array.isArray(inner)) return [[`${prefix}${name}`, `${inner.length} entries`]];
