@@ -8,18 +8,18 @@ import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 import { generateKey } from "./key-format.ts";
 
-/** What a new key is to be. */
+/** Properties of a new key. */
 export interface KeyRequest {
   plan: KeyPlan;
   owner: string;
-  /** Requests per UTC day, where it is not the plan's number. */
+  /** Requests per UTC day, if not the plan's number. */
   quota?: number | undefined;
   expiresAt?: Date | undefined;
 }
 
 /**
- * Issues a key. The key itself is in the answer and nowhere else: the store keeps its SHA-256. Throws
- * StorageError.
+ * Issues a key. Only the returned value holds the key itself; the store keeps its SHA-256. Throws StorageError, or
+ * CorruptObjectError for an invalid request.
  */
 export async function issueKey(
   storage: Storage,
@@ -37,14 +37,14 @@ export async function issueKey(
     issuedAt: now.toISOString(),
     ...(expiresAt && { expiresAt: expiresAt.toISOString() }),
   });
-  // Read as every reader will, before it is stored: a refused owner or quota never reaches the store.
+  // Parsed before it is stored, as readers will: an invalid owner or quota never reaches the store.
   const record = unseal(layout.key(id), sealed, KeyRecordSchema);
   if (!(await storage.putIfAbsent(layout.key(id), sealed)))
     throw new Error(`key id ${id} is taken; try again`);
   return { key, record };
 }
 
-/** Every key record of a store and what could not be read; the earliest revocation by key id. Throws StorageError. */
+/** Every key record by time of issue, the earliest revocation by key id, and what is unreadable. Throws StorageError. */
 export async function readKeys(storage: Storage): Promise<{
   records: KeyRecord[];
   revocations: Map<string, KeyRevocation>;
@@ -71,8 +71,8 @@ export async function readKeys(storage: Storage): Promise<{
 }
 
 /**
- * One object under keys/, a record or a revocation by its name; undefined when it is gone. Throws
- * CorruptObjectError.
+ * Reads one object under keys/; its name tells whether it is a record or a revocation. Returns undefined when it is gone.
+ * Throws CorruptObjectError or StorageError.
  */
 export async function readKeyObject(
   storage: Storage,
@@ -94,15 +94,14 @@ export function keyIdOf(objectKey: string): string {
 }
 
 /**
- * Ends a key at a time, now or ahead. Undefined when there is no such key. An earlier end that was set before
- * stays.
- * Throws StorageError.
+ * Revokes a key at a time, now or in the future. Returns the revocation that holds, which is an existing one if that is
+ * earlier, or undefined when there is no such key. Throws CorruptObjectError or StorageError.
  */
 export async function revokeKey(storage: Storage, id: string, at: Date): Promise<KeyRevocation | undefined> {
   if (!(await storage.get(layout.key(id)))) return undefined;
   const sealed = seal({ id, revokedAt: at.toISOString() });
   const mine = unseal(layout.keyRevocation(id), sealed, KeyRevocation);
-  // None is ever replaced: two at the same time could overwrite each other's, and the earlier end be lost.
+  // A revocation is never replaced: of two concurrent ones, the later could overwrite the earlier.
   if (await storage.putIfAbsent(layout.keyRevocation(id), sealed)) return mine;
   let earliest = mine;
   for await (const { key } of storage.list(`${layout.keys}${id}.`)) {

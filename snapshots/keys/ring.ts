@@ -6,36 +6,34 @@ import type { Storage } from "../store/storage.ts";
 import { isWellFormedKey } from "./key-format.ts";
 import { keyIdOf, readKeyObject } from "./records.ts";
 
-/** What a presented key is worth at a moment. */
+/** The state of a presented key. */
 export type KeyVerdict =
   | { state: "active"; record: KeyRecord }
   | { state: "malformed" | "mistyped" | "unknown" | "expired" | "revoked" };
 
-/** The keys of a store, as the gate knows them. */
+/** All keys of a store, in memory. */
 export interface KeyRing {
-  /** False until the store's keys were read once; before that nobody can be told from anybody. */
+  /** False until the keys have been read once. Until then no key can be judged. */
   ready(): boolean;
-  /** Judges a key as it was presented, at this moment. */
+  /** The state of a key now. */
   judge(key: string): KeyVerdict;
   /**
-   * Takes up new keys and revocations. Throws StorageError and keeps what it has when the store cannot be
-   * read.
+   * Reads new keys and revocations. Throws StorageError, and keeps the keys it has, when the store cannot be read.
    */
   reload(): Promise<void>;
 }
 
 /**
- * A key ring over a store. `now` in epoch milliseconds; `damaged` hears of every record that cannot be read,
- * once.
+ * Creates a key ring for a store. `now` returns epoch milliseconds. `damaged` is called once for every unreadable record.
  */
 export function keyRing(
   storage: Storage,
   { now, damaged }: { now: () => number; damaged: (error: CorruptObjectError) => void },
 ): KeyRing {
   let records = new Map<string, KeyRecord>();
-  /** By the names of their objects, of which none is ever replaced. */
+  /** By object key. These objects are never replaced, so each is read once. */
   let revocations = new Map<string, KeyRevocation | "unreadable">();
-  /** By key id, in epoch milliseconds. */
+  /** When each revoked key ends, by key id, in epoch milliseconds. */
   let ends = new Map<string, number>();
   let bySecret = new Map<string, KeyRecord>();
   let ready = false;
@@ -66,7 +64,7 @@ export function keyRing(
     return entry === "unreadable" ? entry : entry.revocation;
   }
 
-  // A revocation that cannot be read ends its key: someone meant it to end.
+  // An unreadable revocation ends its key at once: someone meant to revoke it.
   const endOf = (revocation: KeyRevocation | "unreadable") =>
     revocation === "unreadable" ? 0 : Date.parse(revocation.revokedAt);
 
@@ -98,7 +96,7 @@ export function keyRing(
     reload,
     judge(key) {
       if (!isWellFormedKey(key)) return { state: keyPattern.test(key) ? "mistyped" : "malformed" };
-      // The digest, not the key, is looked up: what the lookup's timing tells says nothing about any key.
+      // Looking up the digest keeps the timing of the lookup from revealing anything about stored keys.
       const record = bySecret.get(sha256(key));
       if (!record) return { state: "unknown" };
       if ((ends.get(record.id) ?? Number.POSITIVE_INFINITY) <= now()) return { state: "revoked" };

@@ -11,30 +11,30 @@ import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 
-/** What a collection is to keep and when. */
+/** Options of a collection. */
 export interface CollectOptions {
-  /** Snapshots stay this long after they were superseded, and unreachable objects after they were stored. */
+  /** How long snapshots stay after they were superseded, and unreachable objects after they were stored. */
   keepHours: number;
-  /** The newest commits whose snapshots stay whatever their age. */
+  /** The snapshots of this many newest commits stay, whatever their age. */
   keepCommits: number;
   now: Date;
-  /** Tells what would go, and deletes nothing. */
+  /** Reports what would be deleted, and deletes nothing. */
   dryRun: boolean;
-  /** The site of the public tree: files of other versions go. Without one all of them stay. */
+  /** The current site. Site files of other versions are deleted; without a site, all of them stay. */
   site?: Site;
 }
 
-/** What a collection did, or would do. */
+/** The result of a collection. A dry run reports what would be deleted. */
 export interface CollectReport {
   keptCommits: number;
   deleted: { keys: string[]; bytes: number };
-  /** Unreachable objects that are too young to go: a publish run may be about to need them. */
+  /** Unreachable objects that are too young to delete: a publish run may be about to commit them. */
   young: number;
-  /** Files that killed writers left in a directory store. */
+  /** Temporary files of killed writers, removed from a directory store. */
   leftovers: number;
 }
 
-/** The only places where anything is ever deleted; manifests first, so that no manifest outlives its objects. */
+/** Objects are deleted under these prefixes only, in this order: manifests first, so that none outlives its objects. */
 const collected = [
   layout.manifests,
   layout.publicObjects,
@@ -47,16 +47,17 @@ const collected = [
 ];
 
 const hour = 3_600_000;
-/** No publish run takes longer: what was put after the newest commit stays for so long whatever is to be kept. */
+/** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
 const runHours = 6;
-/** Records of collections that were killed go after this time. */
+/** Records of killed collections are deleted after this time. */
 const leftoverHours = 24;
 
 /**
- * Deletes what no retained commit reaches and nobody put lately. Publishers and rollbacks may go on meanwhile: a record
- * tells them what is about to go, then everything is looked at a second time, and only what is still unreachable, and
- * unchanged, goes (snapshots/SPEC.md, "Collection"). Throws MissingObjectError when a retained snapshot is broken,
- * CorruptObjectError or StorageError; a collection that was interrupted is continued by the next.
+ * Deletes old objects that no retained commit reaches. Publishers and rollbacks may run at the same time: a record tells
+ * them which objects are about to be deleted. Then the store is surveyed a second time, and only objects that are still
+ * unreachable and unchanged are deleted (snapshots/SPEC.md, "Collection"). The next collection continues an interrupted
+ * one. Throws MissingObjectError when the current snapshot's manifest or a retained segment is missing, CorruptObjectError
+ * or StorageError.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
@@ -74,7 +75,7 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
   };
 }
 
-/** Deletes what a second look allows, and returns it. The record stays behind when a deletion may still be under way. */
+/** Deletes what a second survey confirms, and returns it. After an error the record stays: a deletion may be under way. */
 async function remove(
   storage: Storage,
   survey: Survey,
@@ -94,12 +95,13 @@ async function remove(
     const { unreachable, isOld } = await survey.look(prefixes);
     const still = new Map(unreachable.filter(isOld).map((info) => [info.key, info]));
     const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
-    // Prefix by prefix, in the order above.
+    // One prefix after the other, in the order of `collected`.
     for (const prefix of prefixes) {
       const those = unchanged.filter(({ key }) => key.startsWith(prefix));
       await inParallel(those, async ({ key }) => {
-        // Publishers stop believing a record at some time.
-        if (Date.now() > until) throw new StorageError(`${storage.location}: gc is too slow; run it again`);
+        // Publishers ignore a record once it is too old, so deleting must end before that.
+        if (Date.now() > until)
+          throw new StorageError(`${storage.location}: deleting takes too long; run gc again`);
         await storage.delete(key);
       });
     }
@@ -109,22 +111,22 @@ async function remove(
   return gone;
 }
 
-/** Removes the records of collections that were killed. */
+/** Deletes the records of killed collections. */
 async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
   for await (const { key, modified } of storage.list(layout.collecting)) {
     if (now.getTime() - modified.getTime() > leftoverHours * hour) await storage.delete(key);
   }
 }
 
-/** What a look at the store finds. */
+/** The result of one survey of the store. */
 interface Look {
   unreachable: ObjectInfo[];
-  /** Whether nobody can be about to need an object, if it is unreachable. */
+  /** Whether an unreachable object is so old that no running publish can need it. */
   isOld: (info: ObjectInfo) => boolean;
   keptCommits: number;
 }
 
-/** Looks at a store, again and again; what was reachable once stays so. */
+/** Surveys a store repeatedly. Objects that were reachable once count as reachable from then on. */
 class Survey {
   readonly #storage: Storage;
   readonly #options: CollectOptions;
@@ -141,7 +143,7 @@ class Survey {
     for (const prefix of prefixes) {
       for await (const info of this.#storage.list(prefix)) listed.push(info);
     }
-    // Marked after the listing: what a commit brought back in between is reachable now.
+    // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await readLog(this.#storage);
     const retained = retainedCommits(commits, this.#options);
     for (const commit of retained) await this.#mark(commit, commit === commits.at(-1));
@@ -154,7 +156,7 @@ class Survey {
     };
   }
 
-  /** `published` is the time of the newest commit, by the store's clock. */
+  /** `published` is when the newest commit was stored, by the store's clock. */
   #isOld({ modified }: ObjectInfo, published: Date | undefined): boolean {
     const { now, keepHours } = this.#options;
     const mayBeOfARun = !published || modified >= published;
@@ -166,14 +168,14 @@ class Survey {
     const key = layout.manifest(commit.manifest.hash);
     if (this.#reachable.has(key) && !newest) return;
     const manifest = await readManifest(this.#storage, commit.manifest).catch((error) => {
-      // A shorter retention may have collected it before; only the current snapshot must be there.
+      // An earlier collection with a shorter retention may have deleted it. Only the current snapshot must exist.
       if (error instanceof MissingObjectError && !newest) return undefined;
       throw error;
     });
     if (!manifest) return;
     this.#reachable.add(key);
     await markManifest(this.#storage, manifest, this.#reachable);
-    // Also of a snapshot that an older commit has made reachable before.
+    // Also when an older commit with the same snapshot was marked before.
     if (newest) for (const name of publicNames(manifest).keys()) this.#reachable.add(name);
   }
 }
@@ -193,7 +195,7 @@ async function readLog(storage: Storage): Promise<Commit[]> {
   return commits;
 }
 
-/** The newest commits, and those that were superseded not long ago. */
+/** The newest `keepCommits` commits, and those superseded less than `keepHours` ago. */
 function retainedCommits(
   commits: readonly Commit[],
   { now, keepHours, keepCommits }: CollectOptions,

@@ -9,15 +9,15 @@ import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** The snapshot asked for is none that can be rolled back to. */
+/** The requested snapshot cannot be rolled back to. */
 export class RollbackError extends Error {
   override readonly name = "RollbackError";
 }
 
 /**
- * Makes an earlier snapshot the current one by a new commit, withdraws the commits in between, and holds publishing.
- * `target` is a commit number, or 8 or more leading digits of a snapshot id. Returns the new commit, or the current one
- * when that is this very rollback already, and brings the public names to it.
+ * Makes an earlier snapshot current by a new commit, withdraws the commits in between, and puts publishing on hold.
+ * `target` is a commit number, or the first 8 or more digits of a snapshot id. Also updates the public names. Returns the
+ * new commit, or the current one when that already is this rollback.
  * Throws RollbackError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError.
  */
 export async function rollback(
@@ -31,7 +31,7 @@ export async function rollback(
   const wanted = await findCommit(storage, target);
   if (wanted.snapshotId === current.snapshotId) {
     if (current.hold) {
-      // An earlier run may have stopped after its commit, with names that still show what it took back.
+      // An earlier run may have stopped after its commit, before it updated the public names.
       await updateMutableObjects(storage, shown);
       return current;
     }
@@ -56,7 +56,7 @@ export async function rollback(
   return commit;
 }
 
-/** The commit of this number, or the newest one of this snapshot id; also one that was withdrawn, to take that back. */
+/** The commit with this number, or the newest with this snapshot id. Withdrawn ones count, so a rollback can be undone. */
 async function findCommit(storage: Storage, target: string): Promise<Commit> {
   if (/^[1-9]\d{0,9}$/.test(target) && target.length < 8) {
     const commit = await readCommit(storage, Number(target));
@@ -74,14 +74,15 @@ async function findCommit(storage: Storage, target: string): Promise<Commit> {
     if (commit?.snapshotId.startsWith(target)) found.set(commit.snapshotId, commit);
   }
   const [commit, another] = [...found.values()];
-  if (!commit) throw new RollbackError(`${storage.location}: no commit has a snapshot ${target}…`);
-  if (another) throw new RollbackError(`${target} begins several snapshot ids; give more digits`);
+  if (!commit)
+    throw new RollbackError(`${storage.location}: no commit has a snapshot id that begins with ${target}`);
+  if (another) throw new RollbackError(`several snapshot ids begin with ${target}; give more digits`);
   return commit;
 }
 
-/** Rolling back to a snapshot whose objects were collected would leave readers without any. */
+/** Throws RollbackError unless the store has every object of the snapshot, and protects those from collections. */
 async function requireWhole(storage: Storage, current: Commit, commit: Commit): Promise<void> {
-  const gone = `the snapshot of commit ${commit.commit} is not whole in the store any more`;
+  const gone = `the snapshot of commit ${commit.commit} is incomplete: the store no longer has all its objects`;
   try {
     const snapshot = await PreviousSnapshot.read(storage, commit);
     if (!snapshot.complete) throw new RollbackError(gone);
@@ -93,8 +94,9 @@ async function requireWhole(storage: Storage, current: Commit, commit: Commit): 
 }
 
 /**
- * Puts what the current snapshot does not reach once more, so that a collection which is about to delete it finds it
- * changed, and refuses when one may have looked before. The manifest comes last, as in a publish.
+ * Writes again every object that the current snapshot does not reach. A collection that is about to delete one then finds
+ * it changed. Throws CollectedMeanwhileError when a collection may have checked it before. The manifest comes last, as in
+ * a publish run.
  */
 async function putAgain(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
   const safe = await keysOf(storage, current);
@@ -111,7 +113,7 @@ async function putAgain(storage: Storage, current: Commit, wanted: PreviousSnaps
   await refuseCollected(storage, new Set([manifestKey]));
 }
 
-/** What the current snapshot reaches, as far as it is there. */
+/** The current snapshot's objects that the store has. */
 async function keysOf(storage: Storage, current: Commit): Promise<ReadonlyMap<string, number>> {
   try {
     return (await PreviousSnapshot.read(storage, current)).present;

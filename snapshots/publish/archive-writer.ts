@@ -9,10 +9,10 @@ import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
 import type { KeptMarket, PreviousSnapshot } from "./previous-snapshot.ts";
 
-/** Pages compressed and stored at the same time; each holds a few MB. */
+/** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
 
-/** What an archive consists of, from the oldest segment up. */
+/** A complete archive: segments and page digests from the oldest, `newestResolvedAt` in epoch milliseconds. */
 export interface WrittenArchive {
   segments: SegmentRef[];
   pageDigests: string[];
@@ -20,21 +20,21 @@ export interface WrittenArchive {
   newestResolvedAt: number;
 }
 
-/** A page that was written or found: `index` is its place in the current snapshot when it is that very page. */
+/** A page of the new archive. `index` is its place in the current snapshot when that has the same page. */
 interface PlacedPage {
   page: Page;
   index: number | undefined;
 }
 
-/** What the segment at work keeps of a market; of one that the current snapshot has, its ordinal there. */
+/** What the unfinished segment keeps of a market: its ordinal in the current snapshot, or everything but its text. */
 type Row = number | Omit<SortedMarket, "line">;
 
-/** A market on its way into a page: one that the current snapshot has, or a fresh one. */
+/** A market to be written: one kept from the current snapshot, or a new or changed one. */
 type Market = KeptMarket | (SortedMarket & { ordinal?: undefined });
 
 /**
- * Cuts markets that arrive in order into pages and segments, and writes what the current snapshot does not have. Holds
- * one segment's index at a time.
+ * Cuts a sorted stream of markets into pages and segments, and writes those that the current snapshot does not have.
+ * Memory holds the index of one segment and a few pages.
  */
 export class ArchiveWriter {
   readonly #objects: ObjectWriter;
@@ -48,7 +48,7 @@ export class ArchiveWriter {
   #rows: Row[] = [];
   #pages: Promise<PlacedPage>[] = [];
 
-  /** `progress` is told how many markets there were so far, a segment at a time. */
+  /** `progress` is called after every segment with the number of markets so far. */
   constructor(
     objects: ObjectWriter,
     previous: PreviousSnapshot | undefined,
@@ -59,7 +59,7 @@ export class ArchiveWriter {
     this.#progress = progress;
   }
 
-  /** Takes the next market, from the oldest up. */
+  /** Adds the next market; markets come from the oldest to the newest. */
   async add(market: Market): Promise<void> {
     this.#markets.push(market);
     this.#rows.push(market.ordinal === undefined ? withoutLine(market) : market.ordinal);
@@ -69,7 +69,7 @@ export class ArchiveWriter {
     if (cut === "segment") await this.#endSegment();
   }
 
-  /** Takes a page of the current snapshot as it is; false when it would be cut otherwise, or is not there. */
+  /** Adds a whole page of the current snapshot. Returns false, and adds nothing, when it is gone or would be cut differently. */
   async addPage(index: number): Promise<boolean> {
     const { page, start, newest, rare } = this.#previous!.pages[index]!;
     if (!this.#cutter.atPageStart || rare === undefined) return false;
@@ -87,7 +87,7 @@ export class ArchiveWriter {
     return this.#written;
   }
 
-  /** Ends the threads, also of a run that failed. */
+  /** Ends the worker threads. Call it after a failure too. */
   close(): Promise<void> {
     return this.#builder.close();
   }
@@ -98,7 +98,7 @@ export class ArchiveWriter {
     while (this.#inFlight.size >= pagesInFlight) await Promise.race(this.#inFlight);
     const page = this.#writePage(markets);
     this.#inFlight.add(page);
-    // The failure is reported where the page is awaited; here it only must not count as unhandled.
+    // Whoever awaits the page reports a failure. This handler keeps it from ending the process as unhandled.
     page.catch(() => {}).finally(() => this.#inFlight.delete(page));
     this.#pages.push(page);
   }
@@ -108,7 +108,7 @@ export class ArchiveWriter {
     if (same && this.#objects.keep(layout.page(same.page.hash), same.page.bytes)) return same;
     const text = pageText(markets.map(({ line }) => line).toReversed());
     const known = this.#previous?.pageWithText(sha256(text));
-    // Another zlib may give other bytes: a stored page goes with the table entry that was made with it.
+    // Another zlib version may compress differently, so a stored page keeps the table entry it was written with.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
       return { page: known, index: undefined };
     const { page, stored } = await this.#builder.build(text);
@@ -156,7 +156,7 @@ export class ArchiveWriter {
   }
 }
 
-/** Lets go of the text: it goes into the page, and the segment holds many. */
+/** Drops the text, which the page holds: a segment has too many markets to keep all texts in memory. */
 function withoutLine({ line: _, ...row }: SortedMarket): Row {
   return row;
 }

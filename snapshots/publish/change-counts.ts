@@ -1,16 +1,16 @@
 import type { Manifest } from "../../schemas/snapshot.ts";
 
-/** How much of one kind differs between two snapshots. */
+/** How many markets, or protocols, differ between two snapshots. */
 export interface ChangeCounts {
   added: number;
   changed: number;
   removed: number;
 }
 
-/** What readers see of a publish run. */
+/** What a publish run changes for readers. */
 export interface Changes {
   markets: ChangeCounts;
-  /** `first`: some of their slugs, in order. */
+  /** `first` holds up to 20 slugs of each kind, in order. */
   protocols: ChangeCounts & { first: Record<keyof ChangeCounts, string[]> };
 }
 
@@ -18,7 +18,7 @@ const shownSlugs = 20;
 
 type Records = Manifest["scores"]["records"];
 
-/** Compares the scores of two snapshots by the digests of their records. */
+/** Compares the protocols of two snapshots by the hashes of their records. */
 export function protocolChanges(before: Records, after: Records): Changes["protocols"] {
   const [old, fresh] = [Object.keys(before), Object.keys(after)];
   const added = fresh.filter((slug) => !Object.hasOwn(before, slug));

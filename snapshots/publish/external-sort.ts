@@ -4,19 +4,19 @@ import { join } from "node:path";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
-/** A rendered market on its way into a page. */
+/** A rendered market in archive order; `line` is its JSON text. */
 export interface SortedMarket extends Omit<RenderedMarket, "json"> {
   line: Buffer;
 }
 
-/** What the buffers of all buckets take together. */
+/** Bytes that the write buffers of all buckets take together. */
 const bufferBytes = 16 * 1024 * 1024;
 
 const lineBreak = Buffer.from("\n");
 
 /**
- * Orders markets by key with little memory: rows are spread over bucket files between cut points, then one bucket at a
- * time is sorted in memory. DuckDB's own sorter runs out of memory on nested rows of this size.
+ * Sorts markets by key with little memory: distributes them over bucket files between cut points, then sorts one bucket at
+ * a time in memory. DuckDB's own sort runs out of memory on nested rows of this size.
  */
 export class ExternalSort {
   readonly #folder: string;
@@ -32,7 +32,7 @@ export class ExternalSort {
     });
   }
 
-  /** `cutPoints` ascend; n of them make n + 1 buckets. Files go to a fresh folder below `temporaryDirectory`. */
+  /** `cutPoints` ascend; n of them make n + 1 buckets. The files go to a new folder in `temporaryDirectory`. */
   static async create(temporaryDirectory: string, cutPoints: readonly MarketKey[]): Promise<ExternalSort> {
     return new ExternalSort(await mkdtemp(join(temporaryDirectory, "prs-sort-")), cutPoints);
   }
@@ -47,7 +47,7 @@ export class ExternalSort {
     }
   }
 
-  /** All markets from the oldest up, a bucket at a time. Call once, after the last add. */
+  /** All markets from the oldest to the newest, one bucket at a time. Call it once, after the last `add`. */
   async *sorted(): AsyncGenerator<SortedMarket[]> {
     for (const bucket of this.#buckets) bucket.flush();
     for (const { path } of this.#buckets) {
@@ -57,7 +57,7 @@ export class ExternalSort {
     }
   }
 
-  /** Removes the files; the sort is of no use afterwards. */
+  /** Removes the files. The sort cannot be used afterwards. */
   async close(): Promise<void> {
     for (const bucket of this.#buckets.splice(0)) bucket.close();
     await rm(this.#folder, { recursive: true, force: true });
@@ -74,7 +74,7 @@ export class ExternalSort {
   }
 }
 
-/** A file that is written through a buffer of its own. */
+/** A file with its own write buffer. */
 class Bucket {
   readonly path: string;
   readonly #file: number;
@@ -107,12 +107,12 @@ class Bucket {
   }
 
   #write(bytes: Uint8Array): void {
-    // A single write may be cut short, at 2 GiB or by a full disk's last block.
+    // A write may be short: at 2 GiB, or when the disk fills up.
     for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done);
   }
 }
 
-/** Takes apart lines: of each market its key, digest and values, and then its record; JSON text holds no line break. */
+/** Parses a bucket. Each market takes two lines: key, digest and values, then its record. JSON text holds no line break. */
 function parseBucket(bytes: Buffer): SortedMarket[] {
   const markets: SortedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {

@@ -4,8 +4,9 @@ import type { SortedMarket } from "./external-sort.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /**
- * Writes an archive of what is `kept` of the current snapshot, by ordinal, and what is fresh, which comes in order. Pages
- * that stay as they are, which are most, are not even read.
+ * Merges the rows of the current snapshot that are `kept` (1 at their ordinals) with the sorted `fresh` markets, and writes
+ * the result. Unchanged pages, which are most, are not even read. Throws CorruptObjectError, MissingObjectError or
+ * StorageError.
  */
 export async function mergeMarkets(
   writer: ArchiveWriter,
@@ -23,7 +24,7 @@ export async function mergeMarkets(
     const rows = kept.subarray(start, start + page.markets);
     if (!rows.includes(1)) continue;
     while (!next.done && next.value.resolvedAt < oldest) await addFresh(next.value);
-    // Of those at the same moment only the ids tell which is the older one.
+    // Markets resolved at the same moment are ordered by id, which only the page's text tells.
     const alone = next.done || next.value.resolvedAt > newest;
     if (alone && !rows.includes(0) && (await writer.addPage(index))) continue;
     for (const market of await previous!.keptMarkets(index, kept)) {

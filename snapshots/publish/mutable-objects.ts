@@ -6,17 +6,18 @@ import type { Storage } from "../store/storage.ts";
 import { type PublicObjects, updatePublicNames } from "./public-names.ts";
 import { type ApiPlace, putIfOther, type Site, updateSite } from "./site.ts";
 
-/** What is shown beside the newest commit. */
+/** The site to publish beside the scores. */
 export interface SiteOptions {
-  /** The site, if one is to be published. */
+  /** The site; without one, the store's site files stay as they are. */
   site?: Site | undefined;
-  /** The API that its pages are to ask; when left out, the one that the store names. */
+  /** The API that its pages ask; when left out, the one that the store already names. */
   api?: ApiPlace | undefined;
 }
 
 /**
- * Brings the hint and the public names to the newest commit, the site to this version's, and returns the commit's
- * number. Every part may be repeated by the next run, and no reader of snapshots needs any of it.
+ * Updates head.json and the public names to the newest commit, and the site to this version. Returns the commit's number,
+ * or 0 before the first. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
+ * Throws MissingObjectError, CorruptObjectError or StorageError.
  */
 export async function updateMutableObjects(
   storage: Storage,
@@ -30,7 +31,10 @@ export async function updateMutableObjects(
   return shows;
 }
 
-/** Ends a publish run that succeeded. `atHand` spares reading what the run has made anyway. */
+/**
+ * Updates the mutable objects after a successful publish run and records it in checked.json. `atHand` holds objects that
+ * the run has just made, so that they need not be read. Throws as updateMutableObjects does.
+ */
 export async function finishRun(
   storage: Storage,
   atHand: PublicObjects,

@@ -2,10 +2,10 @@ import type { Size } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** Tries to put an object that is gone afterwards. */
+/** Attempts to put an object that is gone when it is read back. */
 const putTries = 3;
 
-/** Puts content-named objects, each once, reads them back, and counts what it did. */
+/** Writes objects named by their content, each once, reads them back, and counts them. */
 export class ObjectWriter {
   readonly uploaded: Size = { objects: 0, bytes: 0 };
   readonly unchanged: Size = { objects: 0, bytes: 0 };
@@ -15,14 +15,14 @@ export class ObjectWriter {
   readonly #written = new Set<string>();
   readonly #dryRun: boolean;
 
-  /** `present`: keys of the current snapshot that the store has. A dry run counts, and puts nothing. */
+  /** `present`: keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing. */
   constructor(storage: Storage, present: ReadonlySet<string>, dryRun: boolean) {
     this.#storage = storage;
     this.#present = present;
     this.#dryRun = dryRun;
   }
 
-  /** Keys of what was put. */
+  /** Keys of the objects that were written. */
   get written(): ReadonlySet<string> {
     return this.#written;
   }
@@ -34,19 +34,19 @@ export class ObjectWriter {
     };
   }
 
-  /** Throws CorruptObjectError when the store does not give back what it was given, or StorageError. */
+  /** Writes an object unless the store has it. Throws CorruptObjectError when it reads back differently, or StorageError. */
   async write(key: string, body: Uint8Array): Promise<void> {
     if (this.#counted.has(key) || this.keep(key, body.length)) return;
     this.#count(this.uploaded, key, body.length);
     if (this.#dryRun) return;
     this.#written.add(key);
-    // What a store changed or lost must be noticed before the commit, not by readers after it.
+    // An object that the store changed or lost must be noticed before the commit, not by readers after it.
     const stored = await this.#putAndRead(key, body);
     if (!stored?.equals(body))
-      throw new CorruptObjectError(key, "the store holds other bytes than it was given");
+      throw new CorruptObjectError(key, "the store returns other bytes than were written");
   }
 
-  /** Puts it again when it is gone: a collection may still delete what it found long before, once. */
+  /** Puts an object again when it is gone: a collection may delete, once, an object that it found before this put. */
   async #putAndRead(key: string, body: Uint8Array): Promise<Buffer | undefined> {
     for (let tries = 1; ; tries += 1) {
       await this.#storage.put(key, body);
@@ -55,7 +55,7 @@ export class ObjectWriter {
     }
   }
 
-  /** Counts an object as unchanged when the store has it; false otherwise. */
+  /** Counts an object as unchanged if the store has it; returns false otherwise. */
   keep(key: string, bytes: number): boolean {
     if (!this.#present.has(key)) return false;
     if (!this.#counted.has(key)) this.#count(this.unchanged, key, bytes);

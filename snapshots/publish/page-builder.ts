@@ -2,12 +2,12 @@ import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { type BuiltPage, compressPage, type Page } from "../format/page.ts";
 
-/** Pages built on the caller's thread: a run with so few ends sooner than threads could begin. */
+/** The first pages are built on the caller's thread: a run with so few ends before threads have started. */
 export const pagesBeforeThreads = 64;
-/** Each takes some 30 MB. */
+/** Each thread takes about 30 MB. */
 const maxThreads = Math.min(4, availableParallelism());
 
-// Node before 22.18 does not take TypeScript without tsx, and takes --import tsx in the main thread alone.
+// Node before 22.18 needs tsx to load TypeScript, and applies --import tsx to the main thread only.
 const [tsx, worker] = [import.meta.resolve("tsx/esm/api"), import.meta.resolve("./page-worker.ts")];
 const startOfThread = `
   import(${JSON.stringify(tsx)}).then(({ register }) => {
@@ -15,12 +15,12 @@ const startOfThread = `
     return import(${JSON.stringify(worker)});
   });`;
 
-/** Compresses pages on all cores. */
+/** Compresses pages on up to four worker threads. */
 export class PageBuilder {
   readonly #threads: PageThread[] = [];
   #pages = 0;
 
-  /** Builds the page of a text made by pageText, which is the builder's from now on. */
+  /** Compresses a text made by pageText. The buffer is transferred to a thread and must not be used afterwards. */
   async build(text: Buffer<ArrayBuffer>): Promise<BuiltPage> {
     this.#pages += 1;
     if (this.#pages <= pagesBeforeThreads) return compressPage(text);
@@ -28,13 +28,13 @@ export class PageBuilder {
     return this.#threads.reduce((a, b) => (b.waiting < a.waiting ? b : a)).build(text);
   }
 
-  /** Ends the threads; pages that are not done are given up. */
+  /** Ends the threads. Unfinished pages are abandoned. */
   async close(): Promise<void> {
     await Promise.all(this.#threads.map((thread) => thread.close()));
   }
 }
 
-/** One worker: pages come back in the order in which their texts went there. */
+/** One worker thread. It answers in the order in which it receives texts. */
 class PageThread {
   readonly #worker: Worker;
   readonly #waiting: PromiseWithResolvers<BuiltPage>[] = [];

@@ -9,17 +9,17 @@ import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** Pages whose lines are kept: the rows of a page that is made anew mostly come from one or two old pages. */
+/** Pages whose lines are cached: the rows of a rewritten page mostly come from one or two old pages. */
 const keptPages = 16;
-/** Segments whose rows are kept. */
+/** Segments whose rows are cached. */
 const keptSegments = 2;
 
-/** Where what the manifest itself refers to lies. */
+/** Prefixes of the objects that the manifest itself names. */
 const namedPrefixes = [layout.segments, layout.rows, layout.publicObjects, layout.privateObjects];
 
 interface PreviousSegment {
   ref: SegmentRef;
-  /** Ordinal of its oldest market over the whole archive. */
+  /** Ordinal of its oldest market in the whole archive. */
   start: number;
   firstPage: number;
   pages: (Page & Span)[];
@@ -31,21 +31,21 @@ interface Span {
   newest: number;
 }
 
-/** A page of the current snapshot and where it lies. */
+/** A page of the current snapshot and its position. */
 export interface PreviousPage extends Span {
   page: Page;
   /** Ordinal of its oldest row. */
   start: number;
-  /** Whether the store really has it: what somebody deleted must be made anew. */
+  /** Whether the store has it. A deleted page must be written again. */
   usable: boolean;
   /**
-   * Whether the id of its newest row ends segments, wherever they begin; undefined when that cannot be told from where pages
-   * and segments lie.
+   * Whether the id of its newest row would end a segment wherever that began; undefined when the page boundaries do not
+   * tell.
    */
   rare: boolean | undefined;
 }
 
-/** A row of the current snapshot that the new one has too. */
+/** A row of the current snapshot that the new one keeps. */
 export interface KeptMarket {
   id: string;
   /** Epoch milliseconds. */
@@ -56,15 +56,15 @@ export interface KeptMarket {
 }
 
 /**
- * The snapshot that readers see now, as far as a publisher builds on it: which of its rows, pages and segments are
- * there to be used again.
+ * The current snapshot as a publish run sees it: which of its rows, pages and segments the store still has, so that the
+ * new snapshot can reuse them.
  */
 export class PreviousSnapshot {
   readonly commit: Commit;
   readonly manifest: Manifest;
-  /** Its objects that the store has: keys, and bytes of each. */
+  /** Objects of the snapshot that the store has: bytes by key. */
   readonly present: ReadonlyMap<string, number>;
-  /** Whether these are all. */
+  /** Whether the store has all of them. */
   readonly complete: boolean;
   readonly #storage: Storage;
   readonly #segments: readonly PreviousSegment[];
@@ -91,7 +91,7 @@ export class PreviousSnapshot {
       return pages.map(({ oldest, newest, ...page }, index) => {
         end += page.markets;
         const usable = present.has(layout.page(page.hash));
-        // The last one of all may have no cut behind it, and that of a large segment one because of its size.
+        // The archive's last page may end without a cut, and a large segment may end because of its size.
         const last = index === pages.length - 1;
         const unknown = last && (end === this.markets || ref.markets + cuts.pageMax > cuts.segmentMax);
         return { page, start: end - page.markets, usable, oldest, newest, rare: unknown ? undefined : last };
@@ -101,8 +101,8 @@ export class PreviousSnapshot {
   }
 
   /**
-   * What somebody deleted is left out, to be made anew, as is what is `faulty`; only the manifest must be there.
-   * Throws MissingObjectError, CorruptObjectError or StorageError.
+   * Reads the snapshot of a commit. Objects that are missing or `faulty` are left out, so that they are written again;
+   * only the manifest must exist. Throws MissingObjectError, CorruptObjectError or StorageError.
    */
   static async read(
     storage: Storage,
@@ -139,7 +139,7 @@ export class PreviousSnapshot {
     return this.manifest.counts.markets;
   }
 
-  /** Digests of the source rows by ordinal, segment by segment; 0 or none where an object is not there any more. */
+  /** Digests of the source rows, segment by segment from ordinal `start`; 0, or no segment, where an object is gone. */
   async *rowDigests(): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
     for (const { ref, start, firstPage, pages } of this.#segments) {
       const key = layout.rowsOf(ref.rows.hash);
@@ -155,7 +155,7 @@ export class PreviousSnapshot {
     }
   }
 
-  /** The page that consists of exactly these old rows, by their ordinals from the oldest up. */
+  /** The page that consists of exactly these old rows, given by ordinal from the oldest. */
   pageOf(ordinals: readonly (number | undefined)[]): { index: number; page: Page } | undefined {
     const first = ordinals[0];
     if (first === undefined) return undefined;
@@ -165,12 +165,12 @@ export class PreviousSnapshot {
     return same && ordinals.every((ordinal, n) => ordinal === first + n) ? { index, page } : undefined;
   }
 
-  /** A stored page with this text, wherever it lies. */
+  /** A stored page with this text, at any position. */
   pageWithText(rawDigest: string): Page | undefined {
     return this.#byDigest.get(rawDigest);
   }
 
-  /** The segment that consists of exactly these old pages, by their indexes from the oldest up. */
+  /** The segment that consists of exactly these old pages, given by index from the oldest. */
   segmentOf(pageIndexes: readonly (number | undefined)[]): SegmentRef | undefined {
     const segment = this.#segments.find(({ firstPage }) => firstPage === pageIndexes[0]);
     const same = segment?.pages.length === pageIndexes.length;
@@ -180,12 +180,12 @@ export class PreviousSnapshot {
     return stored ? segment.ref : undefined;
   }
 
-  /** Its pages, from the oldest up. */
+  /** All pages, from the oldest. */
   get pages(): readonly PreviousPage[] {
     return this.#pages;
   }
 
-  /** Those rows of a page, from the oldest up, that are `kept`, by ordinal. */
+  /** The rows of a page that are `kept` (1 at their ordinals), from the oldest. */
   async keptMarkets(index: number, kept: Uint8Array): Promise<KeptMarket[]> {
     const { start } = this.#pages[index]!;
     const markets: KeptMarket[] = [];
@@ -198,7 +198,7 @@ export class PreviousSnapshot {
     return markets;
   }
 
-  /** JSON texts of a page's rows, newest first. */
+  /** The JSON texts of a page's rows, newest first. Throws CorruptObjectError, MissingObjectError or StorageError. */
   async pageLines(index: number): Promise<Buffer[]> {
     const known = this.#lines.get(index);
     if (known) return known;
@@ -210,7 +210,7 @@ export class PreviousSnapshot {
     return lines;
   }
 
-  /** What the index keeps of an old row, and its source digest. */
+  /** The index row and the source digest of an old row. Throws CorruptObjectError, MissingObjectError or StorageError. */
   async row(ordinal: number): Promise<IndexRow & { digest: bigint }> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
     const { ref, start } = this.#segments[index]!;
@@ -240,7 +240,7 @@ export class PreviousSnapshot {
   }
 }
 
-/** The pages of a segment, given its bytes. */
+/** Parses the page table of a stored segment. */
 function pagesOf(key: string, stored: Buffer): (Page & Span)[] {
   const { times } = readColumns(key, stored);
   let end = 0;
@@ -250,7 +250,7 @@ function pagesOf(key: string, stored: Buffer): (Page & Span)[] {
   });
 }
 
-/** What the manifest itself refers to, with the bytes it must have. */
+/** The objects that the manifest itself names: bytes by key. */
 function namedBy(manifest: Manifest): Map<string, number> {
   const named = new Map<string, number>();
   for (const { hash, bytes, rows } of manifest.segments) {
@@ -260,7 +260,7 @@ function namedBy(manifest: Manifest): Map<string, number> {
   return named;
 }
 
-/** Which of these objects the store lists, with the size they must have, and are not `faulty`. */
+/** Those wanted objects that the store lists with the right size and that are not `faulty`. */
 async function presentOf(
   storage: Storage,
   wanted: ReadonlyMap<string, number>,

@@ -8,35 +8,35 @@ import { readManifest, readObject } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 
-/** Public objects whose bytes are at hand, by hash. */
+/** Bytes of public objects, by hash. */
 export type PublicObjects = ReadonlyMap<string, Buffer>;
 
-/** Each repeated round means that another publisher got further meanwhile. */
+/** Another round is needed only when another publisher changed something meanwhile. */
 const maxRounds = 16;
 
 /**
- * Brings the stable names of the public tree to what the newest commit's manifest says, and returns that commit's
- * number. What they show is compared, never believed: a publisher that was stopped or delayed may have left anything.
- * Names of protocols that are gone stay until they are collected: publishers may not delete. Throws MissingObjectError,
- * CorruptObjectError or StorageError.
+ * Updates the stable names of the public tree to the newest commit's manifest. Returns that commit's number, or 0 when
+ * there is none. Their content is always compared, since a publisher that was stopped or delayed may have left anything
+ * there. Names of removed protocols stay until the next collection, because publishers may not delete. Throws
+ * MissingObjectError, CorruptObjectError or StorageError.
  */
 export async function updatePublicNames(storage: Storage, atHand: PublicObjects): Promise<number> {
   for (let round = 0; round < maxRounds; round += 1) {
-    // Listed before the newest commit is looked up: what a later commit's publisher changes from now on has another tag.
+    // Listed before the newest commit is read: what the publisher of a later commit changes from here on has another tag.
     const listed = new Map<string, ObjectInfo>();
     for await (const info of storage.list(layout.stableScores)) listed.set(info.key, info);
     const commit = await newestCommit(storage);
     if (!commit) return 0;
     const names = publicNames(await readManifest(storage, commit.manifest));
     const undisturbed = await showThese(storage, names, listed, atHand);
-    // A name that a later commit left as it was may have been replaced here all the same.
+    // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
     const newest = await newestCommit(storage, commit.commit);
     if (undisturbed && newest?.commit === commit.commit) return commit.commit;
   }
   throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
 }
 
-/** Puts what the names do not show yet; false when another publisher changed one of them meanwhile. */
+/** Updates the names that are out of date. Returns false when another publisher changed one of them meanwhile. */
 async function showThese(
   storage: Storage,
   names: ReadonlyMap<string, ObjectRef>,
@@ -55,7 +55,7 @@ async function showThese(
   return undisturbed;
 }
 
-/** Whether a name holds an object. Where S3 tells the MD5 of what it holds, nothing need be fetched. */
+/** Whether a name holds this object. If the store's tag is an MD5, as on S3, nothing has to be fetched. */
 async function shows(
   storage: Storage,
   { key, bytes, tag }: ObjectInfo,
@@ -73,7 +73,7 @@ async function shows(
   }
 }
 
-/** What each stable name shows. */
+/** The object that each stable name must hold, by key. */
 export function publicNames({ scores }: Manifest): Map<string, ObjectRef> {
   const records = Object.entries(scores.records).map(
     ([slug, ref]) => [layout.stableScore(slug), ref] as const,

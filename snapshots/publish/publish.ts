@@ -19,34 +19,34 @@ import { PreviousSnapshot } from "./previous-snapshot.ts";
 import { publicNames } from "./public-names.ts";
 import { publicObjects, referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
 
-/** Markets per bucket of the external sort: some 50 MB of JSON text. */
+/** Markets per bucket of the external sort: about 50 MB of JSON text. */
 const bucketMarkets = 16_384;
 
-/** A rollback holds publishing, or the next run would undo it. */
+/** A rollback puts publishing on hold; otherwise the next run would undo it. */
 export class PublishingOnHoldError extends Error {
   override readonly name = "PublishingOnHoldError";
 }
 
-/** What a publish run is given. */
+/** Options of a publish run. */
 export interface PublishOptions extends SiteOptions {
   sources: Sources;
   storage: Storage;
-  /** A local folder for the external sort; it takes as much as the JSON text of the markets that are new or changed. */
+  /** A local folder for the external sort. It needs as much space as the JSON text of the new and changed markets. */
   temporaryDirectory: string;
   now: () => Date;
-  /** Does everything but writing. */
+  /** Does everything except writing to the store. */
   dryRun?: boolean;
-  /** Keys of objects that are known not to hold what they should: they are made anew, whatever the store lists. */
+  /** Keys of objects that are known to be damaged. They are written again even though the store lists them. */
   faulty?: ReadonlySet<string>;
-  /** Ends a hold. */
+  /** Publishes although a rollback put publishing on hold. */
   resume?: boolean;
-  /** What the guards are to let pass. */
+  /** Differences that the operator allows the guards to let pass. */
   allow?: Allowance;
-  /** Told as work goes on; `of` is the count the step will reach. */
+  /** Called as the work advances; `of` is the value of `done` at the end of the step. */
   progress?: (step: string, done: number, of: number) => void;
 }
 
-/** What a publish run did. */
+/** The result of a publish run. */
 export interface PublishReport {
   outcome: "published" | "unchanged" | "dry-run";
   /** Of a dry run: whether a run that writes would make a commit. */
@@ -55,7 +55,7 @@ export interface PublishReport {
   commit: number;
   snapshotId: string;
   counts: Manifest["counts"];
-  /** Against the snapshot that was current; null when its manifest is gone. */
+  /** Compared with the snapshot that was current before; null when its manifest is gone. */
   changes: Changes | null;
   uploaded: Size;
   unchanged: Size;
@@ -63,18 +63,19 @@ export interface PublishReport {
 }
 
 /**
- * Builds a snapshot and commits it: leaves, then manifest, then commit, then hint, then the public names.
- * Sources with the content of the current snapshot make no new commit.
+ * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
+ * head.json, public names. Sources with the content of the current snapshot make no new commit.
  * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, CommitLostError, CollectedMeanwhileError, CommitUnknownError,
- * CorruptObjectError or StorageError; readers then see what they saw before, or, after a CommitUnknownError, either.
+ * CorruptObjectError or StorageError. Readers then still see the previous snapshot; after a CommitUnknownError they may
+ * see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const { storage, sources, now, dryRun = false, resume = false } = options;
   const current = await newestCommit(storage);
   if (current?.hold && !resume) {
-    // The rollback may have been stopped before the public names showed it.
+    // The rollback may have been interrupted before it updated the public names.
     if (!dryRun) await updateMutableObjects(storage, options);
-    const detail = `commit ${current.commit} is a rollback and holds publishing; go on with --resume`;
+    const detail = `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end that`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
   const previous = current && (await readPrevious(storage, current, options.faulty));
@@ -89,11 +90,11 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     reportOf(outcome, commit, manifest, objects, changes);
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
-  // Objects that somebody deleted are there again now; under other names they need a commit that says so.
+  // Deleted objects have been written again. If that gave them other names, a new commit must refer to those.
   const whole = previous?.complete || current?.manifest.hash === ref.hash;
   const same = current && current.snapshotId === manifest.snapshotId && !current.hold && whole;
   if (dryRun) return { ...report("dry-run", current?.commit ?? 0), wouldCommit: !same };
-  // What the current snapshot reaches is safe. No manifest is put whose objects a collection takes away.
+  // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
   if (!same) await refuseCollected(storage, objects.written, publicNames(manifest).keys());
   const manifestKey = layout.manifest(ref.hash);
   if (!same || !previous) await objects.write(manifestKey, manifestBytes);
@@ -107,7 +108,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   return report("published", commit.commit);
 }
 
-/** What can be used again of the current snapshot: nothing when even its manifest is gone, and all is made anew. */
+/** The current snapshot, for reuse; undefined when its manifest is gone and everything must be written again. */
 async function readPrevious(
   storage: Storage,
   current: Commit,
@@ -144,7 +145,7 @@ async function writeArchive(
       rendered += rows.length;
       progress("reading markets", rendered, marketCount);
     }
-    // Those that are known did not come.
+    // Unchanged markets were skipped, so the count above ends below the total.
     progress("reading markets", marketCount, marketCount);
     let changed: ChangeCounts = { added: marketCount, changed: 0, removed: 0 };
     if (previous && difference) {
@@ -154,7 +155,7 @@ async function writeArchive(
       checkGuards(previous, found, after, allow);
       changed = found.all;
     }
-    // From here on every row has passed validation and the guards: only now does anything go to the store.
+    // Every row has passed validation and the guards. Nothing is written to the store before this point.
     if (!dryRun) {
       await probeConditionalWrites(storage);
       await storage.removeLeftovers?.();
@@ -162,7 +163,7 @@ async function writeArchive(
     await mergeMarkets(writer, previous, kept, sort.sorted());
     const written = await writer.finish();
     if (written.markets !== marketCount)
-      throw new Error(`${written.markets} markets were read where the sources count ${marketCount}`);
+      throw new Error(`${written.markets} markets were read, but the sources count ${marketCount}`);
     return { ...written, changed };
   } finally {
     await writer.close();
@@ -191,7 +192,7 @@ async function writeManifest(
   };
 }
 
-/** The commit that follows `current` and makes this manifest the current one. */
+/** The commit after `current`, which makes this manifest current. */
 function nextCommit(
   current: Commit | undefined,
   { snapshotId, counts }: Manifest,

@@ -10,7 +10,7 @@ import type { ObjectWriter } from "./object-writer.ts";
 /** Objects by slug, ascending. */
 type BySlug = ReadonlyMap<string, Buffer>;
 
-/** What is answered about scores: list and records are public, the others for those whose plan has them. */
+/** The stored score responses. The list and the records are public; histories and dimensions need a plan. */
 export interface ScoreObjects {
   list: Buffer;
   records: BySlug;
@@ -19,6 +19,7 @@ export interface ScoreObjects {
   newestUpdatedAt: string;
 }
 
+/** Renders the score objects of a snapshot. */
 export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
   const bySlug = rows.toSorted((a, b) => (a.entry.slug < b.entry.slug ? -1 : 1));
   const objects = (textOf: (row: ScoreRow) => string) =>
@@ -31,7 +32,7 @@ export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
   };
 }
 
-/** The score list: bri descending, then slug. */
+/** Renders the score list, ordered by descending bri, then slug. */
 export function renderList(
   unordered: readonly StoredScoreListEntry[],
 ): Pick<ScoreObjects, "list" | "newestUpdatedAt"> {
@@ -42,7 +43,7 @@ export function renderList(
   return { list: Buffer.from(JSON.stringify(list)), newestUpdatedAt };
 }
 
-/** Stores them, and returns what a manifest says of them. */
+/** Writes the objects and returns their references for the manifest. Throws CorruptObjectError or StorageError. */
 export async function writeScores(
   objects: ObjectWriter,
   { list, records, histories, dimensions }: ScoreObjects,
@@ -60,7 +61,7 @@ export async function writeScores(
   return stored;
 }
 
-/** The public ones by hash. */
+/** The public score objects, by hash. */
 export function publicObjects({ list, records }: ScoreObjects): Map<string, Buffer> {
   return new Map([list, ...records.values()].map((bytes) => [sha256(bytes), bytes]));
 }
@@ -69,7 +70,7 @@ function referToAll(objects: BySlug): Record<string, ObjectRef> {
   return Object.fromEntries([...objects].map(([slug, bytes]) => [slug, referTo(bytes)]));
 }
 
-/** Reference to an object of these bytes. */
+/** The reference to an object with these bytes. */
 export function referTo(bytes: Buffer): ObjectRef {
   return { hash: sha256(bytes), bytes: bytes.length };
 }

@@ -5,27 +5,27 @@ import { layout } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
 
 /**
- * Where the page finds the API: below a path relative to it, where a proxy serves both, or at an address elsewhere; null:
- * nowhere, there are only the files beside it.
+ * Where the site finds the API: a path relative to the page when the proxy serves both, or an absolute address. Null means
+ * that there is no API, only the published files.
  */
 export type ApiPlace = string | null;
 
-/** A site that publishers put into the public tree, so that a CDN serves it without the proxy. */
+/** The site that publishers write into the public tree, so that a CDN can serve it without the proxy. */
 export interface Site {
-  /** Its files, by key in the store, for pages that are to ask this API. */
+  /** The files, by key in the store, for a page that asks this API. */
   files(api: ApiPlace): ReadonlyMap<string, Buffer>;
 }
 
 const Elsewhere = z.url({ protocol: /^https?$/, normalize: true });
 
-/** The place of the API of a service at this base address. Throws when that is no plain web address. */
+/** The address of the API of a service at this base address. Throws unless that is an http(s) address of host and path. */
 export function apiPlaceAt(base: string): string {
   const { username, password, search, hash, origin, pathname } = new URL(Elsewhere.parse(base));
-  if (username || password || search || hash) throw new Error("it has more than a host and a path");
+  if (username || password || search || hash) throw new Error("it may only have a host, a port and a path");
   return `${origin}${pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "")}/api/v1`;
 }
 
-/** The place that a store's `site/api.json` names; null when it names none. Throws StorageError. */
+/** The address that the store's `site/api.json` names; null when it names none. Throws StorageError. */
 export async function publishedApi(storage: Storage): Promise<ApiPlace> {
   try {
     const bytes = await storage.get(layout.siteFile("api.json"), { maxBytes: 4096 });
@@ -38,15 +38,15 @@ export async function publishedApi(storage: Storage): Promise<ApiPlace> {
 }
 
 /**
- * Puts the files of a site that the store lacks, or has otherwise. The API is the one that the store names already,
- * unless another is given. Throws StorageError.
+ * Writes those files of a site that the store lacks or has in another version. Unless an API is given, it stays the one
+ * that the store names. Throws StorageError.
  */
 export async function updateSite(storage: Storage, site: Site, given?: ApiPlace): Promise<void> {
   const api = given === undefined ? await publishedApi(storage) : given;
   await inParallel([...site.files(api)], ([key, bytes]) => putIfOther(storage, key, bytes));
 }
 
-/** Puts an object that the store lacks, or has otherwise. Throws StorageError. */
+/** Writes an object unless the store has it with these bytes. Throws StorageError. */
 export async function putIfOther(storage: Storage, key: string, bytes: Buffer): Promise<void> {
   if (!(await hasThese(storage, key, bytes))) await storage.put(key, bytes);
 }

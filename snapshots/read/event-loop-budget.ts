@@ -14,7 +14,7 @@ let renewing = false;
  * Waits until the caller may do the next piece of a long computation on this thread. All requests share a budget of
  * steps per round of the event loop, first come first served. Small requests therefore do not wait for large ones.
  */
-export async function step(steps = 1): Promise<void> {
+export async function awaitBudget(steps = 1): Promise<void> {
   if (!renewing) setImmediate(renew);
   renewing = true;
   if (left > 0) left -= steps;

@@ -6,7 +6,7 @@ import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import type { Archive, Place } from "./archive.ts";
 import type { DerivedCache } from "./derived-cache.ts";
-import { step } from "./event-loop-budget.ts";
+import { awaitBudget } from "./event-loop-budget.ts";
 import type { ObjectCache } from "./object-cache.ts";
 
 const joint = storedPiece(separator);
@@ -55,7 +55,7 @@ export class Lines {
     const pages = new Map(stretches.map(({ page }) => [page.hash, page]));
     const stored = new Map<string, Buffer>();
     const fetchPage = async (page: StoredPage) => {
-      await step();
+      await awaitBudget();
       stored.set(page.hash, await objects.get(layout.page(page.hash), page));
     };
     await inParallel(pages.values(), fetchPage, fetchedAtOnce);
@@ -137,7 +137,7 @@ export class Lines {
   }
 
   async #inflated(page: StoredPage, index: number, name: string): Promise<Buffer[]> {
-    await step();
+    await awaitBudget();
     const markets = Math.min(runMarkets, page.markets - index * runMarkets);
     const run = { runs: page.runs, index, markets };
     this.#needed ??= neededOfRuns(this.#stretches);
@@ -207,6 +207,6 @@ const stepsToJoin = 16;
 
 async function joined(reading: Promise<readonly Buffer[]>): Promise<Buffer> {
   const lines = await reading;
-  if (lines.length > runMarkets) await step(stepsToJoin);
+  if (lines.length > runMarkets) await awaitBudget(stepsToJoin);
   return Buffer.concat(lines.flatMap((line, position) => (position === 0 ? [line] : [separator, line])));
 }

@@ -4,7 +4,7 @@ import { snapshotIdOf } from "../format/snapshot-id.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { CheckedSegment } from "./segment-check.ts";
 
-/** Compares what a manifest says with the segments it names. Throws CorruptObjectError. */
+/** Checks a manifest against the segments it names. Throws CorruptObjectError. */
 export function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {
   segments.forEach((segment, index) => {
     const before = segments[index - 1];
@@ -24,13 +24,13 @@ export function checkManifest(key: string, manifest: Manifest, segments: readonl
   const { records, histories, dimensions } = manifest.scores;
   const slugs = [records, histories, dimensions].map((refs) => Object.keys(refs).sort().join());
   if (new Set(slugs).size > 1)
-    throw new CorruptObjectError(key, "its records, histories and dimensions are not of the same protocols");
+    throw new CorruptObjectError(key, "its records, histories and dimensions name different protocols");
   const newest = segments.at(-1)?.newest.resolvedAt ?? 0;
   if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
-    throw new CorruptObjectError(key, "its newestResolvedAt is not that of its newest market");
+    throw new CorruptObjectError(key, "its newestResolvedAt differs from its newest market's");
   }
   const pageDigests = pages.map((page) => page.rawDigest);
   if (snapshotIdOf({ pageDigests, scores: manifest.scores }) !== manifest.snapshotId) {
-    throw new CorruptObjectError(key, "its snapshot id is not that of its content");
+    throw new CorruptObjectError(key, "its snapshot id does not match its content");
   }
 }

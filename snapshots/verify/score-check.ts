@@ -14,7 +14,7 @@ import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/parse-object.ts";
 
-/** Reads an object and hands its bytes to `check`; what is wrong with it becomes a fault, and the result undefined. */
+/** Reads an object and passes its bytes to `check`. If either fails, records a fault and returns undefined. */
 export type CheckedRead = <T>(
   key: string,
   ref: ObjectRef,
@@ -22,8 +22,8 @@ export type CheckedRead = <T>(
 ) => Promise<T | undefined>;
 
 /**
- * Checks the records of a snapshot, and that everything else told of scores is what they give. Throws
- * CorruptObjectError for the manifest alone.
+ * Checks the score records of a snapshot, and that the list, histories, dimensions and the manifest agree with them. Faults
+ * of objects go to `read`; throws CorruptObjectError only for the manifest.
  */
 export async function checkScores(
   manifestKey: string,
@@ -37,7 +37,7 @@ export async function checkScores(
   const listKey = layout.publicObject(scores.list.hash);
   await read(listKey, scores.list, (bytes) => {
     if (rendered && !rendered.list.equals(bytes) && !renderList(entries.map(olderEntry)).list.equals(bytes))
-      throw new CorruptObjectError(listKey, "it is not the list its records give");
+      throw new CorruptObjectError(listKey, "it does not match the records");
   });
   const percentileOf = whole ? percentilesOf([...records.values()]) : undefined;
   const histories = await readAll(scores.histories, layout.privateObject, ScoreHistory, read, (history) =>
@@ -49,11 +49,11 @@ export async function checkScores(
     return fault ?? recordFault(dimensions, records.get(slug));
   });
   if (rendered && rendered.newestUpdatedAt !== newestUpdatedAt) {
-    throw new CorruptObjectError(manifestKey, "its newestUpdatedAt is not that of its newest score");
+    throw new CorruptObjectError(manifestKey, "its newestUpdatedAt differs from its newest score's");
   }
 }
 
-/** The objects of all protocols that are sound, by slug. */
+/** The valid objects, by slug. */
 async function readAll<T extends { slug: string }>(
   refs: Readonly<Record<string, ObjectRef>>,
   keyOf: (hash: string) => string,
@@ -66,7 +66,7 @@ async function readAll<T extends { slug: string }>(
     const key = keyOf(ref.hash);
     const object = await read(key, ref, (bytes) => {
       const parsed = parseObject(key, bytes, schema);
-      const fault = parsed.slug === slug ? faultOf(parsed) : `it is of ${parsed.slug}, not of ${slug}`;
+      const fault = parsed.slug === slug ? faultOf(parsed) : `it belongs to ${parsed.slug}, not to ${slug}`;
       if (fault) throw new CorruptObjectError(key, fault);
       return parsed;
     });
@@ -76,7 +76,7 @@ async function readAll<T extends { slug: string }>(
 }
 
 function historyFault({ count, points }: ScoreHistory, record: ProtocolScore | undefined) {
-  if (count !== points.length) return "its count is not that of its points";
+  if (count !== points.length) return "its count differs from the number of its points";
   const times = points.map(({ updatedAt }) => Date.parse(updatedAt));
   if (times.some((time, place) => place > 0 && time <= times[place - 1]!))
     return "its points are not in order";
@@ -84,11 +84,11 @@ function historyFault({ count, points }: ScoreHistory, record: ProtocolScore | u
   if (days > historyDays) return `its points are more than ${historyDays} days apart`;
   const last = JSON.stringify(points.at(-1));
   return record && last !== JSON.stringify(pointOf(record))
-    ? "its last point is not the record's"
+    ? "its last point differs from the record"
     : undefined;
 }
 
-/** The scores at the oldest point are in no object: `change7d` can only be checked for what no scores could give. */
+/** No object holds the scores seven days ago, so `change7d` can only be checked for impossible values. */
 function dimensionsFault(
   { dimensions }: ScoreDimensions,
   history: ScoreHistory | undefined,
@@ -97,9 +97,9 @@ function dimensionsFault(
   for (const { key, score, change7d, percentile } of dimensions) {
     const before = score - change7d;
     const possible = before >= bounds.score.min && before <= bounds.score.max;
-    if (!possible || (history?.count === 1 && change7d !== 0)) return `its change7d of ${key} cannot be`;
+    if (!possible || (history?.count === 1 && change7d !== 0)) return `its change7d of ${key} is impossible`;
     if (percentileOf && percentileOf(key, score) !== percentile)
-      return `its percentile of ${key} is not the one the records give`;
+      return `its percentile of ${key} does not match the records`;
   }
   return undefined;
 }
@@ -109,10 +109,10 @@ function recordFault(detail: ScoreDimensions, record: ProtocolScore | undefined)
   const same = detail.updatedAt === record.updatedAt && detail.evidenceHash === record.evidenceHash;
   return same && detail.dimensions.every(({ key, score }) => record.dimensions[key] === score)
     ? undefined
-    : "it is not of the same scores as the record";
+    : "its scores differ from the record's";
 }
 
-/** Percent rank times 100 among these records, halves up. */
+/** Percentile of a score among these records: percent rank times 100, rounded half up. */
 function percentilesOf(
   records: readonly ProtocolScore[],
 ): (key: ProtocolDimensionKey, score: number) => number {
@@ -125,7 +125,7 @@ function percentilesOf(
   };
 }
 
-/** A row as versions before this one wrote it. */
+/** A list row as older versions wrote it. */
 function olderEntry({ category, chain, tvl, ...row }: StoredScoreListEntry): StoredScoreListEntry {
   return row;
 }

@@ -12,10 +12,10 @@ import { readObject } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** What a segment tells of a market, and its place. */
+/** The index row and the key of a market. */
 type Row = IndexRow & MarketKey;
 
-/** What a segment that was found good contributes to its snapshot. */
+/** What the check of a manifest needs to know about a valid segment. */
 export interface CheckedSegment {
   pages: Page[];
   oldest: MarketKey;
@@ -23,9 +23,9 @@ export interface CheckedSegment {
 }
 
 /**
- * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares. An index that is
- * consistent with its name but not with its pages is found out too. `attempt` takes what is wrong with a page, so that
- * the others are looked at as well; undefined then. Throws CorruptObjectError, MissingObjectError or StorageError.
+ * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares the two. This also finds
+ * an index that matches its name but not its pages. `attempt` records the fault of a page, so that the other pages are
+ * checked too; the result is then undefined. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
 export async function checkSegment(
   storage: Storage,
@@ -56,10 +56,10 @@ export async function checkSegment(
   checkOrder(key, rows);
   checkCuts(key, pages, rows);
   if (rows.length !== ref.markets || pages.length !== ref.pages) {
-    throw new CorruptObjectError(key, "it does not hold as many markets and pages as its manifest says");
+    throw new CorruptObjectError(key, "its numbers of markets and pages differ from the manifest's");
   }
   if (!encodeSegment(pages, rows).equals(stored)) {
-    throw new CorruptObjectError(key, "its index is not the one its pages give");
+    throw new CorruptObjectError(key, "its index does not match its pages");
   }
   if (digests.length !== ref.markets * BigUint64Array.BYTES_PER_ELEMENT) {
     throw new CorruptObjectError(rowsKey, "it does not hold one digest per market");
@@ -67,7 +67,7 @@ export async function checkSegment(
   return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
 }
 
-/** The stored bytes of a page; tells apart whether the page or what the segment says of it is at fault. */
+/** The stored bytes of a page. The error names the page or the segment, whichever is wrong. */
 async function readPage(storage: Storage, pageKey: string, segmentKey: string, page: Page): Promise<Buffer> {
   const bytes = await storage.get(pageKey);
   if (!bytes) throw new CorruptObjectError(pageKey, `it is missing, and ${segmentKey} names it`);
@@ -78,7 +78,7 @@ async function readPage(storage: Storage, pageKey: string, segmentKey: string, p
   return bytes;
 }
 
-/** The markets of a page, from the oldest up. */
+/** Parses the markets of a page, from the oldest. */
 function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Page): Row[] {
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
@@ -98,7 +98,7 @@ function inflatePage(key: string, stored: Buffer): Buffer {
   }
 }
 
-/** The page is one that a gzip reader can read, so runs that cannot be found in it are the segment's fault. */
+/** The page has been inflated before, so runs that cannot be found in it are the segment's fault. */
 function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
@@ -123,7 +123,7 @@ function checkOrder(key: string, rows: readonly Row[]): void {
   });
 }
 
-/** Pages must be cut where the format says; the segment's end, which depends on what follows, may be the archive's. */
+/** Checks that pages end where the format cuts. The segment's own end depends on what follows, so it is not checked. */
 function checkCuts(key: string, pages: readonly Page[], rows: readonly Row[]): void {
   const cutter = new Cutter();
   const ends = new Set<number>();
@@ -136,7 +136,7 @@ function checkCuts(key: string, pages: readonly Page[], rows: readonly Row[]): v
     const isLast = ordinal === rows.length - 1;
     const cut = cutter.next(id);
     if (!isLast && (cut === "segment" || (cut === "page") !== ends.has(ordinal + 1))) {
-      throw new CorruptObjectError(key, `it is cut wrongly at market ${id}`);
+      throw new CorruptObjectError(key, `its page boundaries are wrong at market ${id}`);
     }
   });
 }

@@ -22,32 +22,32 @@ import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 
-/** Ends what is told of an object that every publish run brings up to date. */
+/** Suffix for faults in objects that every publish run updates. */
 const publishAgain = ": publish again";
 
-/** One object that is missing or does not hold what it should. */
+/** An object that is missing or damaged. */
 interface Fault {
   key: string;
   reason: string;
 }
 
-/** What `verify` found. */
+/** The result of `verify`. */
 export interface VerifyReport {
   commits: number;
-  /** Commits whose snapshots have been collected. */
+  /** Commits whose snapshots were deleted by a collection. */
   collected: number;
   markets: number;
   objects: number;
   bytes: number;
-  /** Objects no commit reaches; their content was checked against their names all the same. */
+  /** Objects that no commit reaches. Their content was checked against their names too. */
   unreferenced: number;
   faults: Fault[];
 }
 
 /**
- * Checks every byte of a store: the commit log, every snapshot it reaches, the public names, the key records, and what
- * lies about unreferenced. Faults are collected, not thrown; StorageError is thrown. Without `keys` the key records are
- * passed over: publishers may not read them. Without a `site` so are its files.
+ * Checks every byte of a store: the commit log, all its snapshots, the public names, the site, the key records, and
+ * unreferenced objects. Returns the faults; throws only StorageError. With `keys: false` the key records are skipped, as
+ * publishers may not read them. Without a `site` its files are skipped.
  */
 export async function verify(
   storage: Storage,
@@ -66,7 +66,7 @@ class StoreCheck {
   readonly #faults: Fault[] = [];
   readonly #segments = new Map<string, CheckedSegment | undefined>();
   readonly #manifests = new Map<string, Manifest | undefined>();
-  /** Hashes of every score list and record that a manifest names. */
+  /** Hashes of all score lists and records that a manifest names. */
   readonly #published = new Set<string>();
   #collected = 0;
   #bytes = 0;
@@ -101,14 +101,14 @@ class StoreCheck {
     };
   }
 
-  /** Runs a check; what is wrong with an object becomes a fault that ends in the `remedy`, and the result undefined. */
+  /** Runs a check. A missing or corrupt object becomes a fault that ends in `remedy`, and the result is undefined. */
   async #attempt<T>(work: () => Promise<T>, remedy = ""): Promise<T | undefined> {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
-      // Snapshots share objects; what is wrong with one is told once.
+      // Snapshots share objects, so the same fault may come up several times.
       if (!this.#faults.some(({ key, reason }) => key === fault.key && reason === fault.reason))
         this.#faults.push(fault);
       this.#seen.add(error.key);
@@ -123,8 +123,8 @@ class StoreCheck {
   };
 
   /**
-   * Checks the log and every snapshot it reaches that was not collected; the newest manifest, unless that is at fault.
-   * The oldest commits may be missing, but none between two others, and none that head.json names.
+   * Checks the commit log and every snapshot that was not collected. Returns the newest manifest unless it is faulty. The
+   * oldest commits may be missing, but none between two others, and not the one that head.json names.
    */
   async #commits(numbers: readonly number[]): Promise<Manifest | undefined> {
     const missing = (number: number) =>
@@ -137,7 +137,7 @@ class StoreCheck {
       const expected = place === 0 ? number : numbers[place - 1]! + 1;
       if (number !== expected) missing(expected);
       const commit = await this.#commit(number, before);
-      // Collections begin with the manifest, so a snapshot that still has one must be whole, as must the newest.
+      // Collections delete the manifest first. A snapshot that still has one must be complete, as must the newest.
       const collected =
         commit && number !== numbers.at(-1) && !kept.has(layout.manifest(commit.manifest.hash));
       if (collected) this.#collected += 1;
@@ -157,7 +157,7 @@ class StoreCheck {
       if (!commit) throw new MissingObjectError(key);
       this.#count(key, JSON.stringify(commit).length);
       if (before && before.commit === number - 1 && commit.previous !== before.digest) {
-        throw new CorruptObjectError(key, `it does not name commit ${before.commit} as the one before`);
+        throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);
       }
       return commit;
     });
@@ -169,7 +169,7 @@ class StoreCheck {
     const manifest = this.#manifests.get(hash);
     const same = JSON.stringify(manifest?.counts) === JSON.stringify(commit.counts);
     if (manifest && (manifest.snapshotId !== commit.snapshotId || !same)) {
-      this.#faults.push({ key: layout.commit(commit.commit), reason: "it does not agree with its manifest" });
+      this.#faults.push({ key: layout.commit(commit.commit), reason: "it disagrees with its manifest" });
     }
     return manifest;
   }
@@ -212,22 +212,22 @@ class StoreCheck {
     await this.#attempt(() => checkScores(manifestKey, manifest, read));
   }
 
-  /** The stable names of the public tree hold what the newest manifest says. */
+  /** Checks that the stable names of the public tree hold what the newest manifest says. */
   async #publicNames(manifest: Manifest, commit: number): Promise<void> {
     for (const [key, ref] of publicNames(manifest)) {
       await this.#attempt(async () => {
         const bytes = await this.#storage.get(key);
         if (bytes) this.#count(key, bytes.length);
         if (bytes && sha256(bytes) === ref.hash) return;
-        // What an earlier snapshot shows there, or nothing, is what a publisher leaves that stops after its commit.
+        // A publisher that stops after its commit leaves the content of an earlier snapshot, or nothing.
         const behind = !bytes || this.#published.has(sha256(bytes));
         const reason = `projection behind commit ${commit}`;
-        throw new CorruptObjectError(key, behind ? reason : "its content is of no snapshot");
+        throw new CorruptObjectError(key, behind ? reason : "its content belongs to no snapshot");
       }, publishAgain);
     }
   }
 
-  /** The site is this version's: what another published, or somebody else, the next publish run replaces. */
+  /** Checks that the site is this version's. The next publish run replaces any other content. */
   async #siteFiles(): Promise<void> {
     if (!this.#site) {
       for (const prefix of [layout.siteIndex, layout.siteFiles]) await this.#passOver(prefix);
@@ -238,12 +238,12 @@ class StoreCheck {
         const stored = await this.#storage.get(key);
         if (!stored) throw new MissingObjectError(key);
         this.#count(key, stored.length);
-        if (!stored.equals(bytes)) throw new CorruptObjectError(key, "it is not this version's");
+        if (!stored.equals(bytes)) throw new CorruptObjectError(key, "it differs from this version's file");
       }, publishAgain);
     }
   }
 
-  /** Leaves alone what only the newest manifest could judge: that one is at fault, not they. */
+  /** Counts objects without checking them. */
   async #passOver(prefix: string): Promise<void> {
     for await (const { key, bytes } of this.#storage.list(prefix)) this.#count(key, bytes);
   }
@@ -253,7 +253,7 @@ class StoreCheck {
     if (!bytes) return;
     this.#count(layout.probe, bytes.length);
     if (!bytes.equals(probeBody))
-      throw new CorruptObjectError(layout.probe, "it is not the probe of a publisher");
+      throw new CorruptObjectError(layout.probe, "its content is not a publisher's probe");
   }
 
   #sealed<T>(key: string, read: (bytes: Buffer) => T, remedy?: string): Promise<T | undefined> {
@@ -266,7 +266,7 @@ class StoreCheck {
     }, remedy);
   }
 
-  /** Key records, and objects that no commit reaches. */
+  /** Checks the key records and the objects that no commit reaches. Returns the number of the latter. */
   async #everythingElse(keys: boolean): Promise<number> {
     let unreferenced = 0;
     for await (const { key } of this.#storage.list("")) {
@@ -276,7 +276,7 @@ class StoreCheck {
         continue;
       }
       if (key.startsWith(layout.collecting)) {
-        // Gone again, perhaps, since it was listed.
+        // A collection may have deleted it since it was listed.
         await this.#attempt(async () => {
           const bytes = await this.#storage.get(key);
           if (bytes) unseal(key, bytes, Collecting);
@@ -297,13 +297,13 @@ class StoreCheck {
     if (hash && sha256(bytes) !== hash)
       throw new CorruptObjectError(key, "its content does not match its name");
     if (hash) return;
-    // The name of a protocol that is gone stays until it is collected, with what it showed last.
+    // The name of a removed protocol stays, with its last content, until it is collected.
     const leftover = key.startsWith(layout.stableScores) && this.#published.has(sha256(bytes));
-    if (!leftover) throw new CorruptObjectError(key, "no such object belongs into a store");
+    if (!leftover) throw new CorruptObjectError(key, "a store has no objects with such names");
   }
 }
 
-/** The names that an object under keys/ may have. */
+/** The object keys that the content of an object under keys/ allows. */
 function namesOfKey(key: string, bytes: Buffer): string[] {
   if (!isKeyRevocation(key)) return [layout.key(unseal(key, bytes, KeyRecord).id)];
   const { id, revokedAt } = unseal(key, bytes, KeyRevocation);

@@ -174,7 +174,7 @@ describe("list and verify", () => {
     const bytes = await readFile(path);
     bytes[20]! ^= 1;
     await writeFile(path, bytes);
-    const reason = "its content is of no snapshot: publish again";
+    const reason = "its content belongs to no snapshot: publish again";
     const faults = [
       { key: layout.stableScoreList, reason },
       { key: record, reason },

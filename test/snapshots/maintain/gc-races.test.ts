@@ -42,7 +42,7 @@ async function outcomeOf(work: Promise<unknown>): Promise<"done" | "refused"> {
     await work;
     return "done";
   } catch (error) {
-    expect(String(error)).toMatch(/^(CollectedMeanwhileError|RollbackError): .*(collect|not whole)/);
+    expect(String(error)).toMatch(/^(CollectedMeanwhileError|RollbackError): .*(collect|incomplete)/);
     return "refused";
   }
 }

@@ -145,7 +145,9 @@ describe("npm run snapshot -- rollback", () => {
     const held = await run("publish --sources sources --json");
     expect(held.code).toBe(3);
     expect(JSON.parse(held.stdout).error).toMatchObject({ exitCode: 3, refusals: [] });
-    expect(held.stderr).toContain("commit 3 is a rollback and holds publishing; go on with --resume");
+    expect(held.stderr).toContain(
+      "commit 3 is a rollback, which puts publishing on hold; publish with --resume to end that",
+    );
     expect((await run("publish --sources sources --dry-run")).code).toBe(3);
     const resumed = await run("publish --sources sources --resume --json");
     expect(JSON.parse(resumed.stdout)).toMatchObject({ outcome: "published", commit: 4 });

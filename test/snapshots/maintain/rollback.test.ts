@@ -103,7 +103,7 @@ describe("a rollback", () => {
       get: async (key, options) =>
         key === layout.commit(1) ? likeCommit(storage, shared) : storage.get(key, options),
     });
-    await expect(rollBack(alike, shared)).rejects.toThrow(/begins several snapshot ids/);
+    await expect(rollBack(alike, shared)).rejects.toThrow(/several snapshot ids begin with/);
     await expect(rollBack(storage, shared)).rejects.toThrow(/already has/);
   });
 
@@ -117,7 +117,7 @@ describe("a rollback", () => {
     };
     expect((await collectGarbage(storage, options)).deleted.keys.length).toBeGreaterThan(0);
     const counting = countingStorage(storage);
-    await expect(rollBack(counting, 1)).rejects.toThrow(/commit 1 is not whole/);
+    await expect(rollBack(counting, 1)).rejects.toThrow(/commit 1 is incomplete/);
     expect(counting.written()).toEqual([]);
     await expectShown(storage, 3);
   });
@@ -136,7 +136,7 @@ describe("a rollback", () => {
     ]) {
       const bytes = await storage.get(key);
       await storage.delete(key);
-      await expect(rollBack(storage, 2)).rejects.toThrow(/commit 2 is not whole/);
+      await expect(rollBack(storage, 2)).rejects.toThrow(/commit 2 is incomplete/);
       await storage.put(key, bytes!);
     }
     expect(await rollBack(storage, 2)).toMatchObject({ commit: 4 });
@@ -239,7 +239,7 @@ describe("publishing after a rollback", () => {
       const counting = countingStorage(storage);
       const error = await publishContent(counting, name).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(PublishingOnHoldError);
-      expect(String(error)).toContain("go on with --resume");
+      expect(String(error)).toContain("publish with --resume");
       expect(counting.written()).toEqual([]);
     }
     expect(await publishContent(storage, "C", true)).toMatchObject({ outcome: "published", commit: 4 });

@@ -171,9 +171,9 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
       await storage.put(layout.stableScore("curve.fi"), Buffer.alloc(0));
       await storage.delete(layout.stableScore("lido-dao"));
       expect(await faults(storage)).toEqual([
-        { key: layout.stableScoreList, reason: "its content is of no snapshot: publish again" },
+        { key: layout.stableScoreList, reason: "its content belongs to no snapshot: publish again" },
         { key: name, reason: "projection behind commit 2: publish again" },
-        { key: layout.stableScore("curve.fi"), reason: "its content is of no snapshot: publish again" },
+        { key: layout.stableScore("curve.fi"), reason: "its content belongs to no snapshot: publish again" },
         { key: layout.stableScore("lido-dao"), reason: "projection behind commit 2: publish again" },
       ]);
       const counting = countingStorage(storage);
