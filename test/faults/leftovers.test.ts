@@ -167,7 +167,7 @@ describe("the folder for temporary files", () => {
     const error = await publishing();
     expect(error).toBeInstanceOf(LocalFolderError);
     expect(String(error)).toMatch(
-      /tmp-\w+\/none: cannot keep files there: ENOENT.*TMPDIR names another folder/,
+      /tmp-\w+\/none: cannot keep files there: ENOENT.*set TMPDIR to use another folder/,
     );
     expect(exitCodeOf(error)).toBe(exitCodes.unreachable);
   });

@@ -91,7 +91,7 @@ describe("polling", () => {
     const { records } = await readKeys(proxy.storage);
     execFileSync(findProgram("mkfifo")!, [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);
     await until("a log line about the key record that is no file", () =>
-      proxy!.logged.some((line) => /0123456789abcdef.*no regular file/.test(line)),
+      proxy!.logged.some((line) => /0123456789abcdef.*not a regular file/.test(line)),
     );
     await revokeKey(proxy.storage, records[0]!.id, new Date(proxy.clock.now));
     const usage = () => proxy!.get("/api/v1/usage", { headers: bearer(key) });

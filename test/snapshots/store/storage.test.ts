@@ -194,7 +194,7 @@ describe("directory storage", () => {
     const server = createServer().listen(path("socket"));
     await once(server, "listening");
     for (const key of ["fifo", "device", "socket"])
-      await expect(storage.get(key), key).rejects.toThrow(`${key}: it is no regular file`);
+      await expect(storage.get(key), key).rejects.toThrow(`${key}: it is not a regular file`);
     server.close();
     expect(String(await storage.get("link"))).toBe("x");
   });

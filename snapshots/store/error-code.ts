@@ -1,0 +1,4 @@
+/** Whether an error of Node carries one of these codes, such as ENOENT. */
+export function hasCode(error: unknown, ...codes: string[]): boolean {
+  return error instanceof Error && "code" in error && codes.includes(String(error.code));
+}
