@@ -7,7 +7,7 @@ import { type Storage, StorageError } from "./storage.ts";
 /** Sealed records are small; anything larger is not one. */
 const maxRecordBytes = 64 * 1024;
 
-/** One commit of the log; undefined when the store has none of that number. Throws CorruptObjectError. */
+/** Reads a commit by its number; undefined when there is none. Throws CorruptObjectError or StorageError. */
 export async function readCommit(storage: Storage, number: number): Promise<Commit | undefined> {
   const key = layout.commit(number);
   const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
@@ -18,15 +18,16 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
 }
 
 /**
- * The newest commit: from head.json's hint upwards, or from `known` when that is newer. A hint that is missing or
- * unreadable costs a listing, nothing else.
+ * The newest commit, or undefined in an empty store. The search starts at the number in head.json, or at `known` when
+ * that is higher. When head.json is missing or unreadable, the commits are listed instead. Throws CorruptObjectError or
+ * StorageError.
  */
 export async function newestCommit(storage: Storage, known = 0): Promise<Commit | undefined> {
   const hint = Math.max(known, (await readHead(storage)) ?? 0);
   let newest = hint > 0 ? await readCommit(storage, hint) : undefined;
   newest ??= await readCommit(storage, await newestListed(storage));
   if (!newest) return undefined;
-  // A publisher may have been stopped between its commit and the hint.
+  // A publisher may have been killed after it wrote its commit and before it updated head.json.
   for (;;) {
     const next = await readCommit(storage, newest.commit + 1);
     if (!next) return newest;
@@ -48,7 +49,7 @@ async function newestListed(storage: Storage): Promise<number> {
   return Math.max(0, ...(await listCommits(storage)));
 }
 
-/** The numbers of all commits in the store, ascending. */
+/** The numbers of all commits in the store, in ascending order. */
 export async function listCommits(storage: Storage): Promise<number[]> {
   const numbers: number[] = [];
   for await (const { key } of storage.list(layout.commits)) {
@@ -58,19 +59,22 @@ export async function listCommits(storage: Storage): Promise<number[]> {
   return numbers.sort((a, b) => a - b);
 }
 
-/** Another publisher took the commit number first. Nothing of it is lost; the next run goes on from there. */
+/** Another publisher took the commit number first. Nothing is lost: the next run continues from that commit. */
 export class CommitLostError extends Error {
   override readonly name = "CommitLostError";
 }
 
-/** The store took the commit or did not, and cannot be asked. Nothing may be cleaned up; the next run finds out. */
+/**
+ * The store failed in a way that leaves open whether the commit was stored. Nothing may be cleaned up; the next run
+ * finds out.
+ */
 export class CommitUnknownError extends Error {
   override readonly name = "CommitUnknownError";
 }
 
 /**
- * Puts a commit under its number, which is the compare-and-swap of the whole store.
- * Throws CommitLostError or CommitUnknownError; when it returns, the commit is there.
+ * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Throws
+ * CommitLostError or CommitUnknownError. Once it returns, the commit is stored.
  */
 export async function appendCommit(storage: Storage, content: Omit<Commit, "digest">): Promise<Commit> {
   const key = layout.commit(content.commit);
@@ -79,7 +83,7 @@ export async function appendCommit(storage: Storage, content: Omit<Commit, "dige
     if (error instanceof StorageError) return error;
     throw error;
   });
-  // "Exists already" may be an answer to our own second try, and an error may have come after the work was done.
+  // "Already exists" may refer to our own earlier attempt, and an error may have occurred after the object was stored.
   if (created !== true && !(await isStored(storage, key, bytes, created))) {
     const { location } = storage;
     throw new CommitLostError(`${location}: another publisher made commit ${content.commit} first`);

@@ -1,15 +1,15 @@
 import { layout } from "./layout.ts";
 import { type Storage, StorageError } from "./storage.ts";
 
-/** What `probe.json` holds. */
+/** The content of `probe.json`. */
 export const probeBody = Buffer.from('{"purpose":"shows that this store honours conditional writes"}');
 
 /**
- * Refuses a store that overwrites where it was told to create: two publishers would both win a commit there.
- * Throws StorageError. The object it leaves is the same every time.
+ * Refuses a store that overwrites an object although it was told only to create one: two publishers could both believe
+ * that they had made the same commit. Leaves `probe.json` in the store. Throws StorageError.
  */
 export async function probeConditionalWrites(storage: Storage): Promise<void> {
-  // The first create succeeds once in a store's life; the second must fail.
+  // The first attempt succeeds only if the store has no probe.json yet; the second must fail.
   for (let tries = 0; tries < 2; tries += 1)
     if (!(await storage.putIfAbsent(layout.probe, probeBody))) return;
   throw new StorageError(

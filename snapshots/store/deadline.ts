@@ -1,11 +1,12 @@
-/** Something took longer than it may. */
+/** Work did not finish within its deadline. */
 export class DeadlineError extends Error {
   override readonly name = "DeadlineError";
 }
 
 /**
- * Waits for work at most so many seconds, and no longer than until `given` is aborted. The work is told by its own
- * signal to stop; whether it does or not, the wait ends. Throws DeadlineError, or the reason of `given`.
+ * Waits for work for at most `seconds`, or until `given` is aborted. Either aborts the signal that was passed to the
+ * work, and the wait ends even if the work ignores it. Throws DeadlineError, the reason of `given`, or the work's own
+ * error.
  */
 export async function within<T>(
   seconds: number,

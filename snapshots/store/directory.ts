@@ -3,21 +3,18 @@ import type { Stats } from "node:fs";
 import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
+import { hasCode } from "./error-code.ts";
 import { Folders } from "./folder-sync.ts";
 import { layout } from "./layout.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "./leftovers.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
-// Temporary files live beside their targets, so that rename and link stay within one file system.
+// A temporary file lies in the folder of its target, because rename and link do not work across file systems.
 const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);
 
-function hasCode(error: unknown, ...codes: string[]): boolean {
-  return error instanceof Error && "code" in error && codes.includes(String(error.code));
-}
+const noFile = (key: string) => new CorruptObjectError(key, "it is not a regular file");
 
-const noFile = (key: string) => new CorruptObjectError(key, "it is no regular file");
-
-/** A store in a local directory; it is created by the first put. */
+/** A store in a local directory. The first put creates the directory. */
 export function directoryStorage(root: string): Storage {
   const pathOf = (key: string) => {
     if (!/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(key) || /(^|\/)\.{1,2}(\/|$)/.test(key)) {
@@ -38,8 +35,9 @@ export function directoryStorage(root: string): Storage {
   let deletedFrom: string | undefined;
 
   /**
-   * Writes the bytes under a temporary name and hands that name on; nothing of it stays behind. Other objects outlast a
-   * power cut from the next record on, which has nothing to tell before.
+   * Writes the bytes to a temporary file, passes its name to `finish`, and removes it. Folders that have changed are
+   * synced before a record is stored, so a record that survives a power cut never names an object that did not. Other
+   * objects are synced with the next record.
    */
   async function staged<T>(key: string, body: Uint8Array, finish: (name: string) => Promise<T>): Promise<T> {
     const target = pathOf(key);
@@ -49,13 +47,14 @@ export function directoryStorage(root: string): Storage {
       const file = await open(name, "wx");
       try {
         await file.writeFile(body);
-        // Without it a power cut can leave a renamed file empty, under a name that promises its content.
+        // Without this, a power cut could leave an empty file under a name that promises its content.
         await file.sync();
       } finally {
         await file.close();
       }
       const record = isRecord(key);
-      // What lies at the top tells of commits, also of one that another run made before it was killed.
+      // Objects at the top level refer to commits. A run that was killed may have made a commit without syncing its
+      // folder.
       if (!key.includes("/")) folders.changed(resolve(root, layout.commits));
       if (record) await folders.sync();
       const result = await finish(name);
@@ -73,7 +72,7 @@ export function directoryStorage(root: string): Storage {
     async get(key, { maxBytes = maxObjectBytes, signal } = {}) {
       const path = pathOf(key);
       try {
-        // Opening a FIFO would wait for its writer, and reading one never end; so would some devices.
+        // Without O_NONBLOCK, opening a FIFO would wait for a writer.
         const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
         try {
           const info = await file.stat();
@@ -86,7 +85,7 @@ export function directoryStorage(root: string): Storage {
         }
       } catch (error) {
         if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-        // What opening a socket says, and a device that is not there.
+        // The code for opening a socket, or a device that does not exist.
         if (hasCode(error, "ENXIO")) throw noFile(key);
         throw error instanceof CorruptObjectError ? error : failed("read", key, error);
       }
@@ -104,7 +103,7 @@ export function directoryStorage(root: string): Storage {
     async putIfAbsent(key, body) {
       const path = pathOf(key);
       try {
-        // link(2) fails when the name exists, whoever else is at it: the file system's compare-and-swap.
+        // link(2) fails atomically when the name exists: the file system's compare-and-swap.
         await staged(key, body, (name) => link(name, path));
         return true;
       } catch (error) {
@@ -117,7 +116,7 @@ export function directoryStorage(root: string): Storage {
       const path = pathOf(key);
       try {
         return await staged(key, body, async (name) => {
-          // A file system compares nothing in a rename: a moment remains in which another one may come first.
+          // Not atomic: another writer may replace the file between the comparison and the rename.
           const info = await statUnlessGone(path);
           if (!info || tagOf(info) !== tag) return false;
           await rename(name, path);
@@ -140,7 +139,8 @@ export function directoryStorage(root: string): Storage {
     async delete(key) {
       const path = pathOf(key);
       try {
-        // Manifests go first, and no power cut may bring them back alone.
+        // A collection deletes manifests first. Their folder is synced before anything else is deleted, or a power cut
+        // could bring back a manifest whose objects are gone.
         if (deletedFrom && deletedFrom !== dirname(path)) await folders.sync();
         await rm(path, { force: true });
         deletedFrom = dirname(path);
@@ -178,12 +178,12 @@ async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
   }
 }
 
-/** Whether an object tells of others, or is all there is to tell: commits, keys, and what lies at the top. */
+/** Whether an object must be durable once it is put: commits, API keys, and the objects at the top level. */
 function isRecord(key: string): boolean {
   return !key.includes("/") || key.startsWith(layout.commits) || key.startsWith(layout.keys);
 }
 
-/** Every put makes another file, so another number, or another time. */
+/** Every put creates a new file, and so changes the inode number or the time. */
 function tagOf({ ino, size, mtimeMs }: Stats): string {
   return `${ino}-${size}-${mtimeMs}`;
 }

@@ -1,12 +1,16 @@
 import { mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
+import { hasCode } from "./error-code.ts";
 
-/** What is said of folders that cannot be synced: there is none, it is not ours, or the file system knows no such thing. */
+/**
+ * Error codes that are ignored: the folder is gone, belongs to someone else, or its file system cannot sync folders.
+ */
 const cannotSync = ["ENOENT", "EINVAL", "ENOTSUP", "EACCES", "EPERM"];
 
 /**
- * The folders of a directory store. A file's name outlasts a power cut only when its folder was synced after it was
- * named, and the folder's own name likewise; each is synced once for many files.
+ * Tracks which folders of a directory store have to be synced. A file's name survives a power cut only if its folder is
+ * synced after the file got that name, and the same holds for the folder's own name. Syncing is deferred so that a
+ * folder is synced once for many files.
  */
 export class Folders {
   readonly #root: string;
@@ -17,24 +21,24 @@ export class Folders {
     this.#root = root;
   }
 
-  /** Makes a folder of the store, and those above it. */
+  /** Creates a folder of the store and its parents. */
   async make(folder: string): Promise<void> {
     const first = await mkdir(folder, { recursive: true });
-    // The store itself is new too: the folder above has got a name.
+    // The store's own folder is new too, so the folders above it have changed.
     if (first && first.length <= this.#root.length) {
       for (let above = this.#root; above.length >= first.length; above = dirname(above))
         this.#changed.add(dirname(above));
     }
   }
 
-  /** Takes note of a name in a folder that is new or gone. */
+  /** Records that a name was added to a folder or removed from it. */
   changed(folder: string): void {
-    // Those above may have been made by a run that was killed before it synced them.
+    // The parents may have been created by a run that was killed before it synced them.
     for (let each = folder; each.length > this.#root.length; each = dirname(each)) this.#changed.add(each);
     this.#changed.add(this.#root);
   }
 
-  /** Syncs what changed so far, also what another call has begun to sync. */
+  /** Syncs every folder that has changed so far. Waits for earlier calls, which may still be syncing some of them. */
   sync(): Promise<void> {
     const done = this.#syncing.then(() => this.#syncChanged());
     this.#syncing = done.catch(() => {});
@@ -63,7 +67,6 @@ async function syncFolder(path: string): Promise<void> {
       await folder.close();
     }
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
-    if (!cannotSync.includes(code)) throw error;
+    if (!hasCode(error, ...cannotSync)) throw error;
   }
 }

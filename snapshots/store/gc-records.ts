@@ -3,29 +3,31 @@ import { layout } from "./layout.ts";
 import { seal, unseal } from "./sealed.ts";
 import type { Storage } from "./storage.ts";
 
-/** A collection deletes what one record names for at most this long. */
+/** The longest time in which a collection deletes the keys of one record. */
 export const deletingMinutes = 10;
-/** Older records are of collections that were killed: none of their deletions can still be under way. */
+/**
+ * A record older than this belongs to a collection that was killed, so none of its deletions can still be under way.
+ */
 const recordMinutes = 60;
-/** The most keys a record names. */
+/** The most keys that one record names. */
 export const recordKeys = 20_000;
 const maxRecordBytes = 16 * 1024 * 1024;
 
-/** A collection has deleted what a new commit needs, or may be about to. The next run does not meet it. */
+/** A collection has deleted, or may be about to delete, what a new commit needs. Running again helps. */
 export class CollectedMeanwhileError extends Error {
   override readonly name = "CollectedMeanwhileError";
 }
 
-/** Tells publishers what a collection is about to delete, in place of what it told before. */
+/** Tells publishers which keys a collection is about to delete. Replaces the collection's previous record. */
 export async function announce(storage: Storage, id: string, keys: readonly string[]): Promise<void> {
   await storage.put(layout.collectingRecord(id), seal({ keys }));
 }
 
 /**
- * Refuses a commit that a collection takes objects from. To be called when all of them have been put: a collection that
- * looks at them once more after that finds them changed, and one that looked before has a record here until its
- * deletions are done. `names` are public names that the commit will need. Throws CollectedMeanwhileError,
- * CorruptObjectError or StorageError.
+ * Refuses a commit whose objects a collection deletes. Call it after all of them have been put: a collection that
+ * checks an object after that sees that it has changed and keeps it, and a collection that checked before keeps its
+ * record in the store until its deletions are done. `names` are public names that the commit will need. Throws
+ * CollectedMeanwhileError, CorruptObjectError or StorageError.
  */
 export async function refuseCollected(
   storage: Storage,
@@ -34,18 +36,19 @@ export async function refuseCollected(
 ): Promise<void> {
   const needed = objects.union(new Set(names));
   const threats = await threatsTo(storage, needed);
-  // Looked for after the records: a collection removes its record when it has deleted what that names.
+  // Listed only after the records were read: if a collection has just removed its record, its deletions are done and
+  // show here.
   const { missing, newest } = await lookFor(storage, objects);
-  // Both are times of the store: this machine's clock need not agree with it.
+  // Both times come from the store, since this machine's clock may differ from the store's.
   const threat = threats.find(({ since }) => newest - since < recordMinutes * 60_000)?.key ?? missing;
   if (threat) throw new CollectedMeanwhileError(collectedMessage(storage, threat));
 }
 
 function collectedMessage({ location }: Storage, key: string): string {
-  return `${location}: a collection takes ${key} away, which the new commit needs; run again when it has ended`;
+  return `${location}: a collection is deleting ${key}, which the new commit needs; run again when it has ended`;
 }
 
-/** One of the needed keys of each record that names any, and the time of the record. */
+/** For each record that names needed keys: one of these keys, and the record's time in epoch milliseconds. */
 async function threatsTo(
   storage: Storage,
   needed: ReadonlySet<string>,
@@ -59,7 +62,7 @@ async function threatsTo(
   return threats;
 }
 
-/** One of these objects that the store does not list, and the time of the newest. */
+/** Lists the objects: one that is missing from the store, if any, and the newest one's time in epoch milliseconds. */
 async function lookFor(
   storage: Storage,
   objects: ReadonlySet<string>,

@@ -1,4 +1,7 @@
-/** Does the work for every item, so many at a time as a store is asked small things; the first failure ends it. */
+/**
+ * Runs `work` for every item, `concurrency` at a time; the default suits small requests to a store. After the first
+ * failure no further items are started. It is thrown at once, while other items may still be running.
+ */
 export async function inParallel<Item>(
   items: Iterable<Item>,
   work: (item: Item) => Promise<void>,

@@ -1,4 +1,4 @@
-/** Where everything of a store lives; the one place where object keys are spelled (snapshots/SPEC.md, "Layout"). */
+/** The keys of a store's objects. No other code spells them (snapshots/SPEC.md, "Layout"). */
 export const layout = {
   head: "head.json",
   checked: "checked.json",
@@ -27,21 +27,21 @@ export const layout = {
   collectingRecord: (id: string) => `collecting/${id}.json`,
   keys: "keys/",
   key: (id: string) => `keys/${id}.json`,
-  /** The first revocation of a key, or a later one that ends it earlier, at this time in epoch milliseconds. */
+  /** The first revocation of a key; with `at` in epoch milliseconds, a later revocation that ends the key earlier. */
   keyRevocation: (id: string, at?: number) => `keys/${id}.revoked${at === undefined ? "" : `.${at}`}.json`,
 } as const;
 
-/** The hash in the key of an object that is named by its content. */
+/** The hash in the key of an object that is named by its content; "" for other keys. */
 export function hashIn(key: string): string {
   return /[0-9a-f]{64}/.exec(key)?.[0] ?? "";
 }
 
-/** Whether the key of an object under keys/ is a revocation's. */
+/** Whether an object under keys/ is a revocation. */
 export function isKeyRevocation(key: string): boolean {
   return /\.revoked(\.\d+)?\.json$/.test(key);
 }
 
-/** Headers an object is stored with, for backends that keep any and for whoever serves the tree. */
+/** The HTTP headers of an object. S3 stores them with it; whoever serves a directory store has to send them. */
 export interface ObjectHeaders {
   contentType: string;
   cacheControl: string;
@@ -50,7 +50,7 @@ export interface ObjectHeaders {
 const immutable = "public, max-age=31536000, immutable";
 const shortLived = "public, max-age=60, stale-while-revalidate=600";
 
-/** Headers that follow from an object's key. Pages are files of type gzip, not JSON sent in a gzip coding. */
+/** Derives an object's headers from its key. Pages are gzip files, not JSON with `Content-Encoding: gzip`. */
 export function headersOf(key: string): ObjectHeaders {
   return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
 }

@@ -2,20 +2,21 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { lstat, readdir, rm } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { hasCode } from "./error-code.ts";
 import { sha256 } from "./sha256.ts";
 
-/** No process writes one temporary file for so long, nor does a publish run take so long. */
+/** No process writes a temporary file for this long, and no publish run takes this long. */
 const leftoverHours = 24;
 
-/** The mark of an owner in a temporary name, as a regular expression; older versions left it out. */
+/** A regular expression for the owner's mark in a temporary name. It may be absent: older versions wrote none. */
 export const ownerPattern = "(?:([0-9a-f]{8})-([0-9]+)-)?";
 
-/** Begins a temporary name: tells where its owner runs, and the owner's process id there. */
+/** The prefix of a temporary name, which says on which machine its owner runs and under which process id. */
 export function ownerMark(pid = process.pid): string {
   return `${place()}-${pid}-`;
 }
 
-/** Removes files that killed processes left in a folder, or below, under names that match. Returns how many. */
+/** Removes the files with matching names that killed processes left in or below a folder. Returns their number. */
 export async function removeLeftFiles(folder: string, name: RegExp): Promise<number> {
   let removed = 0;
   for (const entry of await entriesOf(folder)) {
@@ -29,7 +30,10 @@ export async function removeLeftFiles(folder: string, name: RegExp): Promise<num
   return removed;
 }
 
-/** Removes this user's folders that killed processes left in a folder which others use too. Returns how many. */
+/**
+ * Removes the folders with matching names that killed processes left directly in a folder. Skips folders of other
+ * users, who may share it. Returns the number of removed folders.
+ */
 export async function removeLeftFolders(folder: string, name: RegExp): Promise<number> {
   let removed = 0;
   for (const entry of await entriesOf(folder)) {
@@ -46,7 +50,7 @@ async function entriesOf(folder: string) {
   return unlessGone(readdir(folder, { withFileTypes: true }), []);
 }
 
-/** Whether nobody can be using a file any more. */
+/** Whether no running process can be using the file. */
 async function isLeft(path: string, match: RegExpExecArray | null): Promise<boolean> {
   if (!match) return false;
   const [, where, pid] = match;
@@ -60,28 +64,28 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Any other answer is about a process that is there.
+    // Any other error, such as EPERM, means that the process exists.
     return !hasCode(error, "ESRCH");
   }
 }
 
 let known: string | undefined;
 
-/** Where process ids mean the same: this machine since it was started, and this container of it. */
+/** Identifies where a process id is unique: the machine, its current boot, and the container. */
 function place(): string {
-  const told = (read: () => string) => {
+  const unlessMissing = (read: () => string) => {
     try {
       return read();
     } catch {
-      // Only Linux tells.
+      // Only Linux has these files.
       return "";
     }
   };
   known ??= sha256(
     JSON.stringify([
       hostname(),
-      told(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")),
-      told(() => readlinkSync("/proc/self/ns/pid")),
+      unlessMissing(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")),
+      unlessMissing(() => readlinkSync("/proc/self/ns/pid")),
     ]),
   ).slice(0, 8);
   return known;
@@ -94,8 +98,4 @@ async function unlessGone<T, Otherwise>(work: Promise<T>, otherwise: Otherwise):
     if (hasCode(error, "ENOENT", "ENOTDIR")) return otherwise;
     throw error;
   }
-}
-
-function hasCode(error: unknown, ...codes: string[]): boolean {
-  return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }

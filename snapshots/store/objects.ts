@@ -5,7 +5,7 @@ import { parseObject } from "./parse-object.ts";
 import { sha256 } from "./sha256.ts";
 import type { Storage } from "./storage.ts";
 
-/** An object that a manifest or segment names is not in the store: its snapshot was collected, or the store is broken. */
+/** The store lacks an object that a manifest or segment names: the snapshot was collected, or the store is damaged. */
 export class MissingObjectError extends Error {
   override readonly name = "MissingObjectError";
   readonly key: string;
@@ -16,7 +16,10 @@ export class MissingObjectError extends Error {
   }
 }
 
-/** Reads an object by reference. Throws MissingObjectError, CorruptObjectError or StorageError. */
+/**
+ * Reads an object and checks its size and hash against the reference. Throws MissingObjectError, CorruptObjectError or
+ * StorageError.
+ */
 export async function readObject(storage: Storage, key: string, ref: ObjectRef): Promise<Buffer> {
   const bytes = await storage.get(key, { maxBytes: ref.bytes });
   if (!bytes) throw new MissingObjectError(key);
@@ -26,7 +29,9 @@ export async function readObject(storage: Storage, key: string, ref: ObjectRef):
   return bytes;
 }
 
-/** Every object that the scores of a snapshot consist of, by key. */
+/**
+ * All score objects of a snapshot by key: the list and the records, which are public, and the details, which are not.
+ */
 export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
   const { list, records, histories, dimensions } = scores;
   const open = [list, ...Object.values(records)];
@@ -37,6 +42,7 @@ export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
   ]);
 }
 
+/** Reads a manifest by reference. Throws MissingObjectError, CorruptObjectError or StorageError. */
 export async function readManifest(storage: Storage, ref: ObjectRef): Promise<Manifest> {
   const key = layout.manifest(ref.hash);
   return parseObject(key, await readObject(storage, key, ref), Manifest);

@@ -4,8 +4,8 @@ import { createS3Client, parseS3Location, type S3Environment, type S3Limits, s3S
 import { type Storage, StorageError } from "./storage.ts";
 
 /**
- * Opens the store a user named: `s3://bucket/prefix`, or a directory relative to `base`. Throws StorageError.
- * `limits` are those of S3, where they are not a publisher's.
+ * Opens the store at a location given by a user: `s3://bucket/prefix`, or a directory relative to `base`. `limits`
+ * replaces the S3 limits, whose default suits publishers. Throws StorageError for any other kind of address.
  */
 export function openStorage(
   location: string,
@@ -15,13 +15,12 @@ export function openStorage(
 ): Storage {
   const s3 = parseS3Location(location);
   if (s3) return s3Storage(s3, createS3Client(environment, limits), limits);
-  // Without this line a mistyped address would become a folder of that name.
-  if (location.includes("://"))
+  if (!isStoreLocation(location))
     throw new StorageError(`${location}: a store is a directory or s3://bucket/prefix`);
   return directoryStorage(resolve(base, location));
 }
 
-/** Whether a text can name a store; a mistyped address would otherwise become a folder of that name. */
+/** Whether a text can name a store. Without this check, a mistyped URL would become a folder of that name. */
 export function isStoreLocation(location: string): boolean {
   return parseS3Location(location) !== undefined || !location.includes("://");
 }

@@ -15,40 +15,42 @@ import { DeadlineError, within } from "./deadline.ts";
 import { headersOf } from "./layout.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
-/** How long things may take; all in seconds. The SDK itself would wait for ever. */
+/** Time limits in seconds, and the number of attempts. Without them the SDK would wait for ever. */
 export interface S3Limits {
   connectSeconds: number;
-  /** Of one attempt: until its answer begins, and between two pieces of the body. */
+  /** The longest wait of one attempt for the response to begin, and between two chunks of its body. */
   attemptSeconds: number;
-  /** All attempts of one operation. */
+  /** The longest time for an operation with all its attempts. */
   operationSeconds: number;
-  /** Of a request, and of a body that breaks off. */
+  /** Attempts at a request, and at reading a body that breaks off. */
   attempts: number;
 }
 
 const defaultLimits: S3Limits = { connectSeconds: 5, attemptSeconds: 30, operationSeconds: 90, attempts: 4 };
 
-/** Requests under way at the same time. */
+/** The most requests in flight at the same time. */
 const maxSockets = 32;
-/** Tries of a conditional put that meets another one: the SDK does not repeat a 409. */
+/**
+ * Attempts at a conditional put that is answered with 409 because another is in progress. The SDK does not retry it.
+ */
 const conflictTries = 8;
-/** Between two tries of our own, times how many there were. */
+/** The wait before our own retries, multiplied by the number of attempts made so far. */
 const retryMilliseconds = 50;
 
-/** A bucket and the prefix of the store's keys in it, "" or ended by "/". */
+/** A bucket and the prefix of the store's keys in it, which is "" or ends with "/". */
 export interface S3Location {
   bucket: string;
   prefix: string;
 }
 
-/** Reads `s3://bucket` or `s3://bucket/prefix`; undefined for anything else. */
+/** Parses `s3://bucket` or `s3://bucket/prefix`; undefined for anything else. */
 export function parseS3Location(location: string): S3Location | undefined {
   const [, bucket, path = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(location) ?? [];
   const prefix = path.replace(/\/+$/, "");
   return bucket === undefined ? undefined : { bucket, prefix: prefix === "" ? "" : `${prefix}/` };
 }
 
-/** The standard AWS variables that this module looks at; credentials are the SDK's own business. */
+/** The standard AWS variables that this module reads. The SDK finds the credentials by itself. */
 export interface S3Environment {
   AWS_ENDPOINT_URL_S3?: string | undefined;
   AWS_ENDPOINT_URL?: string | undefined;
@@ -56,14 +58,17 @@ export interface S3Environment {
   AWS_DEFAULT_REGION?: string | undefined;
 }
 
-/** A client on the standard credential chain. A server other than AWS is addressed by path: it has no name per bucket. */
+/**
+ * An S3 client that uses the standard credential chain. A custom endpoint is addressed in path style, because it need
+ * not have a host name per bucket.
+ */
 export function createS3Client(environment: S3Environment, limits: S3Limits = defaultLimits): S3Client {
   const endpoint = environment.AWS_ENDPOINT_URL_S3 ?? environment.AWS_ENDPOINT_URL;
   return new S3Client({
     region: environment.AWS_REGION ?? environment.AWS_DEFAULT_REGION ?? "us-east-1",
     ...(endpoint && { endpoint, forcePathStyle: true }),
     maxAttempts: limits.attempts,
-    // Objects are checked by their own hashes; the SDK's checksum trailers are refused by some S3 servers.
+    // Some S3 servers refuse the SDK's checksum trailers, and objects are checked by their own hashes anyway.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
     requestHandler: new NodeHttpHandler({
@@ -77,7 +82,7 @@ export function createS3Client(environment: S3Environment, limits: S3Limits = de
   });
 }
 
-/** The HTTP status that an error of the SDK tells of. */
+/** The HTTP status of the response that caused an SDK error; undefined when there was none. */
 export function statusOf(error: unknown): number | undefined {
   return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
 }
@@ -90,7 +95,9 @@ export function s3Storage(
 ): Storage {
   const location = `s3://${bucket}/${prefix}`;
 
-  /** Runs an operation within its deadline; a failure names store, operation and key, and never a credential. */
+  /**
+   * Runs an operation within its deadline. Its error names the store, the operation and the key, never a credential.
+   */
   async function inTime<T>(
     operation: string,
     key: string,
@@ -109,7 +116,7 @@ export function s3Storage(
   const input = (key: string) => ({ Bucket: bucket, Key: prefix + key });
   const putInput = (key: string, body: Uint8Array) => {
     const { contentType, cacheControl } = headersOf(key);
-    // A Buffer, not a stream: its length is known, which every S3 server accepts.
+    // A Buffer rather than a stream, because its length is known. Not every S3 server accepts an unknown length.
     return {
       ...input(key),
       Body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
@@ -118,7 +125,7 @@ export function s3Storage(
     };
   };
 
-  /** Undefined when there is no such object. */
+  /** Returns undefined when there is no such object. */
   async function read(
     key: string,
     maxBytes: number,
@@ -133,7 +140,7 @@ export function s3Storage(
       try {
         return await bodyOf(answer, key, maxBytes);
       } catch (error) {
-        // The SDK repeats what fails before the body, not a body that breaks off.
+        // The SDK retries a failed request, but not a body that breaks off.
         if (error instanceof CorruptObjectError || tries === attempts) throw error;
         await delay(retryMilliseconds * tries, undefined, { signal: options.abortSignal });
       }
@@ -176,9 +183,9 @@ export function s3Storage(
           return true;
         } catch (error) {
           const status = statusOf(error);
-          // Somebody else has changed it (412), is about to (409), or has deleted it (404).
+          // Another writer has changed the object (412), is changing it (409), or has deleted it (404).
           if (status === 412 || status === 409 || (status === 404 && !isMissingBucket(error))) return false;
-          // A server that knows no If-Match of a put leaves nothing but the plain one.
+          // The server does not support If-Match on a put, so only an unconditional put remains.
           if (status !== 501) throw error;
           await client.send(new PutObjectCommand({ ...replacement, IfMatch: undefined }), options);
           return true;
@@ -197,7 +204,7 @@ export function s3Storage(
         );
         for (const entry of page.Contents ?? []) yield infoOf(entry, prefix);
         token = page.NextContinuationToken;
-        // Stopping here would silently make a part look like the whole.
+        // Stopping here would silently return an incomplete listing.
         if (page.IsTruncated && !token)
           throw new StorageError(`${location}: a listing of ${under} has no continuation`);
       } while (token);
@@ -211,7 +218,7 @@ export function s3Storage(
   };
 }
 
-/** The whole body of an answer. Throws CorruptObjectError beyond `maxBytes`, whatever length the answer tells. */
+/** Reads a whole response body. Throws CorruptObjectError beyond `maxBytes`, whatever its Content-Length says. */
 async function bodyOf(
   { Body, ContentLength }: GetObjectCommandOutput,
   key: string,
@@ -219,7 +226,7 @@ async function bodyOf(
 ): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  // Leaving the loop ends the transfer: a body left unread would keep its connection.
+  // Leaving the loop early destroys the body. Left unread, it would occupy its connection.
   for await (const chunk of (Body ?? []) as AsyncIterable<Uint8Array>) {
     if (Math.max(length + chunk.length, ContentLength ?? 0) > maxBytes)
       throw tooLarge(key, ContentLength ?? length + chunk.length, maxBytes);
@@ -235,7 +242,7 @@ function infoOf(entry: _Object, prefix: string): ObjectInfo {
   return { key: Key.slice(prefix.length), bytes: Size, modified: LastModified, tag: plainTag(ETag) };
 }
 
-/** An ETag without its quotes: some servers want it so in If-Match. */
+/** An ETag without its quotes, which some servers refuse in If-Match. */
 export function plainTag(tag: string): string {
   return tag.replace(/^"(.*)"$/, "$1");
 }
@@ -244,7 +251,7 @@ function isMissingBucket(error: unknown): boolean {
   return error instanceof S3ServiceException && error.name === "NoSuchBucket";
 }
 
-/** An error of the SDK in a line that names no credential. */
+/** Describes an SDK error in one line that contains no credentials. */
 export function describeS3Error(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const status = statusOf(error);
