@@ -2,31 +2,27 @@ import { directions } from "./meanings.ts";
 import { bounds, type HistoricalMarket, type MarketDimensionKey, marketDimensionKeys } from "./records.ts";
 import { forgeScaleNumber, forgeTiers } from "./tiers.ts";
 
-/**
- * The one filter table (INTERFACE 4.5). Query parsing, index building, evaluation and documentation derive from it.
- *
- * - `label`: text matched against a dictionary, `category` under simple case folding, others exactly.
- * - `integer`: a number in `min..max`, kept as bit slices. `params` says how a query names it: a range by
- *   `min_<field>` and `max_<field>`, or one exact value by its name out of `values`.
- */
-export type FilterField =
-  | {
-      field: string;
-      kind: "label";
-      fold: boolean;
-      of: (market: HistoricalMarket) => string;
-      meaning: string;
-    }
-  | {
-      field: string;
-      kind: "integer";
-      min: number;
-      max: number;
-      /** Present when a query asks for one named value; position 0 stands for `min`. */
-      values?: readonly string[];
-      of: (market: HistoricalMarket) => number;
-      meaning: string;
-    };
+/** A text that a query gives whole. */
+interface LabelField<Name extends string> {
+  field: Name;
+  kind: "label";
+  /** Whether letter case makes no difference (simple case folding). */
+  fold: boolean;
+  of: (market: HistoricalMarket) => string;
+  meaning: string;
+}
+
+/** An integer in `min..max`. A query gives a range of it by `min_<field>` and `max_<field>`, or one value by its name. */
+interface IntegerField<Name extends string> {
+  field: Name;
+  kind: "integer";
+  min: number;
+  max: number;
+  /** Present when a query gives one value by its name; position 0 stands for `min`. */
+  values?: readonly string[];
+  of: (market: HistoricalMarket) => number;
+  meaning: string;
+}
 
 const dimensionField = (key: MarketDimensionKey) =>
   ({
@@ -39,12 +35,12 @@ const dimensionField = (key: MarketDimensionKey) =>
       return dimension.score;
     },
     meaning: `Bound on the score of the dimension ${key}: ${directions.dimension}.`,
-  }) as const satisfies FilterField;
+  }) as const satisfies IntegerField<MarketDimensionKey>;
 
 /** Names of the values of a field that is true or false. */
 export const booleanNames = ["false", "true"] as const;
 
-export const filterFields = [
+const table = [
   {
     field: "category",
     kind: "label",
@@ -85,13 +81,26 @@ export const filterFields = [
     meaning: `Bound on the composite score: ${directions.composite}.`,
   },
   ...marketDimensionKeys.map(dimensionField),
-] as const satisfies readonly FilterField[];
+] as const satisfies readonly (LabelField<string> | IntegerField<string>)[];
 
-export type FieldName = (typeof filterFields)[number]["field"];
+type Row = (typeof table)[number];
+/** Names of the fields that hold a text. */
+export type LabelName = Extract<Row, { kind: "label" }>["field"];
+/** Names of the fields that hold an integer. */
+export type IntegerName = Extract<Row, { kind: "integer" }>["field"];
+export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
+
+/**
+ * The one filter table (INTERFACE 4.5). Query parsing, reading sources, building indexes, evaluation and documentation
+ * derive from it.
+ */
+export const filterFields: readonly FilterField[] = table;
+
+/** Its rows that hold a text. */
+export const labelFields = filterFields.filter((row) => row.kind === "label");
 
 /** The values of one market that filters look at, one per row of the filter table. */
-export type FilterValues = Record<"category" | "outcome", string> &
-  Record<Exclude<FieldName, "category" | "outcome">, number>;
+export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
 /** Filter values read off a published record. */
 export function filterValuesOf(market: HistoricalMarket): FilterValues {
@@ -107,11 +116,6 @@ export const paging = {
 
 /** One condition of a query. Bounds are inclusive; times are epoch milliseconds, ±Infinity where open. */
 export type Condition =
-  | { kind: "label"; field: "category" | "outcome"; value: string }
-  | {
-      kind: "integer";
-      field: Exclude<FieldName, "category" | "outcome">;
-      min: number;
-      max: number;
-    }
+  | { kind: "label"; field: LabelName; value: string }
+  | { kind: "integer"; field: IntegerName; min: number; max: number }
   | { kind: "time"; from: number; to: number };

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { booleanNames, type FilterField, filterFields, paging } from "./filters.ts";
 import { Digest, integerBetween, Label, maxLabelBytes } from "./primitives.ts";
 
-const rows: readonly FilterField[] = filterFields;
 /** A time of a query: a day, or a day and a clock time with its zone; its groups are date, clock, fraction and zone. */
 export const timePattern =
   /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
@@ -30,7 +29,7 @@ export const sinceParameter: QueryParameter = {
 
 /** Every query parameter of the archive with its type and meaning, in the order of INTERFACE 4.5. */
 export const archiveParameters: readonly QueryParameter[] = [
-  ...rows.flatMap(describeField),
+  ...filterFields.flatMap(describeField),
   {
     name: "from",
     type: "ISO date",

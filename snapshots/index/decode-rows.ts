@@ -1,4 +1,4 @@
-import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { hasBit, wordsFor } from "./bitmap.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { type IndexRow, readColumns } from "./segment.ts";
@@ -7,8 +7,7 @@ import { timeAt } from "./time-column.ts";
 /** What the index keeps of every market of a segment, by ordinal: the inverse of building it. */
 export function decodeRows(key: string, stored: Buffer): IndexRow[] {
   const { markets, times, integers, labels } = readColumns(key, stored);
-  const fields: readonly FilterField[] = filterFields;
-  const columns = fields.map((row) => {
+  const columns = filterFields.map((row) => {
     if (row.kind === "integer") return decodeIntegers(integers.get(row.field)!, markets);
     const { codes, frequent, rare, postings, starts } = labels.get(row.field)!;
     const values: (string | undefined)[] = decodeIntegers(codes, markets).map((code) => frequent[code - 1]);
@@ -20,7 +19,7 @@ export function decodeRows(key: string, stored: Buffer): IndexRow[] {
     return values;
   });
   return Array.from({ length: markets }, (_, ordinal) => {
-    const values = Object.fromEntries(fields.map((row, n) => [row.field, columns[n]![ordinal]]));
+    const values = Object.fromEntries(filterFields.map((row, n) => [row.field, columns[n]![ordinal]]));
     return { resolvedAt: timeAt(times, ordinal), values: values as FilterValues };
   });
 }

@@ -1,5 +1,11 @@
 import { z } from "zod";
-import { type FieldName, type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import {
+  type FilterValues,
+  filterFields,
+  type IntegerName,
+  type LabelName,
+  labelFields,
+} from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { type Page, type Run, runMarkets } from "../format/page.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
@@ -17,12 +23,13 @@ export interface IndexRow {
 }
 
 /** One label table per text field, shared by all segments of a process. */
-export type LabelTables = Record<"category" | "outcome", LabelTable>;
+export type LabelTables = Record<LabelName, LabelTable>;
 
 /** Empty tables; fields that are compared in any letter case have tables that are. */
 export function createLabelTables(): LabelTables {
-  const rows = fields.filter((row) => row.kind === "label");
-  return Object.fromEntries(rows.map(({ field, fold }) => [field, new LabelTable(fold)])) as LabelTables;
+  return Object.fromEntries(
+    labelFields.map(({ field, fold }) => [field, new LabelTable(fold)]),
+  ) as LabelTables;
 }
 
 /** A segment in memory. Ordinals are local: 0 is its oldest market. */
@@ -31,8 +38,8 @@ export interface Segment {
   /** Ordinal of each page's oldest market, and at last the number of markets. */
   pageStarts: Uint32Array;
   times: TimeColumn;
-  integers: Map<string, IntegerColumn>;
-  labels: Map<string, LoadedLabelColumn>;
+  integers: Map<IntegerName, IntegerColumn>;
+  labels: Map<LabelName, LoadedLabelColumn>;
   /** Bytes of index kept in memory. */
   residentBytes: number;
   page(index: number): StoredPage;
@@ -57,8 +64,6 @@ const SegmentHeader = z.strictObject({
 
 type SegmentHeader = z.infer<typeof SegmentHeader>;
 
-const fields: readonly FilterField[] = filterFields;
-
 /** The bytes of a segment (snapshots/SPEC.md, "Segments"); rows and pages from the oldest up. */
 export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[]): Buffer {
   const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
@@ -77,13 +82,13 @@ export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[])
   resident.add("times", times.low);
   const frequent: Record<string, string[]> = {};
   const rare: [string, string[]][] = [];
-  for (const row of fields) {
+  for (const row of filterFields) {
     if (row.kind === "integer") {
-      const values = rows.map(({ values }) => Number(values[row.field as FieldName]));
+      const values = rows.map(({ values }) => values[row.field]);
       resident.add(row.field, buildIntegerColumn(values, row.min, row.max).slices);
       continue;
     }
-    const column = buildLabelColumn(rows.map(({ values }) => String(values[row.field as FieldName])));
+    const column = buildLabelColumn(rows.map(({ values }) => values[row.field]));
     resident.add(`${row.field}.codes`, column.codes.slices);
     resident.add(`${row.field}.postings`, column.postings);
     resident.add(`${row.field}.starts`, column.starts);
@@ -173,8 +178,8 @@ interface StoredColumns {
   resident: ArrayBuffer;
   table: ReturnType<typeof readPageTable>;
   times: TimeColumn;
-  integers: Map<string, IntegerColumn>;
-  labels: Map<string, LabelColumn>;
+  integers: Map<IntegerName, IntegerColumn>;
+  labels: Map<LabelName, LabelColumn>;
 }
 
 /** The columns of a segment. Throws CorruptObjectError. */
@@ -186,9 +191,9 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
   const words = (name: string, count: number) => uint32s(resident, section(name, count * 4));
   const slices = (name: string, range: number) => words(name, wordsFor(header.markets) * sliceCount(range));
   const table = readPageTable(key, resident, section, header);
-  const integers = new Map<string, IntegerColumn>();
-  const labels = new Map<string, LabelColumn>();
-  for (const row of fields) {
+  const integers = new Map<IntegerName, IntegerColumn>();
+  const labels = new Map<LabelName, LabelColumn>();
+  for (const row of filterFields) {
     if (row.kind === "integer") {
       integers.set(row.field, { min: row.min, max: row.max, slices: slices(row.field, row.max - row.min) });
       continue;
@@ -220,15 +225,13 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
   const { markets, resident, table, times, integers, labels } = readColumns(key, stored);
   let tableBytes = 0;
-  const load = (field: keyof LabelTables, { frequent, rare, ...column }: LabelColumn): LoadedLabelColumn => {
+  const load = (field: LabelName, { frequent, rare, ...column }: LabelColumn): LoadedLabelColumn => {
     const intern = (text: string) => tables[field].intern(text);
     const [frequentIds, rareIds] = [Uint32Array.from(frequent, intern), Uint32Array.from(rare, intern)];
     tableBytes += frequentIds.byteLength + rareIds.byteLength;
     return { ...column, frequentIds, rareIds };
   };
-  const loaded = [...labels].map(
-    ([field, column]) => [field, load(field as keyof LabelTables, column)] as const,
-  );
+  const loaded = [...labels].map(([field, column]) => [field, load(field, column)] as const);
   return {
     markets,
     pageStarts: startsOf(table.pageMarkets),

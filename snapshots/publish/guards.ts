@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { idOfLine } from "../format/page.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 import type { ChangeCounts } from "./change-counts.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
@@ -47,10 +47,10 @@ class RowFacts {
       this.#columns = [grow(this.#columns[0]), grow(this.#columns[1]), grow(this.#columns[2])];
     }
     const line = Buffer.from(record.buffer, record.byteOffset, record.byteLength);
-    const id = idOfLine(line);
-    // Inside a string the quotes would be escaped, so the first match is the member itself.
-    const formula = /,"formulaVersion":("(?:[^"\\]|\\.)*")/.exec(line.toString("utf8"))?.[1] ?? "";
-    [id, `${id} ${formula}`, record].forEach((fact, column) => {
+    const { id, formulaVersion }: Pick<HistoricalMarket, "id" | "formulaVersion"> = JSON.parse(
+      line.toString("utf8"),
+    );
+    [id, `${id} ${formulaVersion}`, record].forEach((fact, column) => {
       this.#columns[column]![this.#size] = createHash("sha256").update(fact).digest().readBigUInt64LE();
     });
     this.#size += 1;

@@ -1,4 +1,4 @@
-import type { Condition } from "../../schemas/filters.ts";
+import type { Condition, LabelName } from "../../schemas/filters.ts";
 import { rangeBitmap } from "../index/bitmap.ts";
 import { keepRange } from "../index/integer-column.ts";
 import { keepLabels } from "../index/label-column.ts";
@@ -93,7 +93,7 @@ function lastAtOrBelow(starts: ArrayLike<number>, value: number): number {
 
 type ResolvedCondition =
   | Exclude<Condition, { kind: "label" }>
-  | { kind: "label"; field: string; ids: number[] };
+  | { kind: "label"; field: LabelName; ids: number[] };
 
 function matchSegment(segment: Segment, conditions: readonly ResolvedCondition[]): SegmentMatches {
   let [from, to] = [0, segment.markets];

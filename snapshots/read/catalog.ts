@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { labelFields } from "../../schemas/filters.ts";
 import { Checked, type Commit, type Manifest, type SegmentRef } from "../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../index/segment.ts";
 import { newestCommit, readCommit } from "../store/commits.ts";
@@ -75,8 +76,8 @@ export class Catalog {
 
   /** Bytes that the indexes of all snapshots in memory take. */
   residentBytes(): number {
-    const segments = this.#liveSegments().reduce((sum, segment) => sum + segment.residentBytes, 0);
-    return segments + this.#tables.category.residentBytes + this.#tables.outcome.residentBytes;
+    const held = [...this.#liveSegments(), ...Object.values(this.#tables)];
+    return held.reduce((sum, { residentBytes }) => sum + residentBytes, 0);
   }
 
   /**
@@ -171,7 +172,7 @@ export class Catalog {
   /** Drops labels that no live segment uses. Requests under way keep their segments alive. */
   #forgetLabels(): void {
     for (const [hash, reference] of this.#segments) if (!reference.deref()) this.#segments.delete(hash);
-    for (const field of ["category", "outcome"] as const) {
+    for (const { field } of labelFields) {
       const columns = this.#liveSegments().map((segment) => segment.labels.get(field)!);
       this.#tables[field].retain(columns.flatMap((column) => [column.frequentIds, column.rareIds]));
     }

@@ -29,7 +29,6 @@ export interface RowsQuery extends ArchiveQuery {
   skip: number;
 }
 
-const rows: readonly FilterField[] = filterFields;
 const dayMilliseconds = 86_400_000;
 
 /**
@@ -143,7 +142,7 @@ const filterParameterNames = archiveParameterNames.filter(
 function parseFilter(parameters: Parameters): ArchiveFilter {
   const conditions: Condition[] = [];
   const canonical = new URLSearchParams();
-  for (const row of rows) {
+  for (const row of filterFields) {
     const condition = parseField(row, parameters, canonical);
     if (condition) conditions.push(condition);
   }
@@ -157,7 +156,6 @@ function parseField(
   parameters: Parameters,
   canonical: URLSearchParams,
 ): Condition | undefined {
-  // The casts name what the table already says: label rows are category and outcome, integer rows all others.
   if (row.kind === "label") {
     const value = parameters.get(row.field);
     if (value === undefined) return undefined;
@@ -167,12 +165,12 @@ function parseField(
         `${row.field} must be at most ${maxLabelBytes} bytes in UTF-8; no market has a longer one.`,
       );
     canonical.set(row.field, value);
-    return { kind: "label", field: row.field as "category" | "outcome", value };
+    return { kind: "label", field: row.field, value };
   }
   const bounds = row.values
     ? parseNamed(row, row.values, parameters, canonical)
     : parseRange(row, parameters, canonical);
-  return bounds && ({ kind: "integer", field: row.field, ...bounds } as Condition);
+  return bounds && { kind: "integer", field: row.field, ...bounds };
 }
 
 type IntegerField = Extract<FilterField, { kind: "integer" }>;

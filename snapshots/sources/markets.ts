@@ -4,8 +4,8 @@ import {
   type DuckDBDataChunk,
   type DuckDBVector,
 } from "@duckdb/node-api";
-import type { FilterValues } from "../../schemas/filters.ts";
-import { marketDimensionKeys } from "../../schemas/records.ts";
+import { type FilterValues, filterFields, type IntegerName, type LabelName } from "../../schemas/filters.ts";
+import { type MarketDimensionKey, marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
 import { refuseRows } from "./broken-rows.ts";
 import { withConnection } from "./duckdb.ts";
@@ -137,54 +137,51 @@ function comparedQuery(group: FileGroup): string {
   return `SELECT ordinal, ${columns.join(", ")} ${rowsFrom(group)} LEFT JOIN known USING (digest)`;
 }
 
-/** Columns in the order that rowsOf takes them; the record is null when the row breaks a rule. */
+/** SQL of the score of a market's dimension. */
+const dimensionScore = (key: MarketDimensionKey) =>
+  `list_transform(dimensions, lambda dimension: dimension.score)
+    [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`;
+
+/** SQL of each filter value, over a row's columns. */
+const filterValues: Record<LabelName | IntegerName, string> = {
+  category: "category",
+  tier: `list_position(${textList(forgeTiers)}, tier)`,
+  outcome: "resolved_outcome",
+  disputed: "disputed",
+  composite: "composite",
+  ...(Object.fromEntries(marketDimensionKeys.map((key) => [key, dimensionScore(key)])) as Record<
+    MarketDimensionKey,
+    string
+  >),
+};
+
+/** Columns as rowsOf takes them: four of their own, then the filter table's. The record is null when the row breaks a rule. */
 function marketColumns({ fields, rowRules }: FileGroup): string[] {
-  const integers = [
-    `list_position(${textList(forgeTiers)}, tier)`,
-    "disputed",
-    "composite",
-    ...marketDimensionKeys.map(
-      (key) => `list_transform(dimensions, lambda dimension: dimension.score)
-        [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`,
-    ),
-  ];
   const record = `CASE WHEN ${soundRow(fields, rowRules)} THEN encode(${jsonOfRow(fields)}) END`;
-  return [
-    "digest",
-    "id",
-    `${milliseconds("resolved_at")}::DOUBLE`,
-    record,
-    "category",
-    "resolved_outcome",
-    ...integers.map((value) => `TRY_CAST(${value} AS INTEGER)`),
-  ];
+  const values = filterFields.map(({ field, kind }) =>
+    kind === "label" ? filterValues[field] : `TRY_CAST(${filterValues[field]} AS INTEGER)`,
+  );
+  return ["digest", "id", `${milliseconds("resolved_at")}::DOUBLE`, record, ...values];
 }
 
-/** Rows of vectors of equal length; undefined when one of the rows breaks a rule. */
+/** Rows of vectors of equal length, one for each of marketColumns; undefined when one of the rows breaks a rule. */
 function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined {
-  const text = (column: number, row: number) => columns[column]!.getItem(row) as string;
-  const number = (column: number, row: number) => columns[column]!.getItem(row) as number;
-  const records = columns[3];
+  const [digests, ids, times, records, ...valueColumns] = columns;
   if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");
   const rows: RenderedMarket[] = [];
   for (let row = 0; row < records.itemCount; row += 1) {
     const json = records.getItemBytes(row);
     if (json === null || json.byteLength > maxRecordBytes) return undefined;
-    const digest = columns[0]!.getItem(row) as bigint;
-    const values: FilterValues = {
-      category: text(4, row),
-      outcome: text(5, row),
-      tier: number(6, row),
-      disputed: number(7, row),
-      composite: number(8, row),
-      informed: number(9, row),
-      integrity: number(10, row),
-      oracle: number(11, row),
-      catalyst: number(12, row),
-      design: number(13, row),
-      counterparty: number(14, row),
-    };
-    rows.push({ id: text(1, row), resolvedAt: number(2, row), digest, json, values });
+    const values: Record<string, unknown> = {};
+    for (const [position, { field }] of filterFields.entries())
+      values[field] = valueColumns[position]!.getItem(row);
+    rows.push({
+      id: ids!.getItem(row) as string,
+      resolvedAt: times!.getItem(row) as number,
+      digest: digests!.getItem(row) as bigint,
+      json,
+      values: values as FilterValues,
+    });
   }
   return rows;
 }
