@@ -1,4 +1,4 @@
-// Of the page /docs/; SwaggerUIBundle is what the script before it leaves. Its style sheet is dark below a class.
+// Starts Swagger UI on /docs/. The script before this one defines SwaggerUIBundle; the class dark-mode makes it dark.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const followScheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", followScheme);
@@ -9,10 +9,10 @@ SwaggerUIBundle({
   dom_id: "#api",
   layout: "BaseLayout",
   deepLinking: true,
-  // Folded: operations show the schemas they use.
+  // The list of schemas is collapsed, because every operation shows the schemas it uses.
   defaultModelsExpandDepth: 0,
-  // A badge of another site's making, which would be told the address of this one.
+  // No validator badge: it would load an image from another site and tell it this address.
   validatorUrl: null,
-  // A key is forgotten with the page.
+  // The API key is forgotten when the page is left.
   persistAuthorization: false,
 });

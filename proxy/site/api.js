@@ -4,12 +4,12 @@
  * @import { Problem } from "../../schemas/errors.ts"
  */
 
-/** An answer that is none: the service's own words, or ours where it has none. */
+/** A failed request. Title and detail come from the service's problem document, or are written here if there is none. */
 export class ApiError extends Error {
   /**
    * @param {string} title
    * @param {string} detail
-   * @param {{ status?: number, parameter?: string | undefined }} [about] `parameter` names the one at fault
+   * @param {{ status?: number, parameter?: string | undefined }} [about] `parameter` is the name of the invalid query parameter
    */
   constructor(title, detail, { status = 0, parameter } = {}) {
     super(detail);
@@ -19,25 +19,27 @@ export class ApiError extends Error {
   }
 }
 
-/** What is left of the day's requests; `reset` in epoch seconds. */
-/** @typedef {{ limit: number, remaining: number, reset: number }} Quota */
+/**
+ * Requests left today; `reset` in epoch seconds.
+ * @typedef {{ limit: number, remaining: number, reset: number }} Quota
+ */
 
 /**
- * The data behind the page: all of it the service's where that serves the page, too. A CDN has files of the scores, and
- * the rest comes from the service if `site/api.json` names one. The key is kept in this object alone, and sent to the
- * service alone.
+ * The data of the page. When the service serves the page, all data comes from it. When a CDN serves the page, the scores are
+ * files beside it, and the rest comes from the service that `site/api.json` names, if any. The key is kept only in this
+ * object and sent only to the service.
  */
 export class Api {
   /** @type {string | undefined} */
   #key;
-  /** What API paths begin with, without a slash at its end; undefined where there is no service.
+  /** The base of API paths, without a slash at the end; undefined when there is no service.
    * @type {string | undefined} */
   #base;
   /** @type {Usage["plan"]} */
   plan = "free";
   /** @type {Quota | undefined} */
   quota;
-  /** Told whenever `quota` changes. */
+  /** Called whenever `quota` changes. */
   onquota = () => {};
 
   /** @param {string | null} base */
@@ -45,14 +47,14 @@ export class Api {
     this.#base = base ?? undefined;
   }
 
-  /** The API that this page is to read; the file beside it says which. Throws ApiError. */
+  /** The API named by the file `site/api.json`. Throws ApiError. */
   static async find() {
     /** @type {{ api: string | null }} */
     const { api } = await (await request("site/api.json", {})).json();
     return new Api(api);
   }
 
-  /** Whether there is a service to ask, and not files alone. */
+  /** Whether there is a service to ask, not only files. */
   get live() {
     return this.#base !== undefined;
   }
@@ -61,10 +63,10 @@ export class Api {
     return this.#key !== undefined;
   }
 
-  /** Where this data lies, for links. */
+  /** Addresses of the data, for links. */
   get addresses() {
     const base = this.#base;
-    // The pages of the service lie beside its API.
+    // The service serves its documentation beside its API.
     const docs = base && new URL("../../docs/", new URL(`${base}/`, document.baseURI)).href;
     const score = (/** @type {string} */ slug) => `api/v1/scores/${slug}.json`;
     if (base === undefined || isElsewhere(base)) return { scores: "api/v1/scores.json", score, docs };
@@ -122,13 +124,13 @@ export class Api {
   }
 
   /**
-   * Goes on with this key once the service knows it. Throws ApiError, and then goes on as before.
+   * Uses this key from now on if the service accepts it. Otherwise throws ApiError and changes nothing.
    * @param {string} key
    */
   async useKey(key) {
-    // Headers hold no others, and the key would end up in the message of fetch.
+    // fetch refuses other characters in a header, and its error message would show the key.
     if (!/^[!-~]+$/.test(key)) {
-      throw new ApiError("Invalid API key", "A key is prs_live_ and 38 letters and digits, copied whole.");
+      throw new ApiError("Invalid API key", "A key is prs_live_ followed by 38 letters and digits.");
     }
     /** @type {Usage} */
     const usage = await (await request(`${this.#base}/usage`, { key })).json();
@@ -153,7 +155,7 @@ export class Api {
     const asked = this.#base !== undefined && path.startsWith(`${this.#base}/`);
     const key = asked ? this.#key : undefined;
     const counted = (/** @type {Headers} */ headers) => {
-      // An answer to a key that was forgotten meanwhile says nothing of the one in use.
+      // The key may have changed meanwhile; the response then counts another key's quota.
       if (key === this.#key) this.#count(headers);
     };
     return (await request(path, { key, signal, counted, fresh: asked })).json();
@@ -175,9 +177,9 @@ export class Api {
 const isElsewhere = (path) => new URL(path, document.baseURI).origin !== location.origin;
 
 /**
- * @param {string} path relative to the page, so that all of it works below any folder, or an address elsewhere
+ * @param {string} path relative to the page, so that the site works in any folder, or an absolute address
  * @param {{ key?: string | undefined, signal?: AbortSignal, counted?: (headers: Headers) => void, fresh?: boolean }} how
- *   `fresh`: asks whether what the browser has is still right, which costs no unit of the quota
+ *   `fresh`: revalidates the browser's cached copy, which costs no quota if that is current
  */
 async function request(path, { key, signal, counted, fresh }) {
   const headers = new Headers({ Accept: "application/json" });
@@ -196,7 +198,7 @@ async function request(path, { key, signal, counted, fresh }) {
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError("The service cannot be reached", "Look at your connection and load the page again.");
+    throw new ApiError("The service cannot be reached", "Check your connection and reload the page.");
   }
   counted?.(response.headers);
   if (!response.ok) throw await refusal(response);
@@ -209,7 +211,7 @@ async function refusal(response) {
   if (!response.headers.get("Content-Type")?.startsWith("application/problem+json")) {
     return status === 404 || status === 403
       ? new ApiError("Not found", "There is nothing at this address.", { status })
-      : new ApiError(`Error ${status}`, "Try again in a while.", { status });
+      : new ApiError(`Error ${status}`, "Try again later.", { status });
   }
   /** @type {Problem} */
   const { title, detail, parameter } = await response.json();

@@ -12,11 +12,11 @@ import { minutes } from "./words.js";
  */
 
 /**
- * What every view stands on.
+ * What every view needs.
  * @typedef {{ api: Api, askForKey: () => void }} Site
  */
 
-// With an address behind the # of its own, this link would lead away from the view.
+// Following the link would replace the view's address behind the #.
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   part("main").focus();
@@ -55,7 +55,7 @@ function open(site, route) {
   return { title: "No such page", element, close: () => {} };
 }
 
-/** Marks the view that is shown among those of the navigation.
+/** Draws the navigation and marks the current view.
  * @param {Route} route */
 function showPlace({ name }) {
   const link = (/** @type {string} */ href, /** @type {string} */ text, /** @type {boolean} */ here) =>
@@ -70,7 +70,7 @@ function showPlace({ name }) {
 /** @param {Api} api */
 function colophon(api) {
   const snapshot = html("p", { class: "quiet" });
-  const tell = async () => {
+  const loadStatus = async () => {
     try {
       const { snapshotId, publishedAt, checkedAt, stale } = await api.status(new AbortController().signal);
       fill(
@@ -78,13 +78,14 @@ function colophon(api) {
         "Snapshot ",
         html("code", { title: snapshotId }, snapshotId.slice(0, 12)),
         `, published ${minutes(publishedAt)}, checked ${minutes(checkedAt)}.`,
-        stale && html("strong", {}, " No publish run has succeeded for too long: the data may be old."),
+        stale &&
+          html("strong", {}, " No publish run has succeeded recently, so the data may be out of date."),
       );
     } catch {
-      // The views say what cannot be reached.
+      // The views report failed requests.
     }
   };
-  if (api.live) tell();
+  if (api.live) loadStatus();
   return [
     snapshot,
     html(

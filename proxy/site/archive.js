@@ -18,7 +18,7 @@ const pageSizes = ["10", "25", "50", "100", "500"];
 const defaultPageSize = "25";
 
 /**
- * The archive of resolved markets: for an Aegis key its explorer, for others what it is.
+ * The archive of resolved markets: the explorer with an Aegis key, an introduction without one.
  * @param {Site} site
  * @param {URLSearchParams} query
  * @returns {View}
@@ -44,7 +44,7 @@ export function openArchive(site, query) {
     return { title, element, close: () => ending.abort() };
   }
   const explorer = new Explorer(site);
-  // Where the form would fill the screen, the markets come first.
+  // On small screens the form would hide the markets.
   const open = window.innerWidth > 750;
   element.append(html("details", { open }, html("summary", {}, "Filters"), explorer.form), explorer.results);
   explorer.show(query);
@@ -65,11 +65,7 @@ export function openArchive(site, query) {
 function closedArchive({ api, askForKey }, signal) {
   if (!api.live) {
     return [
-      html(
-        "p",
-        {},
-        "This copy of the site is served as files; the archive is answered by the service, to Aegis keys.",
-      ),
+      html("p", {}, "This copy of the site has only files. The archive needs the service and an Aegis key."),
     ];
   }
   const size = html("p", {});
@@ -80,10 +76,10 @@ function closedArchive({ api, askForKey }, signal) {
       fill(
         size,
         html("b", {}, counted(counts.markets, "market")),
-        ` are in it now, the newest resolved on ${newest}.`,
+        ` are in the archive. The newest resolved on ${newest}.`,
       );
     } catch {
-      // Without it the page says as much as before.
+      // The page works without the count.
     }
   };
   count();
@@ -107,13 +103,13 @@ function closedArchive({ api, askForKey }, signal) {
     html(
       "p",
       { class: "quiet" },
-      "The explorer filters by all of them, by category, tier, outcome, dispute, composite score and time of ",
-      "resolution, in any combination, and tells the exact number of markets that match.",
+      "The explorer filters by these dimensions, category, tier, outcome, dispute, composite score and time of ",
+      "resolution, in any combination, and shows the exact number of matches.",
     ),
   ];
 }
 
-/** The form, and the page of markets that it asks for. What is asked stands in the address, the key does not. */
+/** The filter form and the resulting page of markets. The address holds the query, but never the key. */
 class Explorer {
   #api;
   #heading = html("h2", { id: "results", tabindex: "-1" }, "Markets");
@@ -144,9 +140,9 @@ class Explorer {
   }
 
   /**
-   * Asks for what `query` says and shows it.
+   * Requests the markets of a query and shows them.
    * @param {URLSearchParams} query
-   * @param {boolean} [moveFocus] to the results, or to the field that was refused
+   * @param {boolean} [moveFocus] to the results, or to the invalid field
    */
   async show(query, moveFocus = false) {
     this.close();
@@ -186,7 +182,9 @@ class Explorer {
       html(
         "p",
         { class: "quiet" },
-        total > 0 ? `Showing ${range} of ${grouped(total)}.` : "Loosen a filter to see some.",
+        total > 0
+          ? `Showing ${range} of ${grouped(total)}.`
+          : "Remove a filter or widen a range to see markets.",
       ),
       total > 0 && pagerOf(query, page, last),
     );
@@ -214,8 +212,8 @@ class Explorer {
   }
 
   /**
-   * A refusal with the labels of fields in the place of the names of parameters. Those come first, last or have a `_`;
-   * elsewhere a word like "from" is only a word.
+   * Replaces parameter names in an error message by field labels. A name is the first or last word of the message, or
+   * contains a `_`. Elsewhere a word like "from" is not a name.
    * @param {unknown} error
    */
   #spoken(error) {
@@ -266,7 +264,7 @@ class Explorer {
    * @param {string} name
    * @param {string} label
    * @param {HTMLInputElement | HTMLSelectElement} input
-   * @param {Child[]} shown of the label, where that is not all of it
+   * @param {Child[]} shown what the label element holds, if not just the label
    */
   #field(name, label, input, shown = [label]) {
     const problem = html("div", { id: `problem-${name}` });
@@ -305,7 +303,7 @@ class Explorer {
     event.preventDefault();
     const query = new URLSearchParams();
     for (const [name, { input }] of this.#fields) {
-      // As it was typed: whatever is wrong with it, the service says so.
+      // Sent as typed: the service validates it.
       if (input.value !== "" && !(name === "pageSize" && input.value === defaultPageSize))
         query.set(name, input.value);
     }
@@ -377,7 +375,7 @@ function textInput(placeholder) {
 
 /**
  * @param {readonly string[]} values
- * @param {Record<string, string>} [words] for values that are not shown as they are
+ * @param {Record<string, string>} [words] labels of values that are not shown literally
  */
 function select(values, words = {}) {
   return html(

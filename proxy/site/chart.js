@@ -2,7 +2,7 @@ import { svg } from "./dom.js";
 import { minutes } from "./words.js";
 
 /**
- * A bar that is `value / max` long; its number belongs beside it, as text.
+ * A bar of length `value / max`. Screen readers skip it, so show the number as text beside it.
  * @param {number} value
  * @param {number} max
  */
@@ -20,10 +20,10 @@ const margin = { top: 34, right: 30, bottom: 34, left: 52 };
 const day = 86_400_000;
 
 /**
- * A line through points in time, with axes; drawn for a width in CSS pixels so that its text keeps its size.
+ * A line chart over time, with axes. It is drawn for a width in CSS pixels, so that its text is not scaled.
  * @param {readonly { at: string, value: number }[]} points at least one, oldest first
  * @param {number} width
- * @param {string} name what a screen reader says of it
+ * @param {string} name description for screen readers
  */
 export function lineChart(points, width, name) {
   const values = points.map(({ value }) => value);
@@ -69,7 +69,7 @@ export function lineChart(points, width, name) {
 }
 
 /**
- * Round numbers around two values, lowest first.
+ * Ascending round numbers that enclose two values, for an axis.
  * @param {number} min
  * @param {number} max
  */
@@ -83,7 +83,7 @@ export function ticksFor(min, max) {
 }
 
 /**
- * Midnights to label, as many as there is room for.
+ * The days to label, as many as fit; epoch milliseconds of midnight UTC.
  * @param {number} first
  * @param {number} last
  * @param {number} width

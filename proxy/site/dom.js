@@ -1,15 +1,16 @@
 /**
- * What stands in an element: text is inserted as text, whatever it holds.
+ * A child of an element. Strings become text nodes, never HTML.
  * @typedef {Node | string | number | null | undefined | false} Child
  */
 
 /**
- * Attributes by name; a function listens to the event of its name, `onclick` to clicks. False and undefined ones are
- * left out, true ones are empty. There is no style among them: the page's policy forbids it.
+ * Attributes by name. A function becomes a listener: `onclick` listens to clicks. False and undefined leave the attribute
+ * out, true makes it empty. Do not use `style`: the page's Content-Security-Policy forbids it.
  * @typedef {Record<string, string | number | boolean | undefined | ((event: Event) => void)>} Attributes
  */
 
 /**
+ * Creates an HTML element.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Attributes} [attributes]
@@ -21,6 +22,7 @@ export function html(tag, attributes = {}, ...children) {
 }
 
 /**
+ * Creates an SVG element.
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Attributes} [attributes]
@@ -49,7 +51,7 @@ function furnish(element, attributes, children) {
 }
 
 /**
- * Puts these in the place of all that an element held.
+ * Replaces all children of an element.
  * @param {Element} element
  * @param {...(Child | Child[])} children
  */
@@ -68,7 +70,7 @@ function present(children) {
 }
 
 /**
- * The element of this id, which index.html has.
+ * The element of index.html with this id. Throws Error when there is none.
  * @param {string} id
  * @returns {HTMLElement}
  */
@@ -79,8 +81,8 @@ export function part(id) {
 }
 
 /**
- * A link to another site: only http and https, in a tab of its own, since leaving this page forgets the key. Any other
- * address is shown as text.
+ * A link to another site. It opens in a new tab, because leaving this page forgets the key. Addresses that are not http or
+ * https are shown as text.
  * @param {string} address
  * @param {string} [label]
  */
@@ -91,7 +93,7 @@ export function outsideLink(address, label = address) {
 }
 
 /**
- * A list of terms and what is to say of each, with a note where it needs one.
+ * A list of terms with values and optional notes.
  * @param {[term: string, value: Child, note?: string][]} rows
  */
 export function facts(rows) {
@@ -111,7 +113,7 @@ export function facts(rows) {
 }
 
 /**
- * What numbers mean, under the names by which a view shows them.
+ * A list that explains the numbers of a view.
  * @param {[term: string, meaning: string][]} rows
  */
 export function meaningsOf(rows) {
@@ -123,7 +125,7 @@ export function meaningsOf(rows) {
 }
 
 /**
- * What went wrong, where it concerns; read out at once.
+ * An error message, which screen readers read out at once.
  * @param {unknown} error
  */
 export function failure(error) {

@@ -7,16 +7,16 @@ import { grouped } from "./words.js";
 export const planNames = { free: "Free", developer: "Developer", aegis: "Aegis" };
 
 /**
- * The strip that says whose requests are counted, takes a key, and forgets it again.
+ * The strip that shows plan and quota, and lets the reader enter a key and forget it again.
  * @param {HTMLElement} place
  * @param {Api} api
- * @param {() => void} changed told after the key has
- * @returns {{ ask: () => void }} `ask` leads to the field
+ * @param {() => void} changed called after the key was entered or forgotten
+ * @returns {{ ask: () => void }} `ask` opens the form and focuses its field
  */
 export function accessStrip(place, api, changed) {
   if (!api.live) {
     const why =
-      "This copy of the site is served as files: it has the scores, while history and archive need the service.";
+      "This copy of the site has only files. It shows the scores; history and archive need the service.";
     fill(place, html("p", { class: "quiet" }, why));
     return { ask: () => {} };
   }
@@ -40,7 +40,7 @@ export function accessStrip(place, api, changed) {
     html(
       "p",
       { id: "key-note", class: "quiet" },
-      "Kept in the memory of this page until you leave it; stored nowhere.",
+      "Kept in this page's memory until you leave it, and stored nowhere.",
     ),
     problem,
   );

@@ -8,7 +8,7 @@ import { counted, moment, spoken, tier, tiers } from "./words.js";
  * @import { Child } from "./dom.js"
  */
 
-/** One market of the archive in a list; its details are made when they are asked for.
+/** A list item for a market. Its details are created when the reader opens them.
  * @param {HistoricalMarket} market */
 export function marketItem(market) {
   const { id, question, category, composite, resolvedOutcome, resolvedAt, disputed } = market;
@@ -130,7 +130,7 @@ const anyList = (values) =>
 const listed = (values) => values.flatMap((value, place) => [place > 0 ? "; " : "", ...anything(value)]);
 
 /**
- * Whatever JSON a source put here, as text; web addresses in it as links.
+ * Shows any JSON value as text, with web addresses as links.
  * @param {unknown} value
  * @returns {Child[]}
  */

@@ -12,7 +12,7 @@ import { change, counted, grouped, moment, signed, spoken, tier } from "./words.
  */
 
 /**
- * One protocol: its record, and with a key its history and how its dimensions moved.
+ * One protocol: its record, and with a key its history and the changes of its dimensions.
  * @param {Site} site
  * @param {string} slug
  * @returns {View}
@@ -75,7 +75,7 @@ export function openProtocol(site, slug) {
       html(
         "p",
         {},
-        "With a Developer or Aegis key this page draws the history of the last seven days, and says how each dimension moved and where it stands among all protocols. ",
+        "With a Developer or Aegis key this page shows the history of the last seven days, how each dimension changed, and its percentile among all protocols. ",
         html(
           "button",
           { type: "button", class: "plain", onclick: () => site.askForKey() },
@@ -193,7 +193,7 @@ function drawHistory(section, { points }, signal) {
     html(
       "details",
       {},
-      html("summary", {}, "The same as a table"),
+      html("summary", {}, "Show as a table"),
       html(
         "div",
         { class: "scrolls", tabindex: "0", role: "region", "aria-label": "History as a table" },
@@ -231,7 +231,7 @@ function drawHistory(section, { points }, signal) {
       ),
     ),
   );
-  // Drawn anew for every width: scaled, its text would be too small to read on a telephone.
+  // Redrawn for every width. A scaled chart would have unreadably small text on a phone.
   const observer = new ResizeObserver(() => {
     if (frame.clientWidth > 0) fill(frame, lineChart(series, frame.clientWidth, name));
   });

@@ -1,18 +1,19 @@
 import { fill, part } from "./dom.js";
 
 /**
- * What the address behind the `#` asks for. Behind it, so that any server of files will do.
+ * The view that the address selects. It stands behind the `#`, so that any static file server can serve the site.
  * @typedef {{ name: "scores", query: URLSearchParams } | { name: "protocol", slug: string } | { name: "archive", query: URLSearchParams } |
  *   { name: "nowhere" }} Route
  */
 
 /**
- * A view that is shown. `update` takes another route of the same name, if it can, without being made anew; `close` ends
- * all that it still waits for.
+ * The current view. `update`, if present, shows another route of the same name without recreating the view. `close` aborts
+ * its pending requests.
  * @typedef {{ title: string, element: HTMLElement, close: () => void, update?: (route: Route) => void }} View
  */
 
 /**
+ * Parses the part of the address from the `#` on.
  * @param {string} hash
  * @returns {Route}
  */
@@ -21,16 +22,16 @@ export function routeOf(hash) {
   const query = new URLSearchParams(search);
   if (path === "" || path === "/") return { name: "scores", query };
   if (path === "/archive") return { name: "archive", query };
-  // As ProtocolSlug has it; anything else would be another address of the service.
+  // The pattern of ProtocolSlug. Any other text could change the path of the request to the service.
   const slug = /^\/protocols\/([a-z0-9][a-z0-9._-]{0,99})$/.exec(path)?.[1];
   return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug };
 }
 
 /**
- * Shows the view of the address, now and whenever it changes, and moves the focus to its heading.
+ * Shows the view for the current address, and a new one whenever that changes. Then the new view's heading gets the focus.
  * @param {(route: Route) => View} open
  * @param {(route: Route) => void} shown
- * @returns {{ again: () => void }} `again` makes the view anew, leaving the focus alone
+ * @returns {{ again: () => void }} `again` recreates the view without moving the focus
  */
 export function startRouter(open, shown) {
   const main = part("main");

@@ -13,8 +13,8 @@ import { change, counted, grouped, moment, steps, tier, tiers } from "./words.js
 /**
  * @typedef {object} Column
  * @property {string} name
- * @property {(entry: ScoreListEntry) => string | number} by what it is sorted by
- * @property {boolean} [descending] which way it is sorted first
+ * @property {(entry: ScoreListEntry) => string | number} by the value to sort by
+ * @property {boolean} [descending] whether the first click sorts in descending order
  * @property {boolean} [number] whether its cells are numbers
  * @property {(entry: ScoreListEntry) => Node} cell
  */
@@ -68,7 +68,7 @@ const columns = [
   },
 ];
 
-/** What the reader chose; it stands in the address, and is kept while other views are shown. */
+/** The reader's choice of filters and order. The address shows it, and it is kept while other views are shown. */
 const choice = {
   text: "",
   /** @type {Set<string>} */
@@ -77,7 +77,7 @@ const choice = {
   descending: true,
 };
 
-/** The address of the scoreboard as it was left. */
+/** The address of the scoreboard with the current choice. */
 export function scoreboardAddress() {
   const query = new URLSearchParams();
   if (choice.text.trim() !== "") query.set("find", choice.text.trim());
@@ -87,7 +87,7 @@ export function scoreboardAddress() {
   return query.size > 0 ? `#/?${query}` : "#/";
 }
 
-/** Takes the choice over from an address; what it says of no tier and no column is passed over.
+/** Reads the choice from an address, ignoring unknown tiers and columns.
  * @param {URLSearchParams} query */
 function choose(query) {
   choice.text = query.get("find") ?? "";
@@ -100,7 +100,7 @@ function choose(query) {
 }
 
 /**
- * All protocols, filtered and sorted.
+ * The list of all protocols, with filters and sorting.
  * @param {Site} site
  * @param {URLSearchParams} query
  * @returns {View}
@@ -194,7 +194,7 @@ function board(scores) {
   }
 
   function redraw() {
-    // Replaced, or every letter typed would be a step back.
+    // A new history entry for every letter typed would make the back button useless.
     history.replaceState(null, "", scoreboardAddress());
     draw();
   }
@@ -218,7 +218,11 @@ function board(scores) {
   const table = html(
     "table",
     { class: "board", role: "table" },
-    html("caption", { class: "unseen" }, "Protocols with their scores; the buttons of the headings sort it"),
+    html(
+      "caption",
+      { class: "unseen" },
+      "Protocols and their scores. The buttons in the headings sort the table.",
+    ),
     html("thead", { role: "rowgroup" }, html("tr", { role: "row" }, headings)),
     body,
   );
@@ -241,7 +245,7 @@ function board(scores) {
 }
 
 /**
- * A button that shows and hides a tier; with none pressed all tiers are shown.
+ * A toggle button for a tier. While none is pressed, all tiers are shown.
  * @param {ForgeTier} name
  * @param {readonly ScoreListEntry[]} scores
  * @param {() => void} changed
@@ -288,7 +292,7 @@ function sorted(entries) {
 
 /** @param {ScoreListEntry} entry */
 function rowOf(entry) {
-  // The roles are said again since narrow screens lay the rows out as cards, which would take them away.
+  // On narrow screens CSS lays rows out as cards, which removes the implicit table roles. So they are stated here.
   return html(
     "tr",
     { role: "row" },

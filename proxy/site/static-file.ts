@@ -1,9 +1,9 @@
-/** A file that is the same for every caller. */
+/** A file that the proxy serves to every caller alike. */
 export interface StaticFile {
-  /** Its address: the path of a row of the endpoint table, `:file` being one of the row's `files`. */
+  /** Its path: that of a row of the endpoint table, with `:file` replaced by one of the row's `files`. */
   path: string;
   contentType: string;
   bytes: Buffer;
-  /** Further headers; names in lower case, in which they replace the service's own. */
+  /** Further headers. Their names must be in lower case, so that they replace the service's own. */
   headers?: Record<string, string>;
 }

@@ -8,17 +8,17 @@ export const tiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL"
 
 const numbers = new Intl.NumberFormat("en-US");
 
-/** 12,345
+/** Formats a number with thousands separators: 12,345
  * @param {number} value */
 export const grouped = (value) => numbers.format(value);
 
-/** `one` or `many`, after the number.
+/** A number with its noun: `1 market`, `2 markets`.
  * @param {number} count
  * @param {string} one
  * @param {string} [many] */
 export const counted = (count, one, many = `${one}s`) => `${grouped(count)} ${count === 1 ? one : many}`;
 
-/** The change of a score: its sign is told by a mark and by words, never by colour alone.
+/** The change of a score. A mark and words show its sign, not colour alone.
  * @param {number} value */
 export function change(value) {
   const [direction, mark, words] =
@@ -32,18 +32,19 @@ export function change(value) {
   );
 }
 
-/** +5, −3, 0
+/** Formats a number with its sign: +5, −3, 0
  * @param {number} value */
 export const signed = (value) => (value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0");
 
-/** A moment as `2026-02-02 08:21 UTC`; its full precision stands in the element.
+/** A time element that shows `2026-02-02 08:21 UTC` and holds the full precision.
  * @param {string} iso */
 export const moment = (iso) => html("time", { datetime: iso, title: iso }, minutes(iso));
 
-/** @param {string} iso */
+/** Formats a time as `2026-02-02 08:21 UTC`.
+ * @param {string} iso ISO 8601 in UTC */
 export const minutes = (iso) => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
 
-/** A tier as seven steps, as many of them filled as it is high, and its name.
+/** A tier: its name after seven steps, of which as many are filled as the tier's number.
  * @param {string} name
  * @param {number} number 1..7 */
 export function tier(name, number) {
@@ -55,7 +56,8 @@ export function tier(name, number) {
   );
 }
 
-/** @param {number} number 1..7 */
+/** The seven steps of a tier as an icon.
+ * @param {number} number 1..7 */
 export function steps(number) {
   return svg(
     "svg",
@@ -73,6 +75,6 @@ export function steps(number) {
   );
 }
 
-/** `access_control` as words: Access control
+/** Turns a key into words: `access_control` becomes `Access control`.
  * @param {string} key */
 export const spoken = (key) => `${key.charAt(0).toUpperCase()}${key.slice(1).replaceAll("_", " ")}`;

@@ -173,7 +173,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(await seriousFaults(page)).toEqual([]);
 
     await page.click("nav >> text=Archive");
-    await page.waitForSelector("text=is answered by the service");
+    await page.waitForSelector("text=needs the service and an Aegis key");
     expect(await page.locator("main :is(form, input, button)").count()).toBe(0);
     expect(await seriousFaults(page)).toEqual([]);
     expect(await overhang(page)).toBeLessThanOrEqual(0);

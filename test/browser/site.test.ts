@@ -165,7 +165,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
       const { points }: ScoreHistory = await api(`scores/${slug}/history`);
       expect(points.length).toBeGreaterThan(5);
       expect(await page.locator(".chart .point").count()).toBe(points.length);
-      await page.click("summary:has-text('The same as a table')");
+      await page.click("summary:has-text('Show as a table')");
       const table = await cellsOf(page, ".plain-table tbody tr");
       expect(table.map(([, bri, tier, confidence]) => [bri, tier, confidence])).toEqual(
         points.map(({ bri, forgeScale, confidence }) => [String(bri), forgeScale, String(confidence)]),
