@@ -17,34 +17,34 @@ import type { Plan } from "./plans.ts";
 import { archiveParameters } from "./query.ts";
 import { ProtocolScore } from "./records.ts";
 
-/** One address of the service. */
+/** One endpoint: a row of the endpoint table. */
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
-  /** `:slug` stands for one segment, `:file` for one of `files`. */
+  /** `:slug` matches one path segment, `:file` one of `files`. */
   path: string;
   files?: readonly string[];
   /** The lowest plan that may call it. */
   plan: Plan;
   /**
-   * The switch for operators who launch an endpoint later: `announced` ones answer 501 COMING_SOON to callers with
-   * acceptable credentials.
+   * `announced` endpoints answer 501 COMING_SOON after the check of credentials. Operators use it to launch an
+   * endpoint later.
    */
   availability: "available" | "announced";
   /** Whether a request takes a unit of the caller's daily quota. */
   metered: boolean;
-  /** `none`: credentials are not even looked at. */
+  /** `none`: the endpoint ignores credentials, even wrong ones. */
   credentials: "checked" | "none";
-  /** Answers are put together from many stored objects; only so many of them at a time. */
+  /** An answer is made from many stored objects, so the proxy limits how many it makes at a time. */
   heavy?: true;
   query: readonly string[];
-  /** The JSON body a request must have. */
+  /** Schema of the JSON body that a request must have. */
   body?: typeof BatchRequest;
-  /** The body of a 200; of a WebSocket, its messages. */
+  /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
   summary: string;
 }
 
-/** Media type of answers of one JSON text a line. */
+/** Media type of answers with one JSON text per line. */
 export const ndjson = "application/x-ndjson";
 
 const open = {
@@ -61,7 +61,10 @@ const metered = {
   query: [],
 } as const;
 
-/** The endpoints of INTERFACE 4 and the service's own addresses. Routing, gating, metering, the API's description and the README's table read this. */
+/**
+ * The endpoint table (INTERFACE 4). Routing, access, quotas, the OpenAPI document and the README's table all derive from
+ * it.
+ */
 export const endpoints = {
   listScores: {
     ...metered,

@@ -13,10 +13,10 @@ import {
   StoredScoreListEntry,
 } from "./records.ts";
 
-/** Version of the archive feed (INTERFACE 9); raised when a market record's shape changes. */
+/** Version of the archive feed (INTERFACE 9). Raise it when the shape of a market record changes. */
 export const feedVersion = "bri-pm-v1";
 
-/** GET /api/v1/scores: bri descending, then slug. */
+/** Answer of GET /api/v1/scores (INTERFACE 4.1), rows by bri descending, then by slug. */
 export const ScoreList = z.strictObject({
   count: Count,
   updatedAt: Timestamp.describe("Time of the newest score."),
@@ -24,11 +24,11 @@ export const ScoreList = z.strictObject({
 });
 export type ScoreList = z.infer<typeof ScoreList>;
 
-/** The same as stored, perhaps by an older version. */
+/** A score list in a store. An older version may have written it, with rows that lack members. */
 export const StoredScoreList = ScoreList.extend({ scores: z.array(StoredScoreListEntry) });
 export type StoredScoreList = z.infer<typeof StoredScoreList>;
 
-/** INTERFACE 4.3. */
+/** The most slugs of a batch (INTERFACE 4.3). */
 export const maxBatchSlugs = 50;
 
 /** Body of POST /api/v1/scores/batch. */
@@ -40,18 +40,18 @@ export const BatchRequest = z.strictObject({
 });
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
-/** Answer to it: both in the order asked, each slug once. */
+/** Answer of POST /api/v1/scores/batch. Both lists are in the order asked, each slug once. */
 export const ScoreBatch = z.strictObject({
   count: Count,
   scores: z.array(ProtocolScore).describe("In the order asked."),
-  notFound: z.array(z.string()).describe("Slugs of which no protocol is scored."),
+  notFound: z.array(z.string()).describe("Slugs that are not scored, in the order asked."),
 });
 export type ScoreBatch = z.infer<typeof ScoreBatch>;
 
-/** How far a score history goes back from the protocol's newest point, which is in it; days of 24 hours. */
+/** How many days of 24 hours a score history goes back from the protocol's newest point. Both ends are included. */
 export const historyDays = 7;
 
-/** GET /api/v1/scores/:slug/history: oldest first. */
+/** Answer of GET /api/v1/scores/:slug/history (INTERFACE 4.4), points oldest first. */
 export const ScoreHistory = z.strictObject({
   slug: ProtocolSlug,
   days: z.literal(historyDays),
@@ -63,8 +63,9 @@ export type ScoreHistory = z.infer<typeof ScoreHistory>;
 const span = bounds.score.max - bounds.score.min;
 
 /**
- * GET /api/v1/scores/:slug/dimensions: every key once, in the order of INTERFACE 2.2. `change7d` is what the score has gained since
- * the oldest point of the history; `percentile` the percent rank among all protocols' scores, ties with the lowest.
+ * Answer of GET /api/v1/scores/:slug/dimensions (INTERFACE 4.4): every key once, in the order of INTERFACE 2.2.
+ * `change7d` is the change of the score since the oldest point of the history. `percentile` is the share of the other
+ * protocols with a lower score, in percent.
  */
 export const ScoreDimensions = z.strictObject({
   slug: ProtocolSlug,
@@ -87,7 +88,7 @@ export const ScoreDimensions = z.strictObject({
 });
 export type ScoreDimensions = z.infer<typeof ScoreDimensions>;
 
-/** A page of the archive, members in the order of INTERFACE 2.7. `nextCursor` is null exactly when no matching market follows. */
+/** A page of the archive, members in the order of INTERFACE 2.7. */
 export const MarketPage = z.strictObject({
   version: z.literal(feedVersion),
   tier: z.string().describe("The caller's plan; enterprise for Aegis."),
@@ -104,7 +105,7 @@ export const MarketPage = z.strictObject({
 });
 export type MarketPage = z.infer<typeof MarketPage>;
 
-/** GET /api/v1/usage. `reset` is when counting starts anew, in epoch seconds, as in X-RateLimit-Reset. */
+/** Answer of GET /api/v1/usage. `reset` is the same as X-RateLimit-Reset. */
 export const Usage = z.strictObject({
   plan: z.enum(planNames),
   limit: Count.describe("Units a UTC day."),
@@ -113,7 +114,7 @@ export const Usage = z.strictObject({
 });
 export type Usage = z.infer<typeof Usage>;
 
-/** GET /api/v1/status. `stale` means that no publish run succeeded for longer than STALE_AFTER_SECONDS. */
+/** Answer of GET /api/v1/status. `stale`: the newest successful publish run is older than STALE_AFTER_SECONDS. */
 export const Status = z.strictObject({
   snapshotId: Digest,
   commit: z.int().min(1),
@@ -127,14 +128,14 @@ export const Status = z.strictObject({
 });
 export type Status = z.infer<typeof Status>;
 
-/** GET /openapi.json. */
+/** Answer of GET /openapi.json. */
 export const ApiDescription = z.looseObject({ openapi: z.string() });
 
-/** GET /healthz. */
+/** Answer of GET /healthz. */
 export const Alive = z.strictObject({ status: z.literal("alive") });
 export type Alive = z.infer<typeof Alive>;
 
-/** GET /readyz, when the process can serve. */
+/** Answer of GET /readyz while the process can serve. */
 export const Ready = z.strictObject({
   status: z.literal("ready"),
   snapshotId: Digest,

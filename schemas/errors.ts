@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Every error the service answers with (INTERFACE 7). */
+/** Status and title of every error that the service answers with (INTERFACE 7). */
 export const errors = {
   BAD_REQUEST: { status: 400, title: "Not a well-formed HTTP request" },
   INVALID_PARAMETER: { status: 400, title: "Invalid parameter" },
@@ -38,7 +38,7 @@ export const errors = {
 export type ErrorCode = keyof typeof errors;
 const codes = Object.keys(errors) as [ErrorCode, ...ErrorCode[]];
 
-/** The one error shape (RFC 9457), `application/problem+json`, on every path. */
+/** Body of every error on every path, `application/problem+json` (RFC 9457, INTERFACE 7). */
 export const Problem = z.strictObject({
   type: z.string().describe("urn:prs:error: and the code."),
   title: z.string().describe("What the code means."),
@@ -54,7 +54,7 @@ export const Problem = z.strictObject({
     .nullable()
     .optional()
     .describe(
-      "Of CURSOR_EXPIRED: goes on at the same place in the current snapshot; null when nothing follows.",
+      "Only with CURSOR_EXPIRED: cursor of the same place in the current snapshot; null when nothing follows.",
     ),
 });
 export type Problem = z.infer<typeof Problem>;

@@ -3,14 +3,17 @@ import { errors } from "./errors.ts";
 import { Digest, Timestamp } from "./primitives.ts";
 import { ScoreListEntry } from "./records.ts";
 
-/** The one subprotocol of the live feed; beside it a browser offers `bearer.KEY`. */
+/** The subprotocol of the live feed. A browser offers its key beside it, as `bearer.KEY` (INTERFACE 6). */
 export const feedProtocol = "scores.v1";
 export const keyProtocolPrefix = "bearer.";
 
 const snapshot = { snapshotId: Digest, publishedAt: Timestamp };
 const change = { slug: z.string(), ...snapshot };
 
-/** One difference between a snapshot and the one before: rows of GET /scores, null where there is none. */
+/**
+ * How one protocol's score differs from the snapshot before. `previous` and `current` are rows of GET /api/v1/scores; one
+ * of them is null when the protocol was added or removed.
+ */
 export const ScoreChange = z.discriminatedUnion("type", [
   z.strictObject({
     type: z.literal("score.changed"),
@@ -28,7 +31,7 @@ export const ScoreChange = z.discriminatedUnion("type", [
 ]);
 export type ScoreChange = z.infer<typeof ScoreChange>;
 
-/** What the server sends on the live feed. */
+/** A message from the server on the live feed. */
 export const FeedMessage = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("hello"), ...snapshot }),
   ...ScoreChange.options,
@@ -36,11 +39,11 @@ export const FeedMessage = z.discriminatedUnion("type", [
 ]);
 export type FeedMessage = z.infer<typeof FeedMessage>;
 
-/** What a client may send: the slugs it wants to hear of from then on, also ones that are not scored yet. */
+/** A message from a client: from now on it wants changes of these slugs only. They need not be scored yet. */
 export const FeedCommand = z.strictObject({ type: z.literal("subscribe"), slugs: z.array(z.string()) });
 
 /** Bounds of the live feed. */
 export const feedLimits = { messageBytes: 4096, connectionsPerOwner: 5, pingSeconds: 30 } as const;
 
-/** Close code of a connection whose key was revoked or has expired. */
+/** Close code and reason of a connection whose key was revoked or has expired. */
 export const keyEnded = { code: 4401, title: errors.INVALID_API_KEY.title } as const;

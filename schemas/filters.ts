@@ -2,23 +2,26 @@ import { directions } from "./meanings.ts";
 import { bounds, type HistoricalMarket, type MarketDimensionKey, marketDimensionKeys } from "./records.ts";
 import { forgeScaleNumber, forgeTiers } from "./tiers.ts";
 
-/** A text that a query gives whole. */
+/** A row for a label: a text that is compared whole. `of` reads it off a market; `meaning` documents the parameter. */
 interface LabelField<Name extends string> {
   field: Name;
   kind: "label";
-  /** Whether letter case makes no difference (simple case folding). */
+  /** Whether letter case is ignored, by Unicode simple case folding. */
   fold: boolean;
   of: (market: HistoricalMarket) => string;
   meaning: string;
 }
 
-/** An integer in `min..max`. A query gives a range of it by `min_<field>` and `max_<field>`, or one value by its name. */
+/**
+ * A row for an integer in `min..max`. A query gives a range, `min_<field>` and `max_<field>`, or, where there are `values`,
+ * one of these names.
+ */
 interface IntegerField<Name extends string> {
   field: Name;
   kind: "integer";
   min: number;
   max: number;
-  /** Present when a query gives one value by its name; position 0 stands for `min`. */
+  /** Names of the values, from `min` up. */
   values?: readonly string[];
   of: (market: HistoricalMarket) => number;
   meaning: string;
@@ -37,7 +40,7 @@ const dimensionField = (key: MarketDimensionKey) =>
     meaning: `Bound on the score of the dimension ${key}: ${directions.dimension}.`,
   }) as const satisfies IntegerField<MarketDimensionKey>;
 
-/** Names of the values of a field that is true or false. */
+/** Names of the values 0 and 1 of a boolean field. */
 export const booleanNames = ["false", "true"] as const;
 
 const table = [
@@ -91,30 +94,30 @@ export type IntegerName = Extract<Row, { kind: "integer" }>["field"];
 export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
 
 /**
- * The one filter table (INTERFACE 4.5). Query parsing, reading sources, building indexes, evaluation and documentation
- * derive from it.
+ * The filter table (INTERFACE 4.5). Query parameters, reading of sources, index, evaluation and documentation all derive
+ * from it.
  */
 export const filterFields: readonly FilterField[] = table;
 
-/** Its rows that hold a text. */
+/** The rows of the filter table for labels. */
 export const labelFields = filterFields.filter((row) => row.kind === "label");
 
-/** The values of one market that filters look at, one per row of the filter table. */
+/** The values of one market that filters compare, one per row of the filter table. */
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
-/** Filter values read off a published record. */
+/** The filter values of a published market. Throws an Error when the market lacks a dimension. */
 export function filterValuesOf(market: HistoricalMarket): FilterValues {
   return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
-/** Page sizes of the archive (INTERFACE 4.5). */
+/** Bounds of `page` and `pageSize` (INTERFACE 4.5). */
 export const paging = {
   defaultPageSize: 100,
   maxPageSize: 500,
   maxPage: 2_147_483_647,
 } as const;
 
-/** One condition of a query. Bounds are inclusive; times are epoch milliseconds, ±Infinity where open. */
+/** One condition of a query. Bounds are inclusive. Times are epoch milliseconds, ±Infinity where there is no bound. */
 export type Condition =
   | { kind: "label"; field: LabelName; value: string }
   | { kind: "integer"; field: IntegerName; min: number; max: number }

@@ -1,4 +1,4 @@
-/** Which way the scores of markets point. */
+/** Whether higher scores of a market are good or bad. */
 export const directions = { composite: "higher is safer", dimension: "higher is riskier" } as const;
 
 /**

@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
 /**
- * INTERFACE 5.2 and 8.1, lowest to highest. `tier` is the name an archive envelope gives the caller's plan (INTERFACE 2.7);
- * `dailyQuota` counts requests per UTC day; `refusal` answers a lower plan.
+ * The plans, lowest to highest (INTERFACE 5.2 and 8.1). `tier` is the plan's name in a page of markets (INTERFACE 2.7).
+ * `dailyQuota` is in units per UTC day. `refusal` is the code that a key of a lower plan gets.
  */
 export const plans = {
   free: { rank: 0, tier: "free", dailyQuota: 1_000, refusal: undefined },
@@ -32,6 +32,6 @@ export const plans = {
 export type Plan = keyof typeof plans;
 export const planNames = Object.keys(plans) as [Plan, ...Plan[]];
 
-/** Plans a key can be issued for; Free needs none. */
+/** Plans that a key can be issued for. Free needs no key. */
 export const KeyPlan = z.enum(["developer", "aegis"]);
 export type KeyPlan = z.infer<typeof KeyPlan>;

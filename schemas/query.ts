@@ -2,11 +2,11 @@ import { z } from "zod";
 import { booleanNames, type FilterField, filterFields, paging } from "./filters.ts";
 import { Digest, integerBetween, Label, maxLabelBytes } from "./primitives.ts";
 
-/** A time of a query: a day, or a day and a clock time with its zone; its groups are date, clock, fraction and zone. */
+/** A time in a query: a day, or a day, a clock time and a zone. The groups are date, clock, fraction and zone. */
 export const timePattern =
   /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
 
-/** A query parameter: `type` for people, `schema` what a value that is not refused looks like. */
+/** A query parameter. `type` describes its values for people; `schema` describes them in the OpenAPI document. */
 export interface QueryParameter {
   name: string;
   type: string;
@@ -14,20 +14,20 @@ export interface QueryParameter {
   meaning: string;
 }
 
-/** Characters of the longest cursor; the rest of a response's head takes less than 2 KiB. */
+/** The most characters of a cursor. The rest of a response's head is below 2 KiB, so the whole head stays below 8 KiB. */
 export const maxCursorLength = 6144;
-// Without the names of its groups, which not every reader of JSON Schema knows.
+// Without named groups, which not every JSON Schema validator supports.
 const TimeText = z.string().regex(new RegExp(timePattern.source.replaceAll(/\?<\w+>/g, "")));
 
-/** Query parameter of the live feed. */
+/** The query parameter of the live feed (INTERFACE 6). */
 export const sinceParameter: QueryParameter = {
   name: "since",
   type: "snapshot id",
   schema: Digest,
-  meaning: "Snapshot to go on from: what changed since then is told first.",
+  meaning: "Snapshot to resume from: changes since then are sent first.",
 };
 
-/** Every query parameter of the archive with its type and meaning, in the order of INTERFACE 4.5. */
+/** Every query parameter of the archive (INTERFACE 4.5), in the order of the documentation. */
 export const archiveParameters: readonly QueryParameter[] = [
   ...filterFields.flatMap(describeField),
   {

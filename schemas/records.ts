@@ -67,17 +67,17 @@ const described = {
 
 const listRow = z.strictObject({ ...scoreHead, ...described });
 
-/** One row of GET /api/v1/scores. */
+/** One row of GET /api/v1/scores (INTERFACE 4.1). */
 export const ScoreListEntry = listRow.refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ScoreListEntry = z.infer<typeof ScoreListEntry>;
 
-/** The same as stored: lists that older versions wrote lack what `described` has. */
+/** A row in a stored score list. Lists that older versions wrote lack the members of `described`. */
 export const StoredScoreListEntry = listRow
   .partial({ category: true, chain: true, tvl: true })
   .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type StoredScoreListEntry = z.infer<typeof StoredScoreListEntry>;
 
-/** One point of a protocol's score history. */
+/** One point of a protocol's score history (INTERFACE 4.4). */
 export const ScorePoint = z
   .strictObject({
     updatedAt: scoreHead.updatedAt,
@@ -114,7 +114,7 @@ export const ProtocolScore = z
   .refine(tierMatchesNumber, "forgeScaleNum does not match forgeScale");
 export type ProtocolScore = z.infer<typeof ProtocolScore>;
 
-/** The row of a protocol's record in the score list. */
+/** Makes the row of the score list for a protocol's record. */
 export function listEntryOf(record: ProtocolScore): ScoreListEntry {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
   const { category, chain, tvl } = record.metadata;
@@ -133,7 +133,7 @@ export const EvidenceItem = z.strictObject({
   }),
 });
 
-/** One risk signal of a market (INTERFACE 2.5). `references`, `raises` and `lowers` pass through as the source has them. */
+/** One risk signal of a market (INTERFACE 2.5). `references`, `raises` and `lowers` are passed through unchanged. */
 export const MarketDimension = z.strictObject({
   key: z.enum(marketDimensionKeys),
   name: z.string(),

@@ -1,17 +1,17 @@
 import { z } from "zod";
 import { Count, Digest, ProtocolSlug, Timestamp } from "./primitives.ts";
 
-/** Version of the published format, documented in snapshots/SPEC.md. */
+/** Version of the snapshot format, which snapshots/SPEC.md documents. */
 export const formatVersion = 1;
 
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);
 
-/** A stored object, named by the SHA-256 of its bytes. */
+/** A reference to a stored object: the SHA-256 of its bytes, and how many they are. */
 export const ObjectRef = z.strictObject({ hash: Digest, bytes: Count });
 export type ObjectRef = z.infer<typeof ObjectRef>;
 
-/** Snapshot counts, as manifests, commits and reports give them. */
+/** Counts of a snapshot, in manifests, commits and reports. */
 export const SnapshotCounts = z.strictObject({
   markets: Count,
   protocols: Count,
@@ -20,11 +20,11 @@ export const SnapshotCounts = z.strictObject({
 });
 export type SnapshotCounts = z.infer<typeof SnapshotCounts>;
 
-/** Objects and their stored bytes. */
+/** A number of objects, and of their stored bytes. */
 export const Size = z.strictObject({ objects: Count, bytes: Count });
 export type Size = z.infer<typeof Size>;
 
-/** `rows` refers to the digests of the source rows, by which the next publish run tells what changed. */
+/** A segment of a manifest. `rows` refers to the digests of its source rows; the next publish run finds changes by them. */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1),
   pages: z.int().min(1),
@@ -32,7 +32,7 @@ export const SegmentRef = ObjectRef.extend({
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
-/** `manifests/<hash>.json`: all that a snapshot consists of; segments from the oldest up. */
+/** `manifests/<hash>.json`: everything that a snapshot consists of, segments from the oldest up. */
 export const Manifest = z.strictObject({
   formatVersion: FormatVersion,
   feedVersion: z.string(),
@@ -40,7 +40,7 @@ export const Manifest = z.strictObject({
   counts: SnapshotCounts,
   newestResolvedAt: Timestamp,
   newestUpdatedAt: Timestamp,
-  /** How the row digests were made; digests of another kind tell nothing. */
+  /** The method by which row digests were made. Digests of different methods cannot be compared. */
   rowDigests: z.string(),
   segments: z.array(SegmentRef),
   scores: z.strictObject({
@@ -53,8 +53,8 @@ export const Manifest = z.strictObject({
 export type Manifest = z.infer<typeof Manifest>;
 
 /**
- * `commits/<number>.json`: one published state; `previous` is the digest of the commit before, null in the first.
- * A rollback puts publishing on `hold` and adds the commits it leaves to `withdrawn`: [first, last] of each range.
+ * `commits/<number>.json`: one published state. `previous` is the digest of the commit before, null in the first one. A
+ * rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn` as [first, last].
  */
 export const Commit = z.strictObject({
   formatVersion: FormatVersion,
@@ -71,11 +71,11 @@ export const Commit = z.strictObject({
 });
 export type Commit = z.infer<typeof Commit>;
 
-/** `head.json`: a hint to the newest commit; readers probe the next number too. */
+/** `head.json`: a hint to the newest commit. A newer one may exist, so readers try the next numbers, too. */
 export const Head = z.strictObject({ commit: CommitNumber, digest: Digest });
 export type Head = z.infer<typeof Head>;
 
-/** `checked.json`: the newest publish run that succeeded, also one with nothing new; the public names show `commit`. */
+/** `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`. */
 export const Checked = z.strictObject({
   checkedAt: Timestamp,
   commit: CommitNumber,
@@ -87,5 +87,5 @@ export type Checked = z.infer<typeof Checked>;
 /** `collecting/<id>.json`: the keys that a collection is about to delete. */
 export const Collecting = z.strictObject({ keys: z.array(z.string()), digest: Digest });
 
-/** A snapshot stays readable this long after it was superseded, and while it is among the newest commits. */
+/** How long a snapshot stays readable after it was superseded, and among how many newest commits; the longer counts. */
 export const retention = { keepHours: 48, keepCommits: 24 } as const;

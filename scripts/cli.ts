@@ -11,16 +11,16 @@ import { MissingObjectError } from "../snapshots/store/objects.ts";
 import { StorageError } from "../snapshots/store/storage.ts";
 import type { Shell } from "./shell.ts";
 
-/** How every command ends; documented in the README. */
+/** Exit codes of all commands. The README documents them. */
 export const exitCodes = { done: 0, unexpected: 1, usage: 2, refused: 3, lost: 4, unreachable: 5 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** The command line is wrong; the command ends with exit code 2 and prints its usage. */
+/** The command line is wrong. The command prints its usage and ends with exit code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** The integer an option was given, or `otherwise`. Throws UsageError outside `min..max`. */
+/** The value of an integer option, `otherwise` when it is left out. Throws UsageError outside `min..max`. */
 export function integerOption(
   name: string,
   text: string | undefined,
@@ -33,18 +33,18 @@ export function integerOption(
   throw new UsageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
 }
 
-/** The value of an option that cannot be left out. */
+/** The value of a required option. Throws UsageError when it is left out or empty. */
 export function requiredOption(name: string, value: string | undefined): string {
   if (value) return value;
   throw new UsageError(`--${name} is missing`);
 }
 
-/** A program that a command ran has failed, and told why itself. */
+/** A program that a command started has failed. It has printed the reason itself. */
 export class FailedStepError extends Error {
   override readonly name = "FailedStepError";
 }
 
-/** Errors that have a meaning of their own, told without a stack. */
+/** Errors with an exit code of their own. They are printed without a stack. */
 const meanings = [
   [UsageError, exitCodes.usage],
   [SourceRefusal, exitCodes.refused],
@@ -64,12 +64,12 @@ const meanings = [
 
 const meaningOf = (error: unknown) => meanings.find(([kind]) => error instanceof kind);
 
-/** How a command ends that throws this. */
+/** The exit code of a command that throws this. */
 export function exitCodeOf(error: unknown): ExitCode {
   return meaningOf(error)?.[1] ?? exitCodes.unexpected;
 }
 
-/** Tells how a command failed, with `json` also as an object on stdout, and returns its exit code. */
+/** Prints why a command failed, with `json` also as an object on stdout, and returns its exit code. */
 export function reportFailure(
   error: unknown,
   shell: Shell,
@@ -92,7 +92,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Whether the file system refused, for a reason that the user can see to: rights, space, something in the way. */
+/** Whether it is an error of the file system, which the user can resolve: rights, space, a file in the way. */
 function isSystemError(error: unknown): error is Error & { syscall: string; path: string } {
   return error instanceof Error && "syscall" in error && "path" in error && typeof error.path === "string";
 }

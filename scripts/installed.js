@@ -1,4 +1,4 @@
-// Before anything else of a command: in a fresh copy without packages, node would tell of a module with a stack.
+// Loaded before every command. Without it, a fresh checkout without packages would fail with a stack trace.
 try {
   import.meta.resolve("tsx/esm");
 } catch {

@@ -3,21 +3,21 @@ import { nearest } from "../snapshots/read/nearest.ts";
 import { type ExitCode, exitCodes, reportFailure, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
-/** An option of a command, as parseArgs takes it and as the help tells it. */
+/** An option of a command, for parseArgs and for the help. */
 export interface Option extends ParseArgsOptionDescriptor {
-  /** Stands for the value in the usage; of options that take one. */
+  /** Placeholder of the value in the usage, for options that take one. */
   value?: string;
   required?: boolean;
   does: string;
-  /** What holds when it is left out, where that is no fixed value. */
+  /** Describes the default, where it is no fixed value. */
   otherwise?: string;
 }
 
 type Options = Record<string, Option>;
 
-/** A command whose arguments are known. */
+/** A command, with everything that the help says about it. */
 export interface Command {
-  /** "" where it is all that its program does. */
+  /** "" when the program has only this command. */
   name: string;
   operand?: string;
   does: string;
@@ -25,31 +25,31 @@ export interface Command {
   run(args: readonly string[], shell: Shell): Promise<ExitCode | undefined>;
 }
 
-/** What a command is made of; `run` gets the options' values and the operand, "" where none was given. */
+/** A command before its arguments are parsed. `run` gets the values of the options, and the operand or "". */
 interface CommandSource<Named extends Options> extends Omit<Command, "options" | "run"> {
   options: Named;
   run(values: ValuesOf<Named>, operand: string, shell: Shell): Promise<ExitCode | undefined>;
 }
 
-/** The commands of one script of package.json. */
+/** A script of package.json and its commands. */
 export interface Program {
-  /** How it is called: `npm run keys --`. */
+  /** How users call it: `npm run keys --`. */
   call: string;
   commands: readonly Command[];
-  /** Paragraphs under the help. */
+  /** Paragraphs at the end of the help. */
   notes?: string;
 }
 
 type Parsed<Named extends Options> = ReturnType<typeof parse<Named>>;
 
-/** What a command gets of its options. */
+/** The values of a command's options. */
 export type ValuesOf<Named extends Options> = Parsed<Named>["values"];
 
 function parse<Named extends Options>(args: readonly string[], options: Named) {
   return parseArgs({ args, options, allowPositionals: true, strict: true });
 }
 
-/** Makes a command that reads its arguments strictly: by what it takes itself, not by what others take. */
+/** Makes a command that parses its arguments strictly. An option of another command is an unknown one here. */
 export function command<const Named extends Options>(source: CommandSource<Named>): Command {
   return {
     ...source,
@@ -71,7 +71,7 @@ function readArguments<Named extends Options>(args: readonly string[], options: 
     return parse(args, options);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    // Node goes on with advice on arguments that begin with a dash, which no command takes.
+    // Node's message goes on with advice about operands that begin with a dash, which no command accepts.
     const fault = /^Unknown option '--([^']*)'/.exec(message);
     if (!fault) throw new UsageError(message);
     throw new UsageError(`unknown option --${fault[1]}${question(fault[1]!, Object.keys(options), "--")}`);
@@ -83,7 +83,7 @@ function question(text: string, known: readonly string[], prefix = ""): string {
   return meant === undefined ? "" : `. Did you mean ${prefix}${meant}?`;
 }
 
-/** Runs what the arguments name, or shows its help, and returns the exit code. It throws nothing. */
+/** Runs the command that the arguments name, or shows the help, and returns the exit code. Never throws. */
 export async function runProgram(program: Program, args: readonly string[], shell: Shell): Promise<ExitCode> {
   const named = namedCommand(program, args);
   const commands = named ? [named] : program.commands;
@@ -120,7 +120,7 @@ function wantsHelp(args: readonly string[]): boolean {
   return args.slice(0, end < 0 ? undefined : end).some((argument) => ["--help", "-h"].includes(argument));
 }
 
-/** The line that calls each command. */
+/** The usage line of each command. */
 function usage({ call, commands }: Program): string {
   const lines = commands.map(({ name, operand, options }) => {
     const shown = Object.entries(options).map(([option, { required, ...rest }]) => {
@@ -138,7 +138,7 @@ function optionText(name: string, { value }: Pick<Option, "value">): string {
   return value === undefined ? `--${name}` : `--${name} ${value}`;
 }
 
-/** The usage, what each command does, and every option with its default. */
+/** The whole help: usage, what each command does, and every option with its default. */
 function help(program: Program): string {
   const parts = program.commands.map(({ name, does, options }) => {
     const rows = Object.entries(options).map(
@@ -155,7 +155,7 @@ function defaultOf({ required, otherwise, type, default: fixed }: Option): strin
   return `default: ${otherwise ?? fixed ?? (type === "boolean" ? "off" : "none")}`;
 }
 
-/** Two columns of a help, the first as wide as its widest row. */
+/** Lines of two columns. The first is as wide as its widest entry. */
 export function columns(rows: readonly (readonly [string, string])[]): string[] {
   const width = Math.max(...rows.map(([first]) => first.length));
   return rows.map(([first, second]) => `  ${first.padEnd(width)}  ${second}`);

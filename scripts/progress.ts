@@ -1,9 +1,9 @@
 import type { Output } from "./shell.ts";
 
-/** Told as a long step goes on. */
+/** Reports how far a long step has come. */
 export type Progress = (step: string, done: number, of: number) => void;
 
-/** One line that is redrawn on a terminal; elsewhere a plain line at every tenth of a step. */
+/** Shows progress: on a terminal in one line that is redrawn, elsewhere in a plain line for every tenth of a step. */
 export function progressOn(terminal: Output): Progress {
   let shown = "";
   return (step, done, of) => {

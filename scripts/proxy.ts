@@ -13,7 +13,7 @@ if (process.argv.some((argument) => argument === "--help" || argument === "-h"))
   process.exit(0);
 }
 
-// `npm run proxy`: the environment in, a proxy out; the only place of the gate that sees the process.
+// `npm run proxy`. Only this file of the proxy may read the environment and set signal handlers.
 try {
   const config = readConfig(process.env);
   const log = pino({ level: config.logLevel });
@@ -25,9 +25,9 @@ try {
   process.exit(1);
 }
 
-/** One process that serves; as one of several workers it leaves the metrics to the one above. */
+/** Serves in this process. A worker leaves serving the metrics to the main process. */
 async function run(config: Config, log: Logger): Promise<void> {
-  // npm runs scripts in the package's folder and tells the user's in INIT_CWD.
+  // npm runs scripts in the package's folder, and puts the user's folder into INIT_CWD.
   const directory = process.env.INIT_CWD ?? process.cwd();
   const service = await startService(config, { directory, environment: process.env, log });
   collectDefaultMetrics({ register: service.metrics });
@@ -38,11 +38,11 @@ async function run(config: Config, log: Logger): Promise<void> {
     await service.stop();
     process.exit(0);
   });
-  // Last: whoever reads it may send a signal at once.
+  // Logged last: a supervisor may send a signal as soon as it reads this line.
   log.info({ url: service.url }, "listening");
 }
 
-/** Several processes on one port. */
+/** Runs several workers that share one port. */
 async function runWorkers(config: Config, log: Logger): Promise<void> {
   const metrics = new AggregatorRegistry();
   const workers = supervise(config, log);
@@ -57,11 +57,11 @@ async function runWorkers(config: Config, log: Logger): Promise<void> {
 
 function answerAggregator(metrics: Awaited<ReturnType<typeof startService>>["metrics"]): void {
   AggregatorRegistry.setRegistries(metrics);
-  // Its making is what listens to the process above.
+  // The constructor makes this worker answer the main process's requests for metrics.
   new AggregatorRegistry();
 }
 
-/** The first signal counts: on Ctrl-C workers get one of the terminal and one of the process above. */
+/** Calls `stop` on the first signal only: on Ctrl-C a worker gets one from the terminal and one from the main process. */
 function onSignal(stop: (signal: string) => Promise<void>): void {
   let stopping = false;
   for (const signal of ["SIGTERM", "SIGINT"] as const) {

@@ -1,15 +1,15 @@
 import { resolve } from "node:path";
 import { printable } from "../snapshots/sources/printable.ts";
 
-/** Where text goes; process.stdout is one. */
+/** A stream for text, such as process.stdout. */
 export interface Output {
   isTTY?: boolean;
   write(text: string): unknown;
 }
 
-/** What a command sees of the process that it runs in. Tests hand in their own. */
+/** The process as a command sees it. Tests pass in their own. */
 export class Shell {
-  /** The folder the user stands in. */
+  /** The user's current folder. */
   readonly directory: string;
   readonly env: NodeJS.ProcessEnv;
   readonly stdout: Output;
@@ -22,29 +22,29 @@ export class Shell {
     this.stderr = output.stderr;
   }
 
-  /** A path as the user meant it. */
+  /** Resolves a path from the user's current folder. */
   path(path: string): string {
     return resolve(this.directory, path);
   }
 
-  /** Lines for the person at the terminal. They go to stderr, so that stdout holds results only. */
+  /** Prints lines for the user on stderr, so that stdout holds only results. */
   say(text: string): void {
     this.stderr.write(linesOf(text));
   }
 
-  /** Lines on stdout. */
+  /** Prints lines on stdout. */
   print(text: string): void {
     this.stdout.write(linesOf(text));
   }
 
-  /** The result on stdout: with `json` one JSON object, else the lines. */
+  /** Prints the result on stdout: with `json` as one JSON object, otherwise as the lines. */
   report(json: boolean, result: object, lines: readonly string[]): void {
     if (json) this.stdout.write(`${JSON.stringify(result)}\n`);
     else for (const line of lines) this.print(line);
   }
 }
 
-/** The shell of this process. npm runs scripts in the package's folder and names the user's in INIT_CWD. */
+/** The shell of this process. npm runs scripts in the package's folder, and puts the user's folder into INIT_CWD. */
 export function processShell(): Shell {
   return new Shell(process.env.INIT_CWD ?? process.cwd(), process.env, process);
 }

@@ -9,13 +9,13 @@ import { UsageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 import type { Shell } from "./shell.ts";
 
-/** Checks what a user gave as sources. Throws UsageError when it is neither a directory nor on S3. */
+/** Parses --sources into an absolute path or a place on S3. Throws UsageError when it is neither. */
 export function sourcesLocation(shell: Shell, location: string): string | S3Location {
   if (!isStoreLocation(location)) throw new UsageError("--sources takes a directory or s3://bucket/prefix");
   return parseS3Location(location) ?? shell.path(location);
 }
 
-/** Opens the sources for some work, and closes them; those on S3 go through the user's cache. */
+/** Opens the sources, passes them to `work` and closes them. Sources on S3 are fetched into the user's cache first. */
 export async function withSources<T>(
   shell: Shell,
   location: string | S3Location,
@@ -44,7 +44,7 @@ export async function withSources<T>(
   }
 }
 
-/** Where users keep what can be fetched again (XDG Base Directory Specification). */
+/** The user's cache folder (XDG Base Directory Specification). */
 function cacheDirectory({ env }: Shell): string {
   const { XDG_CACHE_HOME = "", HOME = homedir() } = env;
   const base = isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : join(HOME, ".cache");

@@ -10,7 +10,7 @@ export const storeOption = {
   store: { type: "string", value: "STORE", required: true, does: "the store" },
 } as const;
 
-/** The store that --store names, which must be there. Throws UsageError, or StorageError when it is not. */
+/** Opens the store that --store names. Throws UsageError, or StorageError when there is no store. */
 export async function openStore(
   shell: Shell,
   location: string | undefined,
@@ -22,8 +22,8 @@ export async function openStore(
 }
 
 /**
- * The store that --store names, for a first object: with `create` a directory need not be there. An S3 prefix needs no making,
- * and an issuer of keys may not look for anything else below it.
+ * Opens the store that --store names, to write an object that may be its first. With `create` a directory need not exist.
+ * On S3 nothing is checked: a prefix need not be created, and a key issuer has no right to read other objects.
  */
 export async function openStoreToWrite(
   shell: Shell,
@@ -36,7 +36,7 @@ export async function openStoreToWrite(
   return storage;
 }
 
-/** The store that --store names, there or not. Throws UsageError or StorageError. */
+/** Opens the store that --store names, whether or not it exists. Throws UsageError or StorageError. */
 export function openNewStore(shell: Shell, location: string | undefined): Storage {
   return openStorage(requiredOption("store", location), shell.directory, shell.env);
 }

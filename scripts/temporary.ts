@@ -9,8 +9,8 @@ const prefix = "prs-publish-";
 const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);
 
 /**
- * Runs work with a temporary folder of its own, which goes when the work ends or the process is told to stop. Throws
- * LocalFolderError when there can be none, or it gets full.
+ * Runs `work` with a temporary folder, and removes the folder when the work ends or the process gets a signal to stop.
+ * Throws LocalFolderError when the folder cannot be made or the disk is full.
  */
 export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   let folder = tmpdir();
@@ -35,12 +35,12 @@ export function removeLeftTemporaryFolders(): Promise<number> {
   return removeLeftFolders(tmpdir(), folderName);
 }
 
-/** Removes a folder when the process is told to stop, and stops. Returns what ends this. The store needs no such care. */
+/** Removes a folder when the process gets SIGINT or SIGTERM, and lets it end. Returns a function that cancels this. */
 function removeWhenStopped(folder: string): () => void {
   const signals = ["SIGINT", "SIGTERM"] as const;
   const remove = (signal: NodeJS.Signals) => {
     rmSync(folder, { recursive: true, force: true });
-    // Without a handler any more the signal does what it always does, and the caller sees it.
+    // With the handlers gone, the signal ends the process as usual, and its parent sees that.
     forget();
     process.kill(process.pid, signal);
   };

@@ -22,7 +22,7 @@ import { operationsOf, tags } from "./operations.ts";
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
 const { MarketPage, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
-/** Schemas that stand among the components under these names, wherever they are used. */
+/** Schemas that become named components. */
 const schemas = {
   AnyJson,
   Digest,
@@ -71,7 +71,7 @@ ${Object.values(meanings)
   .map(({ field, meaning }) => `| ${field} | ${meaning} |`)
   .join("\n")}`;
 
-/** The API's description, OpenAPI 3.1: the contract's schemas, and an operation for each row of an endpoint table. */
+/** The API's description in OpenAPI 3.1, with an operation for each row of an endpoint table. */
 export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
   const paths: ZodOpenApiPathsObject = {};
   for (const { path, method, operation } of operationsOf(table)) {
@@ -101,10 +101,10 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
     const item = api.paths?.[path] ?? {};
     const { get: live } = item;
     if (!live) continue;
-    // As an operation it would become a GET in every generated client, which the service refuses with 426.
+    // As an operation, the live feed would become a plain GET in generated clients, which is always refused with 426.
     delete item.get;
     Object.assign(item, { summary: live.summary, "x-websocket": live });
-    // The page /docs/ shows nothing of a path without operations.
+    // /docs/ does not show a path that has no operations.
     api.info.description += `\n\n## ${live.summary}\n\n\`WS ${path}\`. ${live.description}`;
   }
   return api;

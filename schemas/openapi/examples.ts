@@ -4,7 +4,7 @@ import type { EndpointId } from "../endpoints.ts";
 import { type ErrorCode, Problem } from "../errors.ts";
 import { FeedMessage } from "../feed.ts";
 
-// Real answers over a sample; test/schemas/openapi-examples.test.ts compares them, and writes them anew when run with -u.
+// Real answers over a sample. test/schemas/openapi-examples.test.ts compares them, and updates them when run with -u.
 const folder = new URL("examples/", import.meta.url);
 
 function stored(name: string): unknown {
@@ -12,31 +12,31 @@ function stored(name: string): unknown {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined;
 }
 
-/** Body of a 200 of an endpoint. */
+/** Example of the body of an endpoint's 200. */
 export const answerExample = (id: EndpointId): unknown => stored(id);
 
-// What no longer fits the contract is left out rather than thrown at, or it could not be written anew.
+// An example that no longer fits its schema is left out. If it threw, the test that updates examples could not run.
 
 const Example = z.strictObject({ endpoint: z.string(), problem: Problem });
 
-/** The same in NDJSON, as text. */
+/** Example of an endpoint's answer in NDJSON, as text. */
 export function linesExample(id: EndpointId): string | undefined {
   const file = new URL(`${id}.ndjson`, folder);
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-/** Errors by their codes, each with the endpoint it was met at; not every code has one. */
+/** Examples of errors by code, each with the endpoint that gave it. Not every code has one. */
 export const problemExamples =
   z.partialRecord(Problem.shape.code, Example).safeParse(stored("problems")).data ?? {};
 
-// Their text speaks of the address they were met at.
+// The text of these errors names the endpoint that gave them, so they fit no other one.
 const ofOneAddress: readonly ErrorCode[] = ["INVALID_PARAMETER", "API_KEY_REQUIRED"];
 
-/** Whether the example of a code tells what an endpoint answers. */
+/** Whether the example of an error code fits an endpoint. */
 export function hasProblemExample(code: ErrorCode, id: EndpointId): boolean {
   const { endpoint } = problemExamples[code] ?? {};
   return endpoint === id || (endpoint !== undefined && !ofOneAddress.includes(code));
 }
 
-/** Messages of the live feed. */
+/** Examples of messages of the live feed. */
 export const feedExamples = z.array(FeedMessage).safeParse(stored("scoreFeed")).data ?? [];

@@ -4,7 +4,7 @@ import { feedProtocol } from "../feed.ts";
 const text = { type: "string" } as const;
 const number = { type: "integer", minimum: 0 } as const;
 
-/** Headers of answers, by the names under which they stand among the components. */
+/** Response headers, each a component under its name. */
 export const headers = {
   "X-Request-Id": {
     description: "Identifies this request in the service's log.",
@@ -39,10 +39,10 @@ export const headers = {
 
 export type HeaderName = keyof typeof headers;
 
-/** Of every answer. */
+/** Headers of every response. */
 export const common = ["X-Request-Id", "X-Snapshot-Id", "Cache-Control"] as const satisfies HeaderName[];
 
-/** Of every metered answer. */
+/** Headers of every metered response. */
 export const rateLimit = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -51,10 +51,10 @@ export const rateLimit = [
   "RateLimit-Policy",
 ] as const satisfies HeaderName[];
 
-/** Of answers in NDJSON. */
+/** Headers of answers in NDJSON. */
 export const ofLines = ["X-Count", "X-Total-Count", "X-Cursor"] as const satisfies HeaderName[];
 
-/** Headers that errors of a status bring with them. */
+/** Additional headers of errors, by status. */
 export const ofStatus: Partial<
   Record<(typeof errors)[keyof typeof errors]["status"], readonly HeaderName[]>
 > = {
@@ -63,7 +63,7 @@ export const ofStatus: Partial<
   429: ["Retry-After"],
 };
 
-/** References to headers among the components. */
+/** References to the components of these headers. */
 export function references(names: readonly HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

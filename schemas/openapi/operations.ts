@@ -10,20 +10,20 @@ import { ProtocolScore } from "../records.ts";
 import { answerExample, feedExamples, linesExample } from "./examples.ts";
 import { type Answers, responsesOf } from "./responses.ts";
 
-/** Groups of operations, in the order in which they are shown. */
+/** Groups of operations, in the order of /docs/. */
 export const tags = [
   { name: "Scores", description: "Risk scores of DeFi protocols." },
   { name: "Archive", description: "Resolved prediction markets." },
   { name: "Service", description: "The service itself. Nothing here is metered." },
 ] as const;
 
-/** What is told of an address beyond its row of the endpoint table. */
+/** What the document says about an endpoint beyond its row of the endpoint table. */
 interface Notes extends Answers {
   tag: (typeof tags)[number]["name"];
   text?: string;
 }
 
-/** Endpoints that are described: those that answer data. Pages are for people, and not of the API. */
+/** Endpoints in the document: those that answer data. Pages for people are not part of the API. */
 type DescribedId = {
   [Id in EndpointId]: (typeof endpoints)[Id] extends { response: unknown } ? Id : never;
 }[EndpointId];
@@ -40,7 +40,7 @@ const notes: Record<DescribedId, Notes> = {
     codes: fromStore,
     text:
       `At most ${maxBatchSlugs} slugs and 16 KiB. Records come in the order asked, each slug once; ` +
-      "slugs of which no protocol is scored are listed, and are no error.",
+      "slugs that are not scored are listed in `notFound`, and are no error.",
   },
   scoreHistory: {
     tag: "Scores",
@@ -63,10 +63,10 @@ const notes: Record<DescribedId, Notes> = {
       "Parameters combine; one that is unknown, repeated, empty or malformed is refused, never ignored. To walk the " +
       "archive, pass each answer's `nextCursor` as `cursor` until it is null: `total` stays constant, and no market is " +
       "missed or repeated, whatever is published meanwhile. `page` and `cursor` exclude each other.\n\n" +
-      `To callers whose \`Accept\` prefers \`${ndjson}\` it answers with all markets that match at once, of one snapshot; ` +
-      "`page` and `pageSize` do not go with that.\n\n" +
-      `It takes a unit for every ${paging.maxPageSize} lines, as they are sent. An answer that breaks off has fewer lines ` +
-      "than `X-Count`: go on with its `X-Cursor` as `cursor` and, as `skip`, the number of whole lines received.",
+      `A caller whose \`Accept\` prefers \`${ndjson}\` gets all matching markets in one answer, from one snapshot; ` +
+      "`page` and `pageSize` are refused then.\n\n" +
+      `It costs one unit for every ${paging.maxPageSize} lines, taken as they are sent. An answer that breaks off has fewer lines ` +
+      "than `X-Count`. To continue, send its `X-Cursor` as `cursor` and the number of whole lines received as `skip`.",
   },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
@@ -79,18 +79,18 @@ function feedText(): string {
   const messages = feedExamples.map((message) => JSON.stringify(message)).join("\n");
   return [
     "A WebSocket. Messages are JSON, one to a frame: `FeedMessage` from the service, `FeedCommand` from the client. " +
-      "Every change of every publish is told, commit by commit; `hello` says where the feed begins.",
+      "The changes of every publish are sent, commit by commit; `hello` names the snapshot from which the feed goes on.",
     `\`\`\`json\n${messages}\n\`\`\``,
-    '`{"type":"subscribe","slugs":["…"]}` limits what is told from then on. After a lost connection go on with ' +
-      "`since`; a snapshot that is no longer kept gives an `error` with `SNAPSHOT_EXPIRED`, then `hello`.",
+    '`{"type":"subscribe","slugs":["…"]}` limits what is sent from then on. After a lost connection, resume with ' +
+      "`since`; when that snapshot is no longer kept, an `error` with `SNAPSHOT_EXPIRED` comes, then `hello`.",
     `Browsers send the key as a subprotocol: \`new WebSocket(url, ["${feedProtocol}", "${keyProtocolPrefix}KEY"])\`. ` +
-      `A connection costs one unit; an owner may hold ${feedLimits.connectionsPerOwner} to each process. A frame of ` +
-      `the client has at most ${feedLimits.messageBytes} bytes. Close code ${keyEnded.code}: the key has ended; 1001: ` +
-      "the process ends, connect anew.",
+      `A connection costs one unit; an owner may hold ${feedLimits.connectionsPerOwner} with each process. A frame of ` +
+      `the client has at most ${feedLimits.messageBytes} bytes. Close code ${keyEnded.code}: the key was revoked or has ` +
+      "expired; 1001: the process stops, connect again.",
   ].join("\n\n");
 }
 
-/** Every described row of a table, as an operation of its path; a WebSocket as the GET that opens it. */
+/** The operation of every endpoint in the document. A WebSocket becomes the GET that opens it. */
 export function operationsOf(table: Record<EndpointId, Endpoint>) {
   return described.map((id) => ({
     path: table[id].path.replace(":slug", "{slug}"),
@@ -126,7 +126,7 @@ const feedSchemas = {
 };
 
 function planText({ plan, metered, credentials, availability }: Endpoint): string {
-  if (credentials === "none") return "Open to everyone; a key is not looked at.";
+  if (credentials === "none") return "Open to everyone; a key is ignored.";
   const who = plan === "free" ? "Plan: free, a key is not needed." : `Plan: ${plan}.`;
   const cost = metered ? "Costs one unit of the day's quota." : "Not metered.";
   const soon =

@@ -5,24 +5,24 @@ import { plans } from "../plans.ts";
 import { hasProblemExample } from "./examples.ts";
 import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "./headers.ts";
 
-/** What an address answers in its own way, beside what follows from its row of the endpoint table. */
+/** What an endpoint can answer beyond what follows from its row of the endpoint table. */
 export interface Answers {
-  /** Answers have a tag, and so there is a 304. */
+  /** Answers have an ETag, so 304 is possible. */
   etag?: true;
-  /** Codes that do not follow from the row. */
+  /** Error codes that do not follow from the row. */
   codes?: readonly ErrorCode[];
-  /** Further headers of a 200. */
+  /** Additional headers of a 200. */
   headers?: readonly HeaderName[];
   example?: unknown;
-  /** The component that a line of the answer in NDJSON is, where there is one. */
+  /** Name of the component that describes a line of the answer in NDJSON, where there is one. */
   line?: string;
   linesExample?: string | undefined;
 }
 
-/** Codes that no address is safe from. */
+/** Error codes that every endpoint can answer. */
 const always = ["BAD_REQUEST", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE", "INTERNAL"] as const;
 
-/** Every code that can occur at an address with one of its methods, in the order of the error table. */
+/** Every error code that an endpoint can answer to its own method, in the order of the error table. */
 function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): ErrorCode[] {
   const { credentials, plan, metered, availability, path, body } = endpoint;
   const possible = new Set<ErrorCode>(always);
@@ -46,7 +46,7 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
 
 const allCodes = Object.keys(errors).filter((code): code is ErrorCode => code in errors);
 
-/** Every response of an address. */
+/** Every response of an endpoint. */
 export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const grouped = Map.groupBy(codesOf(endpoint, answers), (code) => errors[code].status);
   const refusals = [...grouped].map(([status, codes]) => {
@@ -77,13 +77,16 @@ function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObj
     },
     ...(line && { "x-content": { [ndjson]: linesOf(line, linesExample) } }),
   };
-  const held = { description: "What If-None-Match names is still so.", headers: references(names) };
+  const held = {
+    description: "The content is still the one that If-None-Match names.",
+    headers: references(names),
+  };
   return { 200: found, ...(etag && { 304: held }) };
 }
 
 /**
- * OpenAPI 3.1 knows no sequences; 3.2 calls `itemSchema` what stands here. It is an extension because generated clients
- * take the type of an answer to be any of its media types: beside a string they would not know the members of a page.
+ * Describes NDJSON in an extension, with `itemSchema` as in OpenAPI 3.2; version 3.1 cannot describe sequences. As a second
+ * media type it would be a string, and generated clients would type the answer as page or string.
  */
 function linesOf(line: string, example: string | undefined) {
   return {
@@ -93,7 +96,7 @@ function linesOf(line: string, example: string | undefined) {
   };
 }
 
-// Answered before a unit is taken.
+// Errors with these statuses come before a unit is taken, so they have no rate-limit headers.
 const unmetered = new Set([401, 403, 408, 431, 501]);
 
 function problemResponse(
@@ -105,7 +108,7 @@ function problemResponse(
   const limits = metered && !unmetered.has(status) ? rateLimit : [];
   const own = Object.entries(ofStatus).find(([of]) => Number(of) === status)?.[1] ?? [];
   const examples = shown.map((code) => [code, { $ref: `#/components/examples/${code}` }]);
-  // First in allOf: the docs page makes an example of what comes first.
+  // First in allOf, because /docs/ makes its example of the first one.
   const narrowed = { properties: { status: { const: status }, code: { enum: [...codes] } } };
   return {
     description: codes.map((code) => `\`${code}\`: ${errors[code].title}.`).join(" "),

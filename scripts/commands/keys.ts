@@ -95,19 +95,19 @@ export const keysProgram: Program = {
 time ahead. STORE is a directory or s3://bucket/prefix.`,
 };
 
-/** A day or a moment; a day alone means its begin plus `dayAddition`. */
+/** Parses a day or a moment. A day alone means its start plus `dayAddition` milliseconds. Throws UsageError. */
 function moment(name: string, value: string, dayAddition: number): Date {
   const [, date, clock] =
     /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(value) ?? [];
   const day = Date.parse(`${date}T00:00:00.000Z`);
   const time = clock ? Date.parse(value) : day + dayAddition;
-  // Date.parse turns 2026-02-30 into March; only a real day prints as it was written.
+  // Date.parse turns 2026-02-30 into a day in March. Only a day that exists prints as it was written.
   const real = !Number.isNaN(day) && new Date(day).toISOString().slice(0, 10) === date;
   if (real && !Number.isNaN(time)) return new Date(time);
   throw new UsageError(`--${name} must be a real day YYYY-MM-DD or a moment YYYY-MM-DDThh:mm:ssZ`);
 }
 
-/** What may be shown of a key: everything but its secret's digest. */
+/** What may be shown of a key: everything but the digest of its secret. */
 function shown({ id, owner, plan, quota, issuedAt, expiresAt }: KeyRecord, ended: KeyRevocation | undefined) {
   const revokedAt = ended?.revokedAt;
   return { id, owner, plan, quota: quota ?? plans[plan].dailyQuota, issuedAt, expiresAt, revokedAt };

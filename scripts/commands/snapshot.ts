@@ -17,9 +17,9 @@ import { sourcesLocation, withSources } from "../sources.ts";
 import { openNewStore, openStore, storeOption } from "../store.ts";
 import { removeLeftTemporaryFolders, withTemporaryFolder } from "../temporary.ts";
 
-/** Faults and keys shown one by one; the rest is counted. */
+/** How many faults or keys are listed one by one. The rest is only counted. */
 const shownLines = 50;
-/** Protocols named in the summary of a publish, of each kind. */
+/** How many added, changed or removed protocols the summary of a publish names, of each kind. */
 const namedSlugs = 5;
 
 const flag = (does: string) => ({ type: "boolean", does }) as const;
@@ -73,7 +73,7 @@ async function publishCommand(
   return exitCodes.done;
 }
 
-/** Reads what the commands that publish have in common. Throws UsageError. */
+/** Reads the options that publish and verify --repair share. Throws UsageError. */
 function readPublishing(
   shell: Shell,
   { sources, resume = false, ...values }: ValuesOf<typeof allowing & { sources: typeof sourcesOption }>,
@@ -141,7 +141,7 @@ function describePublish(done: PublishReport): string[] {
   ];
 }
 
-/** `+0 ~18 -1 markets, -1 protocol (usdd)`. */
+/** Describes changes in one line: `+0 ~18 -1 markets, -1 protocol (usdd)`. */
 function describeChanges({ markets, protocols }: Changes): string {
   const kinds = [
     ["+", "added"],
@@ -188,17 +188,17 @@ async function verifyCommand(
   return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
 }
 
-/** Publishes the sources when anything is at fault, makes that anew, and checks again. */
+/** Verifies a store. When it finds faults, it publishes the sources, which replaces the faulty objects, and verifies again. */
 async function verifyAndRepair(
   shell: Shell,
   storage: Storage,
   choices: ReturnType<typeof readPublishing>,
 ): Promise<VerifyReport & { repaired: string[] }> {
-  // A publisher may not read the keys, which no sources could repair either.
+  // The publisher's role cannot read keys, and sources could not repair them.
   const check = () => verify(storage, progressOn(shell.stderr), { keys: false, site: publishedSite });
   const before = await check();
   if (before.faults.length === 0) return { ...before, repaired: [] };
-  // Told now: publishing may be refused.
+  // Printed before publishing, which may be refused.
   for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) shell.say(line);
   const faulty = new Set(before.faults.map(({ key }) => key));
   for (const line of describePublish(await publishFrom(shell, choices, storage, { faulty }))) shell.say(line);

@@ -27,7 +27,7 @@ const keyFile = join(local, "demo-keys.json");
 const DemoKeys = z.record(KeyPlan, z.string().regex(keyPattern));
 type DemoKeys = z.infer<typeof DemoKeys>;
 
-/** What the printed lines show. */
+/** What the printed examples need. */
 type Examples = DemoKeys & { slug: string };
 
 const start = command({
@@ -35,7 +35,7 @@ const start = command({
   does: "Makes a sample, publishes it and serves it on http://127.0.0.1:8080; a second start uses what is there.",
   options: {},
   async run(_values, _operand, shell) {
-    // Before the sample is made: that takes a while, and a port that is taken should not cost it.
+    // Checked first, because making the sample takes a while and would be in vain if the port is taken.
     const config = readConfig({ SNAPSHOT_STORE: store, LOG_LEVEL: "warn", ...shell.env });
     await checkAddress(config);
     await mkdir(local, { recursive: true });
@@ -53,10 +53,10 @@ export const startProgram: Program = {
   notes: `PORT=8081 npm start serves on another port; the proxy's other variables apply too, SNAPSHOT_STORE is the sample's:\n${variablesHelp()}`,
 };
 
-/** A protocol of the sample; undefined when there is none yet, or one that this version cannot read. */
+/** A protocol of the sample; undefined when there is no sample yet, or this version cannot read it. */
 async function protocolOf(shell: Shell, storage: Storage): Promise<string | undefined> {
   try {
-    // A sample whose making was interrupted has no commit.
+    // An interrupted first start leaves a store without a commit.
     const newest = await newestCommit(storage);
     if (!newest) return undefined;
     return Object.keys((await readManifest(storage, newest.manifest)).scores.records)[0];
@@ -78,7 +78,7 @@ async function publishSample(shell: Shell): Promise<void> {
   if (!published) throw new FailedStepError("The sample could not be made; the reason stands above.");
 }
 
-/** The demo keys of an earlier start as long as the store knows them, else new ones. */
+/** The demo keys of an earlier start if the store still knows them; otherwise new ones. */
 async function demoKeys(storage: Storage): Promise<DemoKeys> {
   const saved = await readFile(keyFile, "utf8").then(JSON.parse, () => undefined);
   const known = new Set((await readKeys(storage)).records.map((record) => record.secretHash));
