@@ -3,8 +3,15 @@ import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { CommitUnknownError } from "../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { createS3Client, parseS3Location, type S3Limits, s3Storage } from "../../snapshots/store/s3.ts";
+import {
+  createS3Client,
+  parseS3Location,
+  type S3Limits,
+  type S3Location,
+  s3Storage,
+} from "../../snapshots/store/s3.ts";
 import { type Storage, StorageError } from "../../snapshots/store/storage.ts";
+import { memoryStorage } from "../helpers/archive-storage.ts";
 import { createBucket, s3Environment } from "../helpers/ceph.ts";
 import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/faulty-s3.ts";
 import {
@@ -17,6 +24,7 @@ import {
   publishNew,
   seenBy,
 } from "../helpers/faulty-store.ts";
+import { startSmallS3 } from "../helpers/small-s3.ts";
 
 const environment = s3Environment();
 
@@ -25,11 +33,11 @@ const patient: S3Limits = { connectSeconds: 5, attemptSeconds: 20, operationSeco
 /** Short, where something does. */
 const hasty: S3Limits = { connectSeconds: 5, attemptSeconds: 0.5, operationSeconds: 10, attempts: 3 };
 /** The same where all else must succeed, however busy the machine. */
-const lessHasty: S3Limits = { connectSeconds: 5, attemptSeconds: 3, operationSeconds: 20, attempts: 2 };
+const lessHasty: S3Limits = { connectSeconds: 5, attemptSeconds: 5, operationSeconds: 30, attempts: 2 };
 
-/** What a request is for, in whichever trial. */
+/** What a request is for, in whichever bucket and trial. */
 const identity = ({ method, path, listed }: S3Operation) =>
-  `${method} ${path} ${listed}`.replaceAll(/trial-\d+/g, "trial");
+  `${method} ${path.replace(/^[^/]+\/?/, "")} ${listed}`.replaceAll(/trial-\d+\//g, "");
 const isCommit = ({ method, path }: S3Operation) => method === "PUT" && path.endsWith(layout.commit(2));
 
 describe.skipIf(!environment)("a publish over S3", () => {
@@ -39,19 +47,38 @@ describe.skipIf(!environment)("a publish over S3", () => {
   let usual: S3Operation[];
   let stores = 0;
 
-  /** A publish in a store of its own that has the old snapshot, behind a server that fails as planned. */
+  /** A publish in a store of its own on the real server that has the old snapshot, behind one that fails as planned. */
   async function trial(plan: FaultPlan, limits = patient) {
     stores += 1;
     const location = parseS3Location(`${bucket}/trial-${stores}`)!;
     const direct = s3Storage(location, createS3Client(environment!));
     await fill(direct, snapshots.store);
-    const server = await startFaultyS3(environment!);
+    return { ...(await publishBehind(environment!, location, plan, limits)), store: await copyOf(direct) };
+  }
+
+  /** The same over a small server in this process: hundreds of trials would wait for the real one's disk. */
+  async function smallTrial(plan: FaultPlan, limits = patient) {
+    const direct = memoryStorage(new Map(snapshots.store));
+    const small = await startSmallS3(direct);
+    const location = parseS3Location("s3://bucket")!;
+    const done = await publishBehind(small.environment, location, plan, limits);
+    await small.stop();
+    return { ...done, store: direct };
+  }
+
+  async function publishBehind(
+    real: Parameters<typeof startFaultyS3>[0],
+    location: S3Location,
+    plan: FaultPlan,
+    limits: S3Limits,
+  ) {
+    const server = await startFaultyS3(real);
     server.follow(plan);
     const client = createS3Client(server.environment, limits);
     const outcome: unknown = await publishNew(s3Storage(location, client, limits)).catch((error) => error);
     client.destroy();
     await server.stop();
-    return { outcome, operations: server.operations, store: await copyOf(direct) };
+    return { outcome, operations: server.operations };
   }
 
   async function expectConverged(store: Storage): Promise<void> {
@@ -59,13 +86,17 @@ describe.skipIf(!environment)("a publish over S3", () => {
     await expectAllGood(store, snapshots.new);
   }
 
-  /** Runs a trial for every item, ten at a time: most of the time they wait. */
-  async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  /** Runs a trial for every item, several at a time: most of the time they wait. */
+  async function each<T>(
+    items: readonly T[],
+    lanes: number,
+    work: (item: T) => Promise<void>,
+  ): Promise<void> {
     const queue = items.values();
     const lane = async () => {
       for (const item of queue) await work(item);
     };
-    await Promise.all(Array.from({ length: 10 }, lane));
+    await Promise.all(Array.from({ length: lanes }, lane));
   }
 
   beforeAll(async () => {
@@ -79,9 +110,10 @@ describe.skipIf(!environment)("a publish over S3", () => {
 
   const faults = ["unavailable", "reset", "hang", "lost"] as const satisfies S3Fault[];
 
-  test.for([...faults, "cut"] as const)(
+  // All of these wait for most of their time, so they run at once.
+  test.concurrent.for([...faults, "cut"] as const)(
     "succeeds when every request meets, the first time: %s",
-    async (fault) => {
+    async (fault, { expect }) => {
       const met = new Set<string>();
       const meets = (operation: S3Operation) => {
         const first = !met.has(identity(operation));
@@ -103,8 +135,8 @@ describe.skipIf(!environment)("a publish over S3", () => {
       ...new Map(usual.toReversed().map((operation) => [identity(operation), operation])).values(),
     ];
     const committed = usual.find(isCommit)!.n;
-    await each(wanted, async (aim) => {
-      const { outcome, store } = await trial(
+    await each(wanted, fault === "hang" ? 50 : 12, async (aim) => {
+      const { outcome, store } = await smallTrial(
         (operation) => (identity(operation) === identity(aim) ? fault : undefined),
         fault === "hang" ? lessHasty : patient,
       );
@@ -207,8 +239,8 @@ describe.skipIf(!environment)("a publish over S3", () => {
         method === "PUT" && /\/(private|manifests|public\/objects)\//.test(path);
       const objects = usual.filter(isObject).map(identity);
       expect(objects.length).toBeGreaterThan(6);
-      await each(objects, async (aim) => {
-        const { outcome, store } = await trial((operation) =>
+      await each(objects, 12, async (aim) => {
+        const { outcome, store } = await smallTrial((operation) =>
           identity(operation) === aim ? fault : undefined,
         );
         expect(outcome, aim).toBeInstanceOf(CorruptObjectError);

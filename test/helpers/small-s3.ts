@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { vi } from "vitest";
-import type { S3Environment } from "../../snapshots/store/s3.ts";
+import { plainTag, type S3Environment } from "../../snapshots/store/s3.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 
 /** What happens to a request: nobody answers it, or its answer is cut in the middle of the body. */
@@ -11,7 +11,7 @@ export type SmallFault = "hang" | "cut" | undefined;
 
 /** As much of an S3 server as a store needs, over a storage, with one bucket of the name `bucket`. */
 export interface SmallS3 {
-  environment: S3Environment;
+  environment: S3Environment & { AWS_ENDPOINT_URL_S3: string };
   /** Decides over each request as it arrives, by method and key, and may let it wait; the key of a listing is "". */
   fault: (method: string, key: string) => SmallFault | Promise<SmallFault>;
   stop(): Promise<void>;
@@ -39,6 +39,10 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
       const nothing = Buffer.alloc(0);
       if (operation === "PUT" && headers["if-none-match"])
         return [(await storage.putIfAbsent(name, body)) ? 200 : 412, nothing];
+      if (operation === "PUT" && headers["if-match"]) {
+        const tag = plainTag(headers["if-match"]);
+        return [(await storage.replace(name, body, tag)) ? 200 : 412, nothing];
+      }
       if (operation === "PUT") return storage.put(name, body).then(() => [200, nothing]);
       if (operation === "DELETE") return storage.delete(name).then(() => [204, nothing]);
       if (name === "") return [200, await listing(storage, searchParams.get("prefix") ?? "")];
@@ -67,10 +71,10 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
 
 async function listing(storage: Storage, prefix: string): Promise<Buffer> {
   const entries: string[] = [];
-  for await (const { key, bytes, modified } of storage.list(prefix)) {
+  for await (const { key, bytes, modified, tag } of storage.list(prefix)) {
     const at = modified.toISOString();
     entries.push(
-      `<Contents><Key>${key}</Key><Size>${bytes}</Size><LastModified>${at}</LastModified></Contents>`,
+      `<Contents><Key>${key}</Key><Size>${bytes}</Size><LastModified>${at}</LastModified><ETag>"${tag}"</ETag></Contents>`,
     );
   }
   const result = `<ListBucketResult><IsTruncated>false</IsTruncated>${entries.join("")}</ListBucketResult>`;
