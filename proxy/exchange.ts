@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage } from "node:http";
 import type * as express from "express";
 import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
@@ -8,23 +7,25 @@ import type { Parameters } from "../snapshots/read/query.ts";
 import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
 
-/** What is known of a request from its head to the end of its answer: `response.locals` in the app. */
+/** What is known of a request, from the arrival of its head to the end of its answer: `response.locals` in the app. */
 export interface Exchange {
   /** As in X-Request-Id. */
   id: string;
-  /** When its head had arrived, by `performance.now()`. */
+  /** When the head had arrived, by `performance.now()`. */
   began: number;
-  /** Path of its row in the endpoint table, once it is known. */
+  /** Headers that every answer to the request has. */
+  commonHeaders: Record<string, string>;
+  /** Path of the request's row in the endpoint table. */
   route?: string;
-  /** Who asks, once the credentials are checked. */
+  /** The caller, once the credentials are checked. */
   caller?: Identity;
-  /** Asks again who it is: a key may end while an answer is sent. Throws ServiceError then. */
+  /** Checks the credentials again, because a key may end while an answer is sent. Throws ServiceError. */
   identify?: () => Identity;
-  /** Of a metered request. */
+  /** What a metered request took. */
   receipt?: Receipt;
-  /** The query, decoded; the endpoint knows every name in it. */
+  /** The decoded query. The endpoint knows every name in it. */
   parameters?: Parameters;
-  /** Of endpoints that take one. */
+  /** The parsed body, at endpoints that take one. */
   body?: BatchRequest;
   /** What the origin is asked for on behalf of this request. */
   fetching?: {
@@ -35,21 +36,23 @@ export interface Exchange {
   };
   /** Code of the error that was answered. */
   code?: ErrorCode;
-  /** What went wrong on our side. */
+  /** A fault of the service, for the log. */
   error?: Error;
-  /** Gives a long answer the time of a new one. */
+  /** Restarts the deadline for sending the answer. */
   prolong?: () => void;
 }
 
 export type Request = express.Request;
 export type Response = express.Response<unknown, Exchange>;
-/** Middleware over the exchange. What it throws, or rejects with, is answered as a problem. */
-export type Step = (request: Request, response: Response, next: express.NextFunction) => void | Promise<void>;
-
-/** The part of a request that its checks look at; a WebSocket handshake has it too. */
-export type Asked = Pick<IncomingMessage, "rawHeaders" | "socket" | "httpVersion" | "url">;
+/** A middleware of the app. What it throws or rejects with is answered as a problem. */
+export type Middleware = (
+  request: Request,
+  response: Response,
+  next: express.NextFunction,
+) => void | Promise<void>;
 
 /** The exchange of a request that has just arrived. */
-export function newExchange(): Exchange {
-  return { id: randomUUID(), began: performance.now() };
+export function newExchange(commonHeaders: (requestId: string) => Record<string, string>): Exchange {
+  const id = randomUUID();
+  return { id, began: performance.now(), commonHeaders: commonHeaders(id) };
 }

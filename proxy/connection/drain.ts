@@ -4,20 +4,20 @@ import { Server as NetServer } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Connections } from "./connections.ts";
 
-// A connection without a request for so long has none on its way either.
+// A connection that has been idle this long probably has no request on its way.
 const quietMilliseconds = 1000;
-// Of the event loop; each takes one connection. A bound for when they never stop coming.
+// Turns of the event loop, each of which accepts one connection. Bounds the wait if connections never stop coming.
 const acceptingTurns = 1000;
 
 /**
- * Takes the connections that the kernel holds ready: closing a server resets those that it has not taken. Requests should
- * wait meanwhile, since whoever is answered may connect again. Close in the same turn in which this settles.
+ * Accepts the connections that the kernel has ready, because closing a server resets them. Requests should wait meanwhile:
+ * clients that get an answer may connect again. Close the server in the turn in which this settles.
  */
-export async function takeWaiting(server: Server): Promise<void> {
+export async function acceptPending(server: Server): Promise<void> {
   let quietTurns = 0;
   const taken = () => (quietTurns = 0);
   server.on("connection", taken);
-  // The first turn may be one that had looked for connections before this began.
+  // The first turn may already have looked for connections.
   for (let turn = 0; turn < acceptingTurns && quietTurns < 2; turn += 1) {
     quietTurns += 1;
     await nextTurn();
@@ -26,8 +26,8 @@ export async function takeWaiting(server: Server): Promise<void> {
 }
 
 /**
- * Ends a server without cutting an answer: no new connection is taken, every answer from here on says
- * `Connection: close`, and a connection that stays quiet is closed. What is left after `seconds` is cut off.
+ * Ends a server without cutting off answers. It accepts no connection, adds `Connection: close` to every answer, and closes
+ * idle connections. What is left after `seconds` is cut off.
  */
 export async function drain(
   server: Server,
@@ -35,7 +35,7 @@ export async function drain(
   seconds: number,
 ): Promise<void> {
   const closed = once(server, "close");
-  // Not the HTTP server's own close: it cuts idle connections at once, also one whose next request is on its way.
+  // The HTTP server's own close() would also cut idle connections at once, even if a request is on its way.
   NetServer.prototype.close.call(server);
   for (const response of underway) if (!response.headersSent) response.setHeader("Connection", "close");
   const quiet = setInterval(() => server.closeIdleConnections(), quietMilliseconds);

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type IncomingMessage, type Server, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import type { CommonHeaders } from "../reply/headers.ts";
 import { type ProblemReply, problemReply } from "../reply/problem.ts";
 import { ServiceError } from "../reply/service-error.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -9,34 +8,34 @@ import type { Connections } from "./connections.ts";
 import type { Pipeline } from "./pipelining.ts";
 
 /**
- * Answers what never becomes a request, bytes that node's parser refuses and CONNECT, in the service's error
- * shape.
- * `commonHeaders` gives the headers of every response, `finish` ends a connection after an answer under way.
- * A connection ends with such an answer.
+ * Answers what never becomes a request, namely CONNECT and bytes that Node's parser refuses, with a problem that ends the
+ * connection.
  */
 export function answerMalformed(
   server: Server,
   {
-    commonHeaders,
+    headersOf,
     connections,
     finish,
     answered,
-  }: { commonHeaders: CommonHeaders; connections: Connections } & Pick<Pipeline, "finish"> &
+  }: { headersOf: (requestId: string) => Record<string, string>; connections: Connections } & Pick<
+    Pipeline,
+    "finish"
+  > &
     Pick<Metrics, "answered">,
 ): void {
   function fail(socket: Socket, error: ServiceError, method: string): void {
     const id = randomUUID();
     const { status, headers, body } = problemReply(error, id);
-    const common = Object.fromEntries(commonHeaders("", id));
-    connections.end(socket, bytesOf({ status, headers: { ...common, ...headers }, body }));
+    connections.end(socket, bytesOf({ status, headers: { ...headersOf(id), ...headers }, body }));
     answered({ route: "none", method, status, code: error.code, seconds: 0 });
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    // What comes behind a connection's last answer is read so that the answer arrives.
+    // The bytes after the last answer of a connection are only read so that the answer arrives.
     if (connections.isEnding(socket)) return;
     if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
-    // In the middle of, or before, another request's answer this one would be taken for that.
+    // Written here, it would be read as the answer to the previous pipelined request.
     else if (!finish(socket, error.code !== requestTimeout)) fail(socket, faultOf(error.code), "other");
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
@@ -57,7 +56,7 @@ function faultOf(parserCode: string | undefined): ServiceError {
   return new ServiceError("BAD_REQUEST", "The bytes received are not a well-formed HTTP/1.1 request.");
 }
 
-/** An error as the bytes of the last answer of a connection. */
+/** A problem as the bytes of a whole response, the last of its connection. */
 export function bytesOf({ status, headers, body }: ProblemReply): Buffer {
   const fields = { Date: new Date().toUTCString(), ...headers, Connection: "close" };
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);

@@ -1,12 +1,11 @@
-/** Headers of every response to a request for a path; an empty one stands for what is no request. */
-export type CommonHeaders = (path: string, requestId: string) => Map<string, string>;
+import type { Catalog } from "../../snapshots/read/catalog.ts";
 
-/** What helmet recommends for answers that are data; a test compares. Pages have a policy of their own. */
+/** Helmet's headers for answers that are data; a test compares them. Pages have a policy of their own. */
 export const securityHeaders = {
-  // JSON opened in a browser may load, frame and submit nothing.
+  // JSON opened in a browser loads, frames and submits nothing.
   "content-security-policy": "default-src 'none';base-uri 'none';form-action 'none';frame-ancestors 'none'",
   "cross-origin-opener-policy": "same-origin",
-  // The API is for every site (CORS below); same-origin would undo that for embedded requests.
+  // Every site may use the API (see CORS below). same-origin would forbid embedding its answers.
   "cross-origin-resource-policy": "cross-origin",
   "origin-agent-cluster": "?1",
   "referrer-policy": "no-referrer",
@@ -36,7 +35,7 @@ const exposed = [
   "X-Cursor",
 ];
 
-/** Of responses that differ by what a caller accepts and who it is. */
+/** Vary of answers that depend on what the caller accepts and who it is. */
 export const vary = "Accept-Encoding, Authorization, X-Api-Key";
 
 /** Under /api/v1: open to every site, and never shared between callers by a cache. */
@@ -47,27 +46,29 @@ const apiHeaders = {
   Vary: vary,
 };
 
-/** Whether a path belongs to the API, also one that nothing answers. */
+/** Whether a path belongs to the API, even if no endpoint has it. */
 export function isApiPath(path: string): boolean {
   return path === "/api/v1" || path.startsWith("/api/v1/");
 }
 
-/** Common headers over the snapshot that is current when a request comes; an answer may name another one. */
-export function createCommonHeaders(snapshotId: () => string | undefined): CommonHeaders {
-  const [api, other] = [Object.entries(apiHeaders), Object.entries(securityHeaders)];
-  return (path, requestId) => {
-    const headers = new Map<string, string>(isApiPath(path) ? api : other);
-    const current = snapshotId();
-    if (current !== undefined) headers.set("X-Snapshot-Id", current);
-    return headers.set("X-Request-Id", requestId);
+/**
+ * The headers of every answer to a request for a path. They name the snapshot that is current when the request arrives; an
+ * answer may overrule that.
+ */
+export function commonHeaders(catalog: Catalog, path: string, requestId: string): Record<string, string> {
+  const snapshotId = catalog.current()?.manifest.snapshotId;
+  return {
+    ...(isApiPath(path) ? apiHeaders : securityHeaders),
+    ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
+    "X-Request-Id": requestId,
   };
 }
 
-/** Headers of the answer to a preflight of an address with these methods. */
-export function preflightHeaders(methods: string): Map<string, string> {
-  return new Map([
-    ["Access-Control-Allow-Methods", methods],
-    ["Access-Control-Allow-Headers", "authorization, x-api-key, content-type, if-none-match"],
-    ["Access-Control-Max-Age", "86400"],
-  ]);
+/** Headers of the answer to a preflight request for an address with these methods. */
+export function preflightHeaders(methods: string): Record<string, string> {
+  return {
+    "Access-Control-Allow-Methods": methods,
+    "Access-Control-Allow-Headers": "authorization, x-api-key, content-type, if-none-match",
+    "Access-Control-Max-Age": "86400",
+  };
 }

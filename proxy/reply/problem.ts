@@ -1,6 +1,7 @@
 import { type ErrorCode, errors, type Problem } from "../../schemas/errors.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
+import { serviceErrorOf } from "./errors-of.ts";
 import type { ServiceError } from "./service-error.ts";
 
 const mediaType = "application/problem+json";
@@ -13,23 +14,24 @@ export interface ProblemReply {
 }
 
 /**
- * What an error is answered with, in the one shape (INTERFACE 7). Notes it in the exchange, and gives the unit back when the
- * caller is not to blame or has got nothing. Never throws.
+ * The answer to an error, all headers included (INTERFACE 7). Notes the error in the exchange, and gives the unit back when
+ * the caller is not to blame or got nothing. Never throws.
  */
-export async function refusalOf(error: ServiceError, exchange: Exchange, now: number): Promise<ProblemReply> {
-  const { receipt } = exchange;
+export async function refusalOf(thrown: unknown, exchange: Exchange, now: number): Promise<ProblemReply> {
+  const error = serviceErrorOf(thrown);
+  const { receipt, commonHeaders, id } = exchange;
   const { status } = errors[error.code];
   exchange.code = error.code;
   if (status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
   if ((status >= 500 || status === 429) && receipt?.allowed) await receipt.giveBack();
-  const problem = problemReply(error, exchange.id);
-  if (!receipt) return problem;
-  const headers = { ...rateLimitHeaders(receipt, now), ...problem.headers };
-  if (error.code === "QUOTA_EXCEEDED") headers["Retry-After"] = secondsUntil(receipt.resetAt, now);
-  return { ...problem, headers };
+  const { headers, body } = problemReply(error, id);
+  const rateLimit = receipt && rateLimitHeaders(receipt, now);
+  const retryAfter = receipt &&
+    error.code === "QUOTA_EXCEEDED" && { "Retry-After": secondsUntil(receipt.resetAt, now) };
+  return { status, headers: { ...commonHeaders, ...rateLimit, ...headers, ...retryAfter }, body };
 }
 
-/** An error in the one shape (INTERFACE 7, RFC 9457), with the headers that belong to its code. */
+/** An error as application/problem+json (INTERFACE 7, RFC 9457), with the headers that belong to its code. */
 export function problemReply(error: ServiceError, requestId: string): ProblemReply {
   const { status, title } = errors[error.code];
   const { parameter, ...extras } = error.extras;
@@ -61,7 +63,7 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
   };
 }
 
-/** Details name what was sent, and a key may be sent in the wrong place: as a parameter's name, for one. */
+/** Removes API keys: details quote what was sent, and a key may be sent in the wrong place. */
 function withoutKeys(text: string): string {
   return text.replace(/prs_live_\w+/gi, "prs_live_…");
 }

@@ -84,10 +84,15 @@ async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: readonly Bu
   }
 }
 
-/** Writes the head of an answer, with what the exchange adds to it. */
+/** Writes the head of an answer: the common headers, the rate limit's and its own. */
 export function writeHead(response: Response, { status, headers }: Prepared, now: number): void {
-  const { receipt } = response.locals;
-  response.writeHead(status, receipt ? { ...rateLimitHeaders(receipt, now), ...headers } : headers);
+  const { receipt, commonHeaders } = response.locals;
+  // All at once: Node takes several times as long for headers that are set one by one.
+  response.writeHead(status, {
+    ...commonHeaders,
+    ...(receipt && rateLimitHeaders(receipt, now)),
+    ...headers,
+  });
 }
 
 /** Sends a prepared reply; a HEAD request gets its headers alone. */

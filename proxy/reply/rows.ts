@@ -7,9 +7,9 @@ import { paging } from "../../schemas/filters.ts";
 import type { RowsChunk, RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
-import { type Quota, quotaExceeded, type Receipt } from "../quota/quota.ts";
-import type { InTime } from "../routes/deadline.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
+import type { ProxyParts } from "../parts.ts";
+import { quotaExceeded, type Receipt } from "../quota/quota.ts";
+import { inTime } from "../routes/deadline.ts";
 import { serviceErrorOf } from "./errors-of.ts";
 import { vary } from "./headers.ts";
 import { type Prepared, type Reply, writeHead } from "./reply.ts";
@@ -62,21 +62,8 @@ export function requireUnits({ count }: RowsPlan, { plan, limit, remaining, rese
   throw new ServiceError("QUOTA_EXCEEDED", detail);
 }
 
-/** Sends answers of any number of rows, one at a time to an owner. */
-export type SendRows = (answer: Prepared & { rows: RowsPlan }, response: Response) => Promise<void>;
-
-/** What rows are sent by. */
-export interface RowsParts {
-  quota: Quota;
-  /** Hears of every answer broken off from our side. */
-  brokeOff: Metrics["brokeOff"];
-  inTime: InTime;
-  /** Epoch milliseconds. */
-  now: () => number;
-}
-
-/** A sender of this process. */
-export function createRowsSender({ quota, brokeOff, inTime, now }: RowsParts): SendRows {
+/** Sends answers of any number of rows, to each owner one at a time. */
+export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
   const owners = new Set<string>();
 
   /** Takes the units as rows go out; a request has paid for the first ones. */
@@ -99,30 +86,31 @@ export function createRowsSender({ quota, brokeOff, inTime, now }: RowsParts): S
       const error = serviceErrorOf(thrown);
       exchange.code = error.code;
       if (errors[error.code].status >= 500) exchange.error = error;
-      brokeOff(error.code);
+      metrics.brokeOff(error.code);
       throw error;
     }
   }
 
-  return async ({ rows, ...answer }, response) => {
+  return async ({ rows, ...answer }: Prepared & { rows: RowsPlan }, response: Response) => {
     const { locals: exchange } = response;
     const identify = exchange.identify!;
     const { owner } = identify();
     if (owners.has(owner))
       throw new ServiceError("TOO_MANY_CONNECTIONS", "One owner may have one answer in NDJSON at a time.");
-    // Gone while its answer was planned: nothing would tell any more that the place is free.
-    if (response.destroyed) return;
     owners.add(owner);
-    response.once("close", () => owners.delete(owner));
-    const chunks = rows.read();
-    // Before the head: a store that cannot be read can still be told of.
-    const first = await inTime(() => chunks.next());
-    writeHead(response, answer, now());
-    const source = Readable.from(paid(from(first, chunks), exchange, identify));
-    const gzip = answer.headers["Content-Encoding"] === "gzip";
-    const sent = gzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
-    // Whatever ends it early destroys the connection, which no client takes for the end; `paid` has told our faults.
-    await sent.catch(() => {});
+    try {
+      const chunks = rows.read();
+      // Before the head is written, so that a store that cannot be read is still answered with a problem.
+      const first = await inTime(limits, () => chunks.next());
+      writeHead(response, answer, now());
+      const source = Readable.from(paid(from(first, chunks), exchange, identify));
+      const gzip = answer.headers["Content-Encoding"] === "gzip";
+      const sent = gzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
+      // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
+      await sent.catch(() => {});
+    } finally {
+      owners.delete(owner);
+    }
   };
 }
 

@@ -1,31 +1,21 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { sinceOf } from "../../snapshots/read/query.ts";
-import type { Request, Response, Step } from "../exchange.ts";
-import type { Limits } from "../limits.ts";
-import { type Answer, type Prepared, prepare, type Reply, send } from "../reply/reply.ts";
-import { requireUnits, type SendRows } from "../reply/rows.ts";
+import type { Middleware, Request, Response } from "../exchange.ts";
+import type { AppParts } from "../parts.ts";
+import { type Answer, prepare, send } from "../reply/reply.ts";
+import { createRowsSender, requireUnits } from "../reply/rows.ts";
 import { ServiceError } from "../reply/service-error.ts";
-import { type ArchiveParts, archiveAnswers } from "./archive.ts";
-import type { InTime } from "./deadline.ts";
-import type { Lane } from "./lane.ts";
-import { type ScoreParts, scoreAnswers } from "./scores.ts";
-import { type ServiceParts, serviceAnswers } from "./service.ts";
+import { staticReplies } from "../reply/static-files.ts";
+import { archiveAnswers } from "./archive.ts";
+import { inTime } from "./deadline.ts";
+import { createLane } from "./lane.ts";
+import { scoreAnswers } from "./scores.ts";
+import { serviceAnswers } from "./service.ts";
 
-/** What answers are made from and sent by. */
-export interface AnswerParts extends ScoreParts, ArchiveParts, ServiceParts {
-  /** The reply of a static file, by its address. */
-  file: (address: string) => Reply;
-  inTime: InTime;
-  lane: Lane;
-  sendRows: SendRows;
-  limits: Limits;
-  /** Epoch milliseconds. */
-  now: () => number;
-}
-
-/** The last step of each endpoint; a missing one does not compile. */
-export function createAnswers(parts: AnswerParts): Record<EndpointId, Step> {
-  const file: Answer = ({ path }) => parts.file(path);
+/** The last middleware of each endpoint. An endpoint without an answer does not compile. */
+export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
+  const fileAt = staticReplies(parts.files);
+  const file: Answer = ({ path }) => fileAt(path);
   const answers: Record<EndpointId, Answer> = {
     ...scoreAnswers(parts),
     ...archiveAnswers(parts),
@@ -37,40 +27,34 @@ export function createAnswers(parts: AnswerParts): Record<EndpointId, Step> {
     docs: file,
     docsFile: file,
   };
+  const { limits, now } = parts;
+  const lane = createLane();
+  const sendRows = createRowsSender(parts);
+
+  /** Prepares an answer within the deadline, settles its price and sends it. */
+  function answering({ heavy }: Endpoint, answer: Answer): Middleware {
+    const prepared = async (request: Request, response: Response) =>
+      prepare(request, await answer(request, response));
+    return async (request, response) => {
+      const { receipt, caller } = response.locals;
+      const { rows, ...ready } = await inTime(limits, (late) => {
+        const work = () => prepared(request, response);
+        return heavy ? lane(caller?.owner ?? "", work, late) : work();
+      });
+      if (ready.known) await receipt?.giveBack();
+      if (rows && receipt) requireUnits(rows, receipt);
+      if (rows && request.method !== "HEAD") await sendRows({ ...ready, rows }, response);
+      else send(request, response, ready, now());
+    };
+  }
+
   const ids = Object.keys(endpoints) as EndpointId[];
-  return Object.fromEntries(ids.map((id) => [id, answerStep(endpoints[id], answers[id], parts)])) as Record<
-    EndpointId,
-    Step
-  >;
+  const answered = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
+  return Object.fromEntries(answered) as Record<EndpointId, Middleware>;
 }
 
-/** Whoever asks for the live feed in plain HTTP; a WebSocket handshake does not come here. */
+/** Answers plain HTTP requests for the live feed. WebSocket handshakes go to feed/go-live.ts. */
 const upgradeRequired: Answer = (_request, { locals }) => {
   sinceOf(locals.parameters!);
   throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
 };
-
-/** Makes an answer ready in time, settles what it costs, and sends it. */
-function answerStep({ heavy }: Endpoint, answer: Answer, parts: AnswerParts): Step {
-  const { inTime, lane, now, sendRows } = parts;
-  const prepared = async (request: Request, response: Response): Promise<Prepared> =>
-    prepare(request, await answer(request, response));
-  return async (request, response) => {
-    const { receipt, caller } = response.locals;
-    const ready = await inTime((late) =>
-      heavy
-        ? lane(caller?.owner ?? "", () => unless(late, () => prepared(request, response)))
-        : prepared(request, response),
-    );
-    if (ready.known) await receipt?.giveBack();
-    const { rows } = ready;
-    if (rows && receipt) requireUnits(rows, receipt);
-    if (rows && request.method !== "HEAD") return sendRows({ ...ready, rows }, response);
-    send(request, response, ready, now());
-  };
-}
-
-async function unless<T>(late: () => boolean, work: () => Promise<T>): Promise<T> {
-  if (late()) throw new Error("nobody waits for this answer any more");
-  return work();
-}

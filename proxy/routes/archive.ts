@@ -1,20 +1,13 @@
 import { plans } from "../../schemas/plans.ts";
-import type { Catalog } from "../../snapshots/read/catalog.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
 import { parseArchiveQuery, parseRowsQuery } from "../../snapshots/read/query.ts";
 import { planRows } from "../../snapshots/read/rows.ts";
+import type { AppParts } from "../parts.ts";
 import type { Answer } from "../reply/reply.ts";
 import { negotiated, prefersRows, rowsReply } from "../reply/rows.ts";
 
-/** What the archive is answered from. */
-export interface ArchiveParts {
-  catalog: Catalog;
-  /** Epoch milliseconds. */
-  now: () => number;
-}
-
 /** Answers about the archive (INTERFACE 4.5). */
-export function archiveAnswers({ catalog, now }: ArchiveParts) {
+export function archiveAnswers({ catalog, now }: AppParts) {
   return {
     marketsHistorical: async (request, { locals: { parameters, caller } }) => {
       if (prefersRows(request)) return rowsReply(await planRows(catalog, parseRowsQuery(parameters!)));

@@ -1,39 +1,35 @@
+import type { IncomingMessage } from "node:http";
 import { BatchRequest, maxBatchSlugs } from "../../schemas/envelopes.ts";
 import { headerValues } from "../access/credentials.ts";
 import { isBroken } from "../connection/pipelining.ts";
-import type { Request, Response, Step } from "../exchange.ts";
 import type { Limits } from "../limits.ts";
 import { ServiceError } from "../reply/service-error.ts";
+import type { Check } from "./checks.ts";
 
 const maxBodyBytes = 16 * 1024;
-// Of a body that is refused so much is read: a client that still writes would not see the answer.
+// A refused body is read up to here, because a client that is still writing would not see the answer.
 const readBeforeRefusal = 1024 * 1024;
 
 /**
- * The JSON body of a request, for the exchange. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE, INVALID_BODY,
- * BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive in time.
+ * Reads the JSON body of a batch into the exchange. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE,
+ * INVALID_BODY, BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive in time.
  */
-export function readBody({ requestSeconds }: Pick<Limits, "requestSeconds">): Step {
-  return async (request, response, next) => {
-    response.locals.body = await readBatch(request, response, requestSeconds);
-    next();
+export function readBody({ requestSeconds }: Pick<Limits, "requestSeconds">): Check {
+  return async (request, exchange, response) => {
+    const fault = faultOfHead(request);
+    if (waitsForContinue(request)) {
+      if (fault) throw fault;
+      response?.writeContinue();
+    }
+    const bytes = await received(request, requestSeconds);
+    if (fault) throw fault;
+    if (bytes.length > maxBodyBytes) throw tooLarge();
+    exchange.body = parse(bytes);
   };
 }
 
-async function readBatch(request: Request, response: Response, seconds: number): Promise<BatchRequest> {
-  const fault = faultOfHead(request);
-  if (waitsForContinue(request)) {
-    if (fault) throw fault;
-    response.writeContinue();
-  }
-  const bytes = await received(request, seconds);
-  if (fault) throw fault;
-  if (bytes.length > maxBodyBytes) throw tooLarge();
-  return parse(bytes);
-}
-
-/** What is wrong with a body before a byte of it is seen. */
-function faultOfHead(request: Request): ServiceError | undefined {
+/** What the head tells is wrong with the body. */
+function faultOfHead(request: IncomingMessage): ServiceError | undefined {
   if (!isJson(request)) {
     const detail = "The body must be sent as Content-Type: application/json.";
     return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);
@@ -45,19 +41,19 @@ function tooLarge(): ServiceError {
   return new ServiceError("BODY_TOO_LARGE", `The body may have at most ${maxBodyBytes} bytes.`);
 }
 
-function waitsForContinue({ httpVersion, headers }: Request): boolean {
+function waitsForContinue({ httpVersion, headers }: IncomingMessage): boolean {
   return httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
 }
 
-function isJson({ rawHeaders }: Request): boolean {
+function isJson({ rawHeaders }: IncomingMessage): boolean {
   const [type, ...others] = headerValues(rawHeaders, "content-type");
   const plain = headerValues(rawHeaders, "content-encoding").every((coding) => /^identity$/i.test(coding));
   const json = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i;
   return plain && others.length === 0 && json.test(type ?? "");
 }
 
-/** What arrives, all of it or more than a body may have. */
-function received(request: Request, seconds: number): Promise<Buffer> {
+/** The bytes of the body, or enough of them to see that it is too large. */
+function received(request: IncomingMessage, seconds: number): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let length = 0;
@@ -90,7 +86,7 @@ function parse(bytes: Buffer): BatchRequest {
   throw new ServiceError("INVALID_BODY", `The body must be ${shape}.`);
 }
 
-/** Undefined for what is no JSON in UTF-8. */
+/** Undefined unless the bytes are JSON in UTF-8. */
 function jsonOf(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));

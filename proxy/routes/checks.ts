@@ -1,41 +1,53 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Endpoint } from "../../schemas/endpoints.ts";
-import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import { readParameters } from "../../snapshots/read/query.ts";
-import type { Trust } from "../access/client-address.ts";
 import { headerValues } from "../access/credentials.ts";
 import { identify, requirePlan } from "../access/identity.ts";
-import type { Asked, Exchange, Step } from "../exchange.ts";
-import { type Quota, quotaExceeded } from "../quota/quota.ts";
+import type { Exchange, Middleware } from "../exchange.ts";
+import type { AppParts } from "../parts.ts";
+import { quotaExceeded } from "../quota/quota.ts";
 import { isApiPath } from "../reply/headers.ts";
 import { ServiceError } from "../reply/service-error.ts";
+import { readBody } from "./batch-body.ts";
 import { searchOf } from "./target.ts";
 
-/** What requests are checked against. */
-export interface CheckParts {
-  keys: KeyRing;
-  quota: Quota;
-  trust: Trust;
+/**
+ * Checks a request before it is answered and notes what it finds in the exchange. Throws ServiceError, or an error of
+ * snapshots/. A WebSocket handshake has no response.
+ */
+export type Check = (
+  request: IncomingMessage,
+  exchange: Exchange,
+  response?: ServerResponse,
+) => void | Promise<void>;
+
+/**
+ * The checks of an endpoint in the documented order (INTERFACE 5.3). Express has matched target (404) and method (405)
+ * before. What needs the data comes after: slug (404), cursor (400, 410), snapshot (503), then 304 and 200.
+ */
+export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
+  const { credentials, metered, body, path } = endpoint;
+  return [
+    ...(credentials === "checked" ? [authenticate(endpoint, parts)] : []), // 400, 401
+    requireLaunched(endpoint), // 501
+    ...(credentials === "checked" ? [requirePlanOf(endpoint)] : []), // 401, 403
+    ...(metered ? [takeUnit(parts)] : []), // 429
+    ...(body ? [readBody(parts.limits)] : []), // 415, 413, 400
+    ...(isApiPath(path) ? [parseQuery(endpoint)] : []), // 400; pages and files ignore their query
+  ];
 }
 
-/** Looks at a request before it is answered, and notes what it finds in the exchange. Throws ServiceError. */
-export type Check = (request: Asked, exchange: Exchange) => void | Promise<void>;
-
-/** The checks of an endpoint in their documented order (INTERFACE 5.3), but for the body's and the answer's own. */
-export function checksOf(endpoint: Endpoint, parts: CheckParts): Check[] {
-  return [authenticate(endpoint, parts), requireAccess(endpoint), takeUnit(endpoint, parts)];
-}
-
-/** A check as a step of the app. */
-export function stepOf(check: Check): Step {
-  return (request, { locals }, next) => {
-    const checked = check(request, locals);
+/** A check as a middleware. */
+export function middleware(check: Check): Middleware {
+  return (request, response, next) => {
+    const checked = check(request, response.locals, response);
     return checked ? checked.then(() => next()) : next();
   };
 }
 
 /**
- * Refuses what two readers could take for requests to different hosts (RFC 9112, 3.2), and versions of HTTP that node's
- * parser takes although they are none of HTTP/1.
+ * Refuses requests that two readers could take for requests to different hosts (RFC 9112, 3.2), and versions that Node's
+ * parser accepts although they are not HTTP/1.
  */
 export const requireOneHost: Check = ({ httpVersion, rawHeaders }) => {
   if (!httpVersion.startsWith("1.")) throw new ServiceError("BAD_REQUEST", "This service speaks HTTP/1.1.");
@@ -44,37 +56,35 @@ export const requireOneHost: Check = ({ httpVersion, rawHeaders }) => {
   throw new ServiceError("BAD_REQUEST", "A request must have exactly one Host header.");
 };
 
-/** Who asks: by key, or by address. */
-function authenticate({ method, credentials }: Endpoint, { keys, trust }: CheckParts): Check {
-  if (credentials === "none") return () => {};
+function authenticate({ method }: Endpoint, { keys, trustProxy = { hops: 0 } }: AppParts): Check {
   return ({ rawHeaders, socket }, exchange) => {
     const sender = { rawHeaders, peer: socket.remoteAddress, webSocket: method === "WS" };
-    exchange.identify = () => identify(sender, keys, trust);
+    exchange.identify = () => identify(sender, keys, trustProxy);
     exchange.caller = exchange.identify();
   };
 }
 
-/** Whether the endpoint is launched, and open to the caller's plan. */
-function requireAccess(endpoint: Endpoint): Check {
-  return (_request, { caller }) => {
+function requireLaunched(endpoint: Endpoint): Check {
+  return () => {
     if (endpoint.availability === "announced")
       throw new ServiceError("COMING_SOON", "This address is announced and not available yet.");
-    if (caller) requirePlan(caller, endpoint.plan);
   };
 }
 
-/** A unit of the caller's day, taken before anything of the request is parsed. */
-function takeUnit({ metered }: Endpoint, { quota }: CheckParts): Check {
-  if (!metered) return () => {};
+function requirePlanOf({ plan }: Endpoint): Check {
+  return (_request, { caller }) => requirePlan(caller!, plan);
+}
+
+/** Takes a unit of the caller's day before anything of the request is parsed. */
+function takeUnit({ quota }: AppParts): Check {
   return async (_request, exchange) => {
     exchange.receipt = await quota.take(exchange.caller!, 1);
     if (!exchange.receipt.allowed) throw quotaExceeded(exchange.receipt);
   };
 }
 
-/** The query, decoded: every name known to the endpoint, each once and not empty. Pages and files ignore theirs. */
-export function parseQuery({ path, query }: Endpoint): Check {
-  if (!isApiPath(path)) return () => {};
+/** Decodes the query. The endpoint must know every name; each is given once and not empty. */
+function parseQuery({ query }: Endpoint): Check {
   return ({ url = "" }, exchange) => {
     exchange.parameters = readParameters(searchOf(url), query);
   };

@@ -1,22 +1,25 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
 
-// A page of a rare match may hold hundreds of stored pages until it is put together. Those that wait are bounded
-// by the connections, of which each waits for one answer.
+// A page of rare matches may hold hundreds of stored pages in memory until it is put together. The waiting requests are
+// bounded by the connections, each of which waits for one answer.
 const atOnce = 16;
-// Else those of one owner could keep all others waiting.
-const ofOwner = 4;
+// Otherwise one owner could keep all others waiting.
+const perOwner = 4;
 const busyOwners = 1000;
 
-/** What heavy requests go through: so many of them at a time, and fewer of one owner. */
-export type Lane = <T>(owner: string, work: () => Promise<T>) => Promise<T>;
-
-/** A lane of this process. */
-export function createLane(): Lane {
+/** Bounds how many heavy answers are prepared at a time, in all and per owner. Work that comes `late` is not begun. */
+export function createLane() {
   const all = bulkhead(atOnce, Number.POSITIVE_INFINITY);
   const owners = new LRUCache<string, BulkheadPolicy>({
     max: busyOwners,
-    memoMethod: () => bulkhead(ofOwner, Number.POSITIVE_INFINITY),
+    memoMethod: () => bulkhead(perOwner, Number.POSITIVE_INFINITY),
   });
-  return (owner, work) => owners.memo(owner).execute(() => all.execute(work));
+  return <T>(owner: string, work: () => Promise<T>, late: () => boolean): Promise<T> => {
+    const timely = () => {
+      if (late()) throw new Error("nobody waits for this answer any more");
+      return work();
+    };
+    return owners.memo(owner).execute(() => all.execute(timely));
+  };
 }

@@ -4,28 +4,16 @@ import type { Catalog } from "../../snapshots/read/catalog.ts";
 import type { Snapshot } from "../../snapshots/read/snapshot.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import type { Request, Response } from "../exchange.ts";
-import type { Forwarder } from "../origin/forward.ts";
-import type { PublicObjects } from "../origin/public-objects.ts";
+import type { AppParts } from "../parts.ts";
 import { encode, tagsOf } from "../reply/coding.ts";
 import { type Answer, momentary, type Reply } from "../reply/reply.ts";
 import { ServiceError } from "../reply/service-error.ts";
-
-/** What scores are answered from. */
-export interface ScoreParts {
-  catalog: Catalog;
-  objects: PublicObjects;
-  forwarder: Forwarder;
-  /** Hears of every answer from an older snapshot. */
-  servedStale: () => void;
-  /** Epoch milliseconds. */
-  now: () => number;
-}
 
 /** Finds an object among what a snapshot has of scores. */
 type Find = (scores: Manifest["scores"]) => ObjectRef | undefined;
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
-export function scoreAnswers(parts: ScoreParts) {
+export function scoreAnswers(parts: AppParts) {
   const { catalog } = parts;
   return {
     listScores: (request, response) => publicReply(parts, ({ list }) => list, request, response),
@@ -62,7 +50,7 @@ export function scoreAnswers(parts: ScoreParts) {
 }
 
 /** A public object of the current snapshot; while the origin is away, of the newest one before that is in memory. */
-function publicReply(parts: ScoreParts, find: Find, request: Request, response: Response): Reply {
+function publicReply(parts: AppParts, find: Find, request: Request, response: Response): Reply {
   const { catalog, objects, forwarder } = parts;
   const replyOf = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
     snapshotId: manifest.snapshotId,
@@ -82,7 +70,7 @@ function publicReply(parts: ScoreParts, find: Find, request: Request, response: 
 
 /** It says how long its snapshot has been superseded. */
 function staleReply(
-  { catalog, objects, servedStale, now }: ScoreParts,
+  { catalog, objects, metrics, now }: AppParts,
   find: Find,
   newest: Snapshot,
   replyOf: (snapshot: Snapshot, object: ObjectRef) => Reply,
@@ -92,7 +80,7 @@ function staleReply(
     const known = find(older.manifest.scores);
     if (known && objects.has(known)) {
       const seconds = Math.max(0, Math.floor((now() - Date.parse(newer.commit.publishedAt)) / 1000));
-      servedStale();
+      metrics.servedStale();
       const headers = { Age: seconds, "Cache-Status": `prs; hit; ttl=-${seconds}; detail=origin-away` };
       return { ...replyOf(older, known), cacheControl: "private, no-cache", headers };
     }

@@ -1,27 +1,11 @@
 import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
 import type { Commit } from "../../schemas/snapshot.ts";
-import type { KeyRing } from "../../snapshots/keys/ring.ts";
-import type { Catalog } from "../../snapshots/read/catalog.ts";
-import type { Quota } from "../quota/quota.ts";
+import type { AppParts } from "../parts.ts";
 import { type Answer, momentary } from "../reply/reply.ts";
 import { ServiceError } from "../reply/service-error.ts";
 
-/** What is told of the service itself. */
-export interface ServiceParts {
-  catalog: Catalog;
-  keys: KeyRing;
-  quota: Quota;
-  /** Whether new connections are taken. */
-  listening: () => boolean;
-  /** Seconds since the store was looked into with success, for snapshots or for keys. */
-  pollAge: () => number;
-  staleAfterSeconds: number;
-  /** Epoch milliseconds. */
-  now: () => number;
-}
-
 /** Answers about the service (INTERFACE 4.6). */
-export function serviceAnswers(parts: ServiceParts) {
+export function serviceAnswers(parts: AppParts) {
   const { catalog, keys, quota, listening, pollAge, staleAfterSeconds, now } = parts;
 
   function freshness({ publishedAt }: Commit) {

@@ -1,34 +1,56 @@
 import type { IncomingMessage } from "node:http";
-import type { Logger } from "pino";
+import { isPrivate } from "../access/client-address.ts";
 import type { Exchange } from "../exchange.ts";
-import { forwardingWarning, logRequest } from "./log.ts";
-import type { Metrics } from "./metrics.ts";
+import type { ProxyParts } from "../parts.ts";
 
-/** Tells log and metrics of requests. */
+/** Reports requests to log and metrics. */
 export interface Recorder {
-  /** To be ended once, with the status of an answer that was sent to its end. */
-  begin(request: IncomingMessage, exchange: Exchange): { end: (status: number | undefined) => void };
+  /** Returns the function that ends the record; its status is undefined if the answer was not sent completely. */
+  begin(request: IncomingMessage, exchange: Exchange): (status: number | undefined) => void;
 }
 
-/** A recorder; with `warnOfForwarding` it warns once when a load balancer seems to stand before the process. */
-export function createRecorder(
-  log: Logger,
-  metrics: Pick<Metrics, "answered" | "aborted">,
-  { warnOfForwarding }: { warnOfForwarding: boolean },
-): Recorder {
-  const warn = warnOfForwarding ? forwardingWarning(log) : () => {};
+/** A recorder. It warns once when a load balancer seems to stand in front and TRUST_PROXY is not set. */
+export function createRecorder({
+  log,
+  metrics,
+  trustProxy,
+}: Pick<ProxyParts, "log" | "metrics" | "trustProxy">): Recorder {
+  let warned = trustProxy !== undefined;
+
+  function warnOfForwarding({ headers, socket }: IncomingMessage): void {
+    if (warned || headers["x-forwarded-for"] === undefined || !isPrivate(socket.remoteAddress)) return;
+    warned = true;
+    log.warn("a private peer forwards client addresses; set TRUST_PROXY, or all its clients share one quota");
+  }
+
+  /** Targets, header values and unknown parameter names are never logged, since any of them may hold a key. */
+  function logRequest(exchange: Exchange, method: string, status: number | undefined, time: number): void {
+    const { id, route = "none", caller, parameters, code, error } = exchange;
+    const level = error ? "error" : "info";
+    if (!log.isLevelEnabled(level)) return;
+    const ending = status === undefined ? "aborted" : status === 101 ? "went live" : "answered";
+    const entry = {
+      req: { id, method, route, parameters: [...(parameters?.keys() ?? [])] },
+      ...(caller && { plan: caller.plan }),
+      ...(code && { code }),
+      res: { status },
+      responseTime: Math.round(time),
+      ...(error && { err: error }),
+    };
+    log[level](entry, error ? "failed" : ending);
+  }
+
   return {
     begin(request, exchange) {
-      warn(request);
+      warnOfForwarding(request);
+      // Forwarding a request changes its method for a while.
       const { method = "" } = request;
-      return {
-        end(status) {
-          const { route = "none", code = "", began } = exchange;
-          const milliseconds = performance.now() - began;
-          logRequest(log, exchange, { method, status, milliseconds });
-          if (status === undefined) metrics.aborted(route);
-          else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
-        },
+      return (status) => {
+        const { route = "none", code = "", began } = exchange;
+        const milliseconds = performance.now() - began;
+        logRequest(exchange, method, status, milliseconds);
+        if (status === undefined) metrics.aborted(route);
+        else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
       };
     },
   };

@@ -1,0 +1,41 @@
+import type { Logger } from "pino";
+import type { KeyRing } from "../snapshots/keys/ring.ts";
+import type { Catalog } from "../snapshots/read/catalog.ts";
+import type { Trust } from "./access/client-address.ts";
+import type { LiveFeed } from "./feed/live-feed.ts";
+import type { Limits } from "./limits.ts";
+import type { Forwarder } from "./origin/forward.ts";
+import type { PublicObjects } from "./origin/public-objects.ts";
+import type { Quota } from "./quota/quota.ts";
+import type { StaticFile } from "./site/static-file.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
+import type { Recorder } from "./telemetry/recorder.ts";
+
+/** What a proxy is made of. */
+export interface ProxyParts {
+  catalog: Catalog;
+  keys: KeyRing;
+  quota: Quota;
+  objects: PublicObjects;
+  forwarder: Forwarder;
+  feed: LiveFeed;
+  /** Seconds since the store was last polled with success, for snapshots or for keys, whichever is longer. */
+  pollAge: () => number;
+  metrics: Metrics;
+  /** Files that are served as they are. */
+  files: readonly StaticFile[];
+  /** If undefined, no peer is trusted, and a peer that looks like a load balancer is worth a warning. */
+  trustProxy?: Trust | undefined;
+  staleAfterSeconds: number;
+  limits: Limits;
+  /** Epoch milliseconds. */
+  now: () => number;
+  log: Logger;
+}
+
+/** What the app and the live feed's handshakes stand on. */
+export interface AppParts extends ProxyParts {
+  recorder: Recorder;
+  /** Whether new connections are accepted. */
+  listening: () => boolean;
+}
