@@ -54,7 +54,7 @@ export class Catalog {
     return this.#current;
   }
 
-  /** The newest snapshot taken up. Throws NoSnapshotError before the first. */
+  /** The snapshot that `refresh` loaded last. Throws NoSnapshotError before the first one. */
   requireCurrent(): Snapshot {
     if (this.#current) return this.#current;
     throw new NoSnapshotError();

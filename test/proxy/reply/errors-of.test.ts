@@ -1,0 +1,62 @@
+import { describe, expect, test } from "vitest";
+import { serviceErrorOf } from "../../../proxy/reply/errors-of.ts";
+import { problemReply } from "../../../proxy/reply/problem.ts";
+import { ServiceError } from "../../../proxy/reply/service-error.ts";
+import * as readErrors from "../../../snapshots/read/errors.ts";
+import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
+import { MissingObjectError } from "../../../snapshots/store/objects.ts";
+import { StorageError } from "../../../snapshots/store/storage.ts";
+
+const {
+  CursorExpiredError,
+  CursorMismatchError,
+  InvalidCursorError,
+  InvalidParameterError,
+  NoSnapshotError,
+} = readErrors;
+const cursor = { parameter: "cursor" };
+
+describe("an error of snapshots/ as a problem", () => {
+  test.each([
+    [new InvalidParameterError("page", "text"), "INVALID_PARAMETER", { parameter: "page", detail: "text" }],
+    [
+      new InvalidCursorError(),
+      "INVALID_CURSOR",
+      { ...cursor, detail: /^The cursor is not one this service/ },
+    ],
+    [new CursorMismatchError("tier", "text"), "CURSOR_MISMATCH", { parameter: "tier", detail: "text" }],
+    [new CursorExpiredError("text", "c"), "CURSOR_EXPIRED", { ...cursor, resumeCursor: "c", detail: "text" }],
+    [
+      new CursorExpiredError("text", null),
+      "CURSOR_EXPIRED",
+      { ...cursor, resumeCursor: null, detail: "text" },
+    ],
+    [new CursorExpiredError("text"), "CURSOR_EXPIRED", { ...cursor, detail: "text" }],
+    [new NoSnapshotError(), "SNAPSHOT_UNAVAILABLE", { detail: /^No snapshot is loaded yet/ }],
+    [new StorageError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
+    [new CorruptObjectError("secret", ""), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
+    [new MissingObjectError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
+    [new TypeError("secret"), "INTERNAL", { detail: /^Something went wrong on our side/ }],
+    ["secret", "INTERNAL", { detail: /^Something went wrong on our side/ }],
+  ])("%s is %s", (thrown, code, { detail, ...members }) => {
+    const problem = JSON.parse(problemReply(serviceErrorOf(thrown), "id").body.toString());
+    const { type: _type, title: _title, status: _status, ...rest } = problem;
+    const told = typeof detail === "string" ? detail : expect.stringMatching(detail);
+    expect(rest).toEqual({ code, requestId: "id", detail: told, ...members });
+    expect(JSON.stringify(problem)).not.toContain("secret");
+  });
+
+  test("keeps what failed as its cause, for the log", () => {
+    const failure = new StorageError("why");
+    expect(serviceErrorOf(failure).cause).toBe(failure);
+    const own = new ServiceError("NOT_FOUND", "text");
+    expect(serviceErrorOf(own)).toBe(own);
+  });
+
+  test("is in the table, whichever snapshots/read/ throws", () => {
+    for (const { prototype } of Object.values(readErrors))
+      expect([prototype.constructor.name, serviceErrorOf(Object.create(prototype)).code]).not.toContain(
+        "INTERNAL",
+      );
+  });
+});
