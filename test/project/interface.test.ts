@@ -2,6 +2,19 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import {
+  MarketPage,
+  Ready,
+  ScoreBatch,
+  ScoreDimensions,
+  ScoreHistory,
+  ScoreList,
+  Status,
+  Usage,
+} from "../../schemas/envelopes.ts";
+import { errors, Problem } from "../../schemas/errors.ts";
+import { FeedMessage } from "../../schemas/feed.ts";
+import { HistoricalMarket, MarketDimension, ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 const read = (file: string) => readFileSync(join(root, file), "utf8");
@@ -13,7 +26,8 @@ function citedIn(text: string): string[] {
 }
 
 describe("schemas/INTERFACE.md", () => {
-  const headings = read("schemas/INTERFACE.md").matchAll(/^#{2,3} (\d+(?:\.\d+)?)\.? \S/gm);
+  const text = read("schemas/INTERFACE.md");
+  const headings = text.matchAll(/^#{2,3} (\d+(?:\.\d+)?)\.? \S/gm);
   const sections = [...headings].map(([, number]) => number!);
 
   test("numbers its sections without gaps or repetitions", () => {
@@ -25,6 +39,37 @@ describe("schemas/INTERFACE.md", () => {
     }
     expect(sections).toEqual(expected);
     expect(sections.length).toBeGreaterThan(20);
+  });
+
+  test.each([
+    ["2.1", ProtocolScore],
+    ["2.4", HistoricalMarket],
+    ["2.5", MarketDimension],
+    ["2.7", MarketPage],
+    ["4.1", ScoreList],
+    ["4.1", ScoreListEntry],
+    ["4.3", ScoreBatch],
+    ["4.4", ScoreHistory],
+    ["4.4", ScoreDimensions],
+    ["4.6", Status],
+    ["4.6", Usage],
+    ["4.6", Ready],
+    ["6", { shape: Object.assign({}, ...FeedMessage.options.map(({ shape }) => shape)) }],
+    ["7", Problem],
+  ])("names every member of an answer in section %s", (section, { shape }) => {
+    const from = text.search(new RegExp(`^#+ ${section.replace(".", "\\.")}[. ]`, "m"));
+    const [, body = ""] = /\n([\s\S]*?)(?=\n#|$)/.exec(text.slice(from)) ?? [];
+    const members = Object.keys(shape);
+    expect(members.filter((member) => !new RegExp(`\\b${member}\\b`).test(body))).toEqual([]);
+    expect(members.length).toBeGreaterThan(2);
+  });
+
+  test("names every error code, and no other", () => {
+    const others = ["SNAPSHOT_EXPIRED", "INVALID_MESSAGE"];
+    const codes = [...text.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, code]) => code!);
+    expect(codes.filter((code) => !(code in errors) && !others.includes(code))).toEqual([]);
+    const unnamed = Object.keys(errors).filter((code) => !text.includes(`\`${code}\``));
+    expect(unnamed).toEqual([]);
   });
 
   test("has every section that the code cites", () => {
