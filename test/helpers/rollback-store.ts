@@ -1,16 +1,14 @@
-import { randomBytes } from "node:crypto";
-import { join } from "node:path";
 import { expect } from "vitest";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { publicNames } from "../../snapshots/publish/public-names.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { recordsOf } from "./archive-records.ts";
+import { linkedStore } from "./linked-store.ts";
 import { publishRecords } from "./proxy-archive.ts";
 
 /** When these tests roll back. */
@@ -33,9 +31,9 @@ export function publishContent(storage: Storage, name: Content, resume = false) 
 
 /** A store below the folder whose commits, from 1, have these contents. */
 export async function storeOf(folder: string, ...names: readonly Content[]): Promise<Storage> {
-  const storage = directoryStorage(join(folder, `store-${randomBytes(8).toString("hex")}`));
-  for (const content of names) await publishContent(storage, content);
-  return storage;
+  return linkedStore(folder, names.join(""), async (storage) => {
+    for (const content of names) await publishContent(storage, content);
+  });
 }
 
 /** Rolls back a day after all runs. */

@@ -49,11 +49,11 @@ function otherContent(markets: readonly HistoricalMarket[], round: number): Hist
 describe("a walk keeps to the snapshot it began in", () => {
   test("while other content is published between every two of its pages", async () => {
     const storage = newStore();
-    const markets = recordsOf(0, 700);
+    const markets = recordsOf(0, 380);
     const { snapshotId } = await publishRecords(storage, markets);
     const proxy = await start(storage);
     const queries: Query[] = [
-      { pageSize: 17 },
+      { pageSize: 10 },
       { pageSize: 9, category: "CRYPTO", min_oracle: 20 },
       { pageSize: 5, outcome: "No", disputed: "true", to: "2025-01-20" },
     ];
