@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
 import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
@@ -49,6 +50,16 @@ export type Middleware = (
   request: Request,
   response: Response,
   next: express.NextFunction,
+) => void | Promise<void>;
+
+/**
+ * Checks a request before it is answered and notes what it finds in the exchange. Throws ServiceError, or an error of
+ * snapshots/. A WebSocket handshake has no response.
+ */
+export type Check = (
+  request: IncomingMessage,
+  exchange: Exchange,
+  response?: ServerResponse,
 ) => void | Promise<void>;
 
 /** The exchange of a request that has just arrived. */

@@ -1,25 +1,14 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { readParameters } from "../../snapshots/read/query.ts";
 import { headerValues } from "../access/credentials.ts";
 import { identify, requirePlan } from "../access/identity.ts";
-import type { Exchange, Middleware } from "../exchange.ts";
+import type { Check, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { quotaExceeded } from "../quota/quota.ts";
 import { isApiPath } from "../reply/headers.ts";
 import { ServiceError } from "../reply/service-error.ts";
 import { readBody } from "./batch-body.ts";
 import { searchOf } from "./target.ts";
-
-/**
- * Checks a request before it is answered and notes what it finds in the exchange. Throws ServiceError, or an error of
- * snapshots/. A WebSocket handshake has no response.
- */
-export type Check = (
-  request: IncomingMessage,
-  exchange: Exchange,
-  response?: ServerResponse,
-) => void | Promise<void>;
 
 /**
  * The checks of an endpoint in the documented order (INTERFACE 5.3). Express has matched target (404) and method (405)

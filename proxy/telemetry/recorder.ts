@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
-import { isPrivate } from "../access/client-address.ts";
+import type { Logger } from "pino";
+import { isPrivate, type Trust } from "../access/client-address.ts";
 import type { Exchange } from "../exchange.ts";
-import type { ProxyParts } from "../parts.ts";
+import type { Metrics } from "./metrics.ts";
 
 /** Reports requests to log and metrics. */
 export interface Recorder {
@@ -14,7 +15,11 @@ export function createRecorder({
   log,
   metrics,
   trustProxy,
-}: Pick<ProxyParts, "log" | "metrics" | "trustProxy">): Recorder {
+}: {
+  log: Logger;
+  metrics: Metrics;
+  trustProxy?: Trust | undefined;
+}): Recorder {
   let warned = trustProxy !== undefined;
 
   function warnOfForwarding({ headers, socket }: IncomingMessage): void {

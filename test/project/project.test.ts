@@ -27,6 +27,7 @@ const proxyRoot = [
   "config.ts",
   "exchange.ts",
   "limits.ts",
+  "parts.ts",
   "polling.ts",
   "server.ts",
   "start.ts",
