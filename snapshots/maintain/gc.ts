@@ -62,7 +62,7 @@ const leftoverHours = 24;
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
   const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFiles);
-  const { unreachable, isOld, keptCommits } = await survey.look(places);
+  const { unreachable, isOld, keptCommits } = await survey.run(places);
   const doomed = unreachable.filter(isOld);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
   if (!options.dryRun) await removeOldRecords(storage, options.now);
@@ -92,7 +92,7 @@ async function remove(
     );
     const until = Date.now() + deletingMinutes * 60_000;
     const prefixes = collected.filter((prefix) => batch.some(({ key }) => key.startsWith(prefix)));
-    const { unreachable, isOld } = await survey.look(prefixes);
+    const { unreachable, isOld } = await survey.run(prefixes);
     const still = new Map(unreachable.filter(isOld).map((info) => [info.key, info]));
     const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
     // One prefix after the other, in the order of `collected`.
@@ -119,7 +119,7 @@ async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
 }
 
 /** The result of one survey of the store. */
-interface Look {
+interface SurveyResult {
   unreachable: ObjectInfo[];
   /** Whether an unreachable object is so old that no running publish can need it. */
   isOld: (info: ObjectInfo) => boolean;
@@ -138,7 +138,7 @@ class Survey {
     this.#reachable = new Set(options.site?.files(null).keys());
   }
 
-  async look(prefixes: readonly string[]): Promise<Look> {
+  async run(prefixes: readonly string[]): Promise<SurveyResult> {
     const listed: ObjectInfo[] = [];
     for (const prefix of prefixes) {
       for await (const info of this.#storage.list(prefix)) listed.push(info);

@@ -37,7 +37,7 @@ export async function rollback(
     }
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
   }
-  await requireWhole(storage, current, wanted);
+  await requireComplete(storage, current, wanted);
   const { snapshotId, manifest, counts, size } = wanted;
   const { digest: _, ...rest } = current;
   const commit = await appendCommit(storage, {
@@ -81,12 +81,12 @@ async function findCommit(storage: Storage, target: string): Promise<Commit> {
 }
 
 /** Throws RollbackError unless the store has every object of the snapshot, and protects those from collections. */
-async function requireWhole(storage: Storage, current: Commit, commit: Commit): Promise<void> {
+async function requireComplete(storage: Storage, current: Commit, commit: Commit): Promise<void> {
   const gone = `the snapshot of commit ${commit.commit} is incomplete: the store no longer has all its objects`;
   try {
     const snapshot = await PreviousSnapshot.read(storage, commit);
     if (!snapshot.complete) throw new RollbackError(gone);
-    await putAgain(storage, current, snapshot);
+    await rewriteObjects(storage, current, snapshot);
   } catch (error) {
     if (error instanceof MissingObjectError) throw new RollbackError(gone, { cause: error });
     throw error;
@@ -98,8 +98,8 @@ async function requireWhole(storage: Storage, current: Commit, commit: Commit): 
  * it changed. Throws CollectedMeanwhileError when a collection may have checked it before. The manifest comes last, as in
  * a publish run.
  */
-async function putAgain(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
-  const safe = await keysOf(storage, current);
+async function rewriteObjects(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
+  const safe = (await PreviousSnapshot.readIfKept(storage, current))?.present ?? new Map();
   const again = async (key: string, ref: ObjectRef) => {
     await storage.put(key, await readObject(storage, key, ref));
   };
@@ -111,14 +111,4 @@ async function putAgain(storage: Storage, current: Commit, wanted: PreviousSnaps
   const manifestKey = layout.manifest(manifest.hash);
   await again(manifestKey, manifest);
   await refuseCollected(storage, new Set([manifestKey]));
-}
-
-/** The current snapshot's objects that the store has. */
-async function keysOf(storage: Storage, current: Commit): Promise<ReadonlyMap<string, number>> {
-  try {
-    return (await PreviousSnapshot.read(storage, current)).present;
-  } catch (error) {
-    if (error instanceof MissingObjectError) return new Map();
-    throw error;
-  }
 }

@@ -71,13 +71,13 @@ export class ArchiveWriter {
 
   /** Adds a whole page of the current snapshot. Returns false, and adds nothing, when it is gone or would be cut differently. */
   async addPage(index: number): Promise<boolean> {
-    const { page, start, newest, rare } = this.#previous!.pages[index]!;
-    if (!this.#cutter.atPageStart || rare === undefined) return false;
+    const { page, start, newest, endsSegment } = this.#previous!.pages[index]!;
+    if (!this.#cutter.atPageStart || endsSegment === undefined) return false;
     if (!this.#objects.keep(layout.page(page.hash), page.bytes)) return false;
     for (let place = 0; place < page.markets; place += 1) this.#rows.push(start + place);
     this.#written.newestResolvedAt = newest;
     this.#pages.push(Promise.resolve({ page, index }));
-    if (this.#cutter.page(page.markets, rare) === "segment") await this.#endSegment();
+    if (this.#cutter.page(page.markets, endsSegment) === "segment") await this.#endSegment();
     return true;
   }
 

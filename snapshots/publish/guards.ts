@@ -32,7 +32,7 @@ export class GuardRefusal extends Error {
 }
 
 /** Three 64-bit hashes per row: of the id, of the id with the formula version, and of the whole record. */
-class RowFacts {
+class RowHashes {
   #columns = [new BigUint64Array(1024), new BigUint64Array(1024), new BigUint64Array(1024)] as const;
   #size = 0;
 
@@ -82,7 +82,7 @@ function commonCount(a: BigUint64Array, b: BigUint64Array): number {
 export class DifferenceCount {
   readonly #previous: PreviousSnapshot;
   readonly #kept: Uint8Array;
-  readonly #fresh = new RowFacts();
+  readonly #fresh = new RowHashes();
 
   /** `kept` is 1 at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
   constructor(previous: PreviousSnapshot, kept: Uint8Array) {
@@ -100,7 +100,7 @@ export class DifferenceCount {
    * `changed` counts markets that changed under the same formula version, `all.changed` every changed market.
    */
   async markets(): Promise<Difference & { all: ChangeCounts }> {
-    const old = new RowFacts();
+    const old = new RowHashes();
     for (const [index, { page, start, usable }] of this.#previous.pages.entries()) {
       const end = start + page.markets;
       if (!usable || !this.#kept.subarray(start, end).includes(0)) continue;

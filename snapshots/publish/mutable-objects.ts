@@ -3,8 +3,8 @@ import { newestCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { seal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
-import { type PublicObjects, updatePublicNames } from "./public-names.ts";
-import { type ApiPlace, putIfOther, type Site, updateSite } from "./site.ts";
+import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
+import { type ApiPlace, putIfDifferent, type Site, updateSite } from "./site.ts";
 
 /** The site to publish beside the scores. */
 export interface SiteOptions {
@@ -22,26 +22,26 @@ export interface SiteOptions {
 export async function updateMutableObjects(
   storage: Storage,
   { site, api }: SiteOptions,
-  atHand: PublicObjects = new Map(),
+  inMemory: ObjectsByHash = new Map(),
 ): Promise<number> {
   const newest = await newestCommit(storage);
-  if (newest) await putIfOther(storage, layout.head, seal({ commit: newest.commit }));
-  const shows = await updatePublicNames(storage, atHand);
+  if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
+  const commit = await updatePublicNames(storage, inMemory);
   if (site) await updateSite(storage, site, api);
-  return shows;
+  return commit;
 }
 
 /**
- * Updates the mutable objects after a successful publish run and records it in checked.json. `atHand` holds objects that
+ * Updates the mutable objects after a successful publish run and records it in checked.json. `inMemory` holds objects that
  * the run has just made, so that they need not be read. Throws as updateMutableObjects does.
  */
 export async function finishRun(
   storage: Storage,
-  atHand: PublicObjects,
+  inMemory: ObjectsByHash,
   outcome: Checked["outcome"],
   now: Date,
   shown: SiteOptions,
 ): Promise<void> {
-  const commit = await updateMutableObjects(storage, shown, atHand);
+  const commit = await updateMutableObjects(storage, shown, inMemory);
   await storage.put(layout.checked, seal({ checkedAt: now.toISOString(), commit, outcome }));
 }

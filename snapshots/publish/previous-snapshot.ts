@@ -42,7 +42,7 @@ export interface PreviousPage extends Span {
    * Whether the id of its newest row would end a segment wherever that began; undefined when the page boundaries do not
    * tell.
    */
-  rare: boolean | undefined;
+  endsSegment: boolean | undefined;
 }
 
 /** A row of the current snapshot that the new one keeps. */
@@ -94,7 +94,14 @@ export class PreviousSnapshot {
         // The archive's last page may end without a cut, and a large segment may end because of its size.
         const last = index === pages.length - 1;
         const unknown = last && (end === this.markets || ref.markets + cuts.pageMax > cuts.segmentMax);
-        return { page, start: end - page.markets, usable, oldest, newest, rare: unknown ? undefined : last };
+        return {
+          page,
+          start: end - page.markets,
+          usable,
+          oldest,
+          newest,
+          endsSegment: unknown ? undefined : last,
+        };
       });
     });
     for (const { page, usable } of this.#pages) if (usable) this.#byDigest.set(page.rawDigest, page);
@@ -133,6 +140,20 @@ export class PreviousSnapshot {
       present: new Map([...present, ...presentPages]),
       complete,
     });
+  }
+
+  /** As `read`, but returns undefined when the manifest is gone. Throws CorruptObjectError or StorageError. */
+  static async readIfKept(
+    storage: Storage,
+    commit: Commit,
+    faulty?: ReadonlySet<string>,
+  ): Promise<PreviousSnapshot | undefined> {
+    try {
+      return await PreviousSnapshot.read(storage, commit, faulty);
+    } catch (error) {
+      if (error instanceof MissingObjectError) return undefined;
+      throw error;
+    }
   }
 
   get markets(): number {

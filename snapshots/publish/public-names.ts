@@ -9,7 +9,7 @@ import { sha256 } from "../store/sha256.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 
 /** Bytes of public objects, by hash. */
-export type PublicObjects = ReadonlyMap<string, Buffer>;
+export type ObjectsByHash = ReadonlyMap<string, Buffer>;
 
 /** Another round is needed only when another publisher changed something meanwhile. */
 const maxRounds = 16;
@@ -20,7 +20,7 @@ const maxRounds = 16;
  * there. Names of removed protocols stay until the next collection, because publishers may not delete. Throws
  * MissingObjectError, CorruptObjectError or StorageError.
  */
-export async function updatePublicNames(storage: Storage, atHand: PublicObjects): Promise<number> {
+export async function updatePublicNames(storage: Storage, inMemory: ObjectsByHash): Promise<number> {
   for (let round = 0; round < maxRounds; round += 1) {
     // Listed before the newest commit is read: what the publisher of a later commit changes from here on has another tag.
     const listed = new Map<string, ObjectInfo>();
@@ -28,7 +28,7 @@ export async function updatePublicNames(storage: Storage, atHand: PublicObjects)
     const commit = await newestCommit(storage);
     if (!commit) return 0;
     const names = publicNames(await readManifest(storage, commit.manifest));
-    const undisturbed = await showThese(storage, names, listed, atHand);
+    const undisturbed = await updateNames(storage, names, listed, inMemory);
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
     const newest = await newestCommit(storage, commit.commit);
     if (undisturbed && newest?.commit === commit.commit) return commit.commit;
@@ -37,17 +37,17 @@ export async function updatePublicNames(storage: Storage, atHand: PublicObjects)
 }
 
 /** Updates the names that are out of date. Returns false when another publisher changed one of them meanwhile. */
-async function showThese(
+async function updateNames(
   storage: Storage,
   names: ReadonlyMap<string, ObjectRef>,
   listed: ReadonlyMap<string, ObjectInfo>,
-  atHand: PublicObjects,
+  inMemory: ObjectsByHash,
 ): Promise<boolean> {
   let undisturbed = true;
   await inParallel(names, async ([key, ref]) => {
     const info = listed.get(key);
-    const known = atHand.get(ref.hash);
-    if (info && (await shows(storage, info, ref, known))) return;
+    const known = inMemory.get(ref.hash);
+    if (info && (await nameHolds(storage, info, ref, known))) return;
     const bytes = known ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
     const done = info ? await storage.replace(key, bytes, info.tag) : await storage.putIfAbsent(key, bytes);
     undisturbed &&= done;
@@ -56,7 +56,7 @@ async function showThese(
 }
 
 /** Whether a name holds this object. If the store's tag is an MD5, as on S3, nothing has to be fetched. */
-async function shows(
+async function nameHolds(
   storage: Storage,
   { key, bytes, tag }: ObjectInfo,
   ref: ObjectRef,

@@ -6,7 +6,6 @@ import { appendCommit, newestCommit } from "../store/commits.ts";
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
-import { MissingObjectError } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type ChangeCounts, type Changes, protocolChanges } from "./change-counts.ts";
@@ -78,7 +77,8 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     const detail = `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end that`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
-  const previous = current && (await readPrevious(storage, current, options.faulty));
+  // Without its manifest nothing can be reused, and every object is written again.
+  const previous = current && (await PreviousSnapshot.readIfKept(storage, current, options.faulty));
   const scores = renderScores(await sources.scores());
   const objects = new ObjectWriter(storage, new Set(previous?.present.keys()), dryRun);
   const { changed, ...archive } = await writeArchive(options, objects, previous, scores);
@@ -106,20 +106,6 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
   await finishRun(storage, publicObjects(scores), "published", now(), options);
   return report("published", commit.commit);
-}
-
-/** The current snapshot, for reuse; undefined when its manifest is gone and everything must be written again. */
-async function readPrevious(
-  storage: Storage,
-  current: Commit,
-  faulty?: ReadonlySet<string>,
-): Promise<PreviousSnapshot | undefined> {
-  try {
-    return await PreviousSnapshot.read(storage, current, faulty);
-  } catch (error) {
-    if (error instanceof MissingObjectError) return undefined;
-    throw error;
-  }
 }
 
 async function writeArchive(

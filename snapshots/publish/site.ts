@@ -43,15 +43,15 @@ export async function publishedApi(storage: Storage): Promise<ApiPlace> {
  */
 export async function updateSite(storage: Storage, site: Site, given?: ApiPlace): Promise<void> {
   const api = given === undefined ? await publishedApi(storage) : given;
-  await inParallel([...site.files(api)], ([key, bytes]) => putIfOther(storage, key, bytes));
+  await inParallel([...site.files(api)], ([key, bytes]) => putIfDifferent(storage, key, bytes));
 }
 
 /** Writes an object unless the store has it with these bytes. Throws StorageError. */
-export async function putIfOther(storage: Storage, key: string, bytes: Buffer): Promise<void> {
-  if (!(await hasThese(storage, key, bytes))) await storage.put(key, bytes);
+export async function putIfDifferent(storage: Storage, key: string, bytes: Buffer): Promise<void> {
+  if (!(await hasBytes(storage, key, bytes))) await storage.put(key, bytes);
 }
 
-async function hasThese(storage: Storage, key: string, bytes: Buffer): Promise<boolean> {
+async function hasBytes(storage: Storage, key: string, bytes: Buffer): Promise<boolean> {
   try {
     return (await storage.get(key, { maxBytes: bytes.length }))?.equals(bytes) ?? false;
   } catch (error) {

@@ -35,7 +35,6 @@ export class Catalog {
   /** Segments by hash. Snapshots share them, and a segment is collected with the last snapshot that holds it. */
   readonly #segments = new Map<string, WeakRef<Segment>>();
   readonly #snapshots: LRUCache<number, Snapshot>;
-  readonly #loading = new Map<number, Promise<Snapshot | undefined>>();
   #current: Snapshot | undefined;
   #checkedAt: string | undefined;
 
@@ -46,7 +45,12 @@ export class Catalog {
     this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
     this.derived = new DerivedCache(share(derivedShare));
     this.pages = new PageCache(share(pageShare));
-    this.#snapshots = new LRUCache<number, Snapshot>({ max: maxSnapshots });
+    this.#snapshots = new LRUCache<number, Snapshot>({
+      max: maxSnapshots,
+      fetchMethod: (number) => this.#findInStore(number),
+      // Several requests may wait for this snapshot; an eviction must not abort it for them.
+      ignoreFetchAbort: true,
+    });
   }
 
   /** The snapshot that `refresh` loaded last; undefined before the first one. */
@@ -91,6 +95,7 @@ export class Catalog {
       throw new CorruptObjectError(layout.commit(held), `it is gone, and commit ${commit.commit} the newest`);
     if (commit && commit.digest !== this.#current?.commit.digest) {
       this.#current = await this.#load(commit);
+      this.#snapshots.set(commit.commit, this.#current);
       this.pages.clear();
     }
     this.#checkedAt = await this.#readChecked();
@@ -99,8 +104,8 @@ export class Catalog {
   /** The snapshot of a commit, from memory or the store; undefined when it was withdrawn or collected. */
   async find(commit: number, snapshotId: string): Promise<Snapshot | undefined> {
     if (this.#isWithdrawn(commit)) return undefined;
-    const held = this.#current?.commit.commit === commit ? this.#current : this.#snapshots.get(commit);
-    const snapshot = held ?? (await this.#find(commit));
+    const isCurrent = this.#current?.commit.commit === commit;
+    const snapshot = isCurrent ? this.#current : await this.#snapshots.fetch(commit);
     return snapshot?.commit.snapshotId === snapshotId ? snapshot : undefined;
   }
 
@@ -125,15 +130,6 @@ export class Catalog {
     return withdrawn.some(([first, last]) => first <= commit && commit <= last);
   }
 
-  /** Loads the snapshot of a commit; concurrent calls share one load. */
-  #find(number: number): Promise<Snapshot | undefined> {
-    const known = this.#loading.get(number);
-    if (known) return known;
-    const loading = this.#findInStore(number).finally(() => this.#loading.delete(number));
-    this.#loading.set(number, loading);
-    return loading;
-  }
-
   async #findInStore(number: number): Promise<Snapshot | undefined> {
     const commit = await readCommit(this.#storage, number);
     try {
@@ -151,7 +147,6 @@ export class Catalog {
     const segments: Segment[] = [];
     for (const ref of manifest.segments) segments.push(await this.#loadSegment(ref));
     const snapshot = { commit, manifest, archive: new Archive(segments, this.#tables) };
-    this.#snapshots.set(commit.commit, snapshot);
     this.#forgetLabels();
     return snapshot;
   }

@@ -85,7 +85,7 @@ class StoreCheck {
     const numbers = await listCommits(this.#storage);
     const newest = await this.#commits(numbers);
     if (newest) await this.#publicNames(newest, numbers.at(-1)!);
-    else await this.#passOver(layout.stableScores);
+    else await this.#countOnly(layout.stableScores);
     await this.#siteFiles();
     await this.#attempt(() => this.#probe());
     await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked), publishAgain);
@@ -230,7 +230,7 @@ class StoreCheck {
   /** Checks that the site is this version's. The next publish run replaces any other content. */
   async #siteFiles(): Promise<void> {
     if (!this.#site) {
-      for (const prefix of [layout.siteIndex, layout.siteFiles]) await this.#passOver(prefix);
+      for (const prefix of [layout.siteIndex, layout.siteFiles]) await this.#countOnly(prefix);
       return;
     }
     for (const [key, bytes] of this.#site.files(await publishedApi(this.#storage))) {
@@ -244,7 +244,7 @@ class StoreCheck {
   }
 
   /** Counts objects without checking them. */
-  async #passOver(prefix: string): Promise<void> {
+  async #countOnly(prefix: string): Promise<void> {
     for await (const { key, bytes } of this.#storage.list(prefix)) this.#count(key, bytes);
   }
 
