@@ -1,7 +1,7 @@
-// CRC-32 of a concatenation from the CRCs of its parts (RFC 1952 polynomial, bit-reversed, as zlib computes it).
+// Computes the CRC-32 of a concatenation from the CRCs of its parts (RFC 1952's polynomial, bit-reversed as in zlib).
 const polynomial = 0xedb88320;
 
-/** a * b modulo the CRC polynomial; bit 31 is x^0. */
+/** a * b modulo the CRC polynomial. Bit 31 is the coefficient of x^0. */
 function multiply(a: number, b: number): number {
   let product = 0;
   let shifted = b;
@@ -19,7 +19,7 @@ const powersOfTwo = (() => {
   return powers;
 })();
 
-/** x^(8 * byte * 256^place) for every byte at every place of a length: what is asked for thousands of times a second. */
+/** x^(8 * byte * 256^place) for every byte at every place of a length; needed thousands of times a second. */
 const shiftTables = Array.from({ length: 5 }, (_, place) =>
   Uint32Array.from({ length: 256 }, (_, byte) => shiftBySquaring(byte * 256 ** place)),
 );
@@ -32,7 +32,7 @@ function shiftBySquaring(length: number): number {
   return power >>> 0;
 }
 
-/** x^(8 * length) modulo the polynomial: what appending `length` bytes, fewer than 2^40, multiplies a CRC by. */
+/** x^(8 * length) modulo the polynomial, the factor by which appending `length` bytes (below 2^40) multiplies a CRC. */
 function shiftOf(length: number): number {
   let power = shiftTables[0]![length % 256]!;
   for (let rest = Math.floor(length / 256), place = 1; rest > 0; rest = Math.floor(rest / 256), place += 1) {
@@ -41,7 +41,7 @@ function shiftOf(length: number): number {
   return power;
 }
 
-/** CRC-32 of A followed by B, from the CRC-32 of each and B's length in bytes. */
+/** The CRC-32 of A followed by B, given the CRC-32 of each and B's length in bytes. */
 export function combineCrc(crcA: number, crcB: number, lengthB: number): number {
   return (multiply(shiftOf(lengthB), crcA) ^ crcB) >>> 0;
 }

@@ -1,6 +1,9 @@
 import { crc32 } from "node:zlib";
 
-/** Bounds of pages and segments, in markets (snapshots/SPEC.md, "Cuts"). */
+/**
+ * Where pages and segments are cut: the smallest and largest numbers of markets, and the moduli for the hashes of ids
+ * (snapshots/SPEC.md, "Cuts").
+ */
 export const cuts = {
   pageMin: 32,
   pageMax: 512,
@@ -10,14 +13,16 @@ export const cuts = {
 } as const;
 
 /**
- * Says after which markets a page or segment ends. The decision follows from ids alone, so a market that comes,
- * goes or changes moves only the cuts near it.
+ * Decides after which markets a page or segment ends. It looks at ids only, so when a market is added, removed or
+ * changed, only the cuts near it move and most pages stay as they were.
  */
 export class Cutter {
   #page = 0;
   #segment = 0;
 
-  /** Takes the next market, from the oldest up. */
+  /**
+   * Takes the next market, in order from the oldest. Returns what ends after it; the end of a segment ends a page too.
+   */
   next(id: string): "none" | "page" | "segment" {
     const hash = crc32(id);
     this.#page += 1;
@@ -31,11 +36,14 @@ export class Cutter {
     return this.#page === 0;
   }
 
-  /** Takes a whole page of so many markets, whose cuts are known; `rare`: its newest id alone would end a segment. */
+  /**
+   * Takes a whole page with this number of markets, whose end is already known. `rare` says whether the hash of its
+   * newest id ends a segment.
+   */
   page(markets: number, rare: boolean): "page" | "segment" {
     this.#page = 0;
     this.#segment += markets;
-    // The next page may be of the largest size; a segment's ordinals must fit 16 bits all the same.
+    // Even if the next page is as large as a page can be, the segment's ordinals must fit into 16 bits.
     if (!rare && this.#segment + cuts.pageMax <= cuts.segmentMax) return "page";
     this.#segment = 0;
     return "segment";

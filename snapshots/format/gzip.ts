@@ -4,14 +4,17 @@ import { combineCrc } from "./crc.ts";
 
 const deflateAsync = promisify(deflateRaw);
 
-/** Bytes before the first block of a gzip member as this project writes it: no name, no time, unknown system. */
+/** The header of every gzip member that this project writes: no name, no time, unknown operating system. */
 export const gzipHeader = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
 
-/** Header bytes of a stored deflate block. */
+/** The length in bytes of a stored deflate block's header. */
 export const storedHeaderBytes = 5;
 const maxStoredBytes = 0xffff;
 
-/** A piece of a deflate stream that starts and ends on a byte and refers to nothing before it. */
+/**
+ * A piece of a deflate stream that starts and ends on a byte boundary and refers to no data before it, so that it can
+ * be placed anywhere in a stream.
+ */
 export interface DeflatePiece {
   bytes: Buffer;
   rawBytes: number;
@@ -19,12 +22,12 @@ export interface DeflatePiece {
   crc: number;
 }
 
-/** Compresses on the thread pool, to a piece that can stand anywhere in a deflate stream. */
+/** Compresses on Node's thread pool, at a zlib level from 0 to 9. */
 export async function compressPiece(raw: Buffer, level: number): Promise<DeflatePiece> {
   return pieceOf(raw, await deflateAsync(raw, optionsOf(level)));
 }
 
-/** The same piece, compressed on this thread. */
+/** Compresses on the calling thread, with the same result as compressPiece. */
 export function compressPieceSync(raw: Buffer, level: number): DeflatePiece {
   return pieceOf(raw, deflateRawSync(raw, optionsOf(level)));
 }
@@ -37,7 +40,7 @@ const pieceOf = (raw: Buffer, bytes: Buffer): DeflatePiece => ({
   crc: crc32(raw),
 });
 
-/** The raw bytes as one stored block of at most 65,535 bytes. */
+/** Wraps raw bytes in one stored (uncompressed) block. Throws RangeError beyond 65,535 bytes. */
 export function storedPiece(raw: Buffer, final = false): DeflatePiece {
   if (raw.length > maxStoredBytes)
     throw new RangeError(`a stored block holds ${maxStoredBytes} bytes, not ${raw.length}`);
@@ -48,7 +51,7 @@ export function storedPiece(raw: Buffer, final = false): DeflatePiece {
   return pieceOf(raw, Buffer.concat([header, raw]));
 }
 
-/** Pieces one after another, not copied together. */
+/** Consecutive pieces, kept as separate buffers to save a copy. */
 export interface Spliced {
   parts: Buffer[];
   rawBytes: number;
@@ -56,6 +59,7 @@ export interface Spliced {
   crc: number;
 }
 
+/** Puts pieces one after another and combines their lengths and CRCs. */
 export function splice(pieces: readonly DeflatePiece[]): Spliced {
   let crc = 0;
   let rawBytes = 0;
@@ -66,13 +70,16 @@ export function splice(pieces: readonly DeflatePiece[]): Spliced {
   return { parts: pieces.map((piece) => piece.bytes), rawBytes, crc };
 }
 
-/** One gzip member of pieces of which the last, and only it, is final. */
+/** Makes one gzip member of pieces. The last piece, and no other, must be final. */
 export function joinGzip(pieces: readonly DeflatePiece[]): Buffer {
   const { parts, rawBytes, crc } = splice(pieces);
   return Buffer.concat([gzipHeader, ...parts, trailer(crc, rawBytes)]);
 }
 
-/** The same of what is spliced already, between raw bytes, as the parts it consists of. */
+/**
+ * Makes one gzip member of the raw bytes `head`, the spliced pieces, and the raw bytes `tail`. Returns its parts, not
+ * copied together. Throws RangeError when `head` or `tail` is longer than 65,535 bytes.
+ */
 export function gzipAround(head: Buffer, { parts, rawBytes, crc }: Spliced, tail: Buffer): Buffer[] {
   const [opening, closing] = [storedPiece(head), storedPiece(tail, true)];
   const begun = combineCrc(opening.crc, crc, rawBytes);

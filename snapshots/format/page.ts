@@ -12,43 +12,43 @@ import {
 } from "./gzip.ts";
 
 /**
- * Markets per run; the last run of a page may have fewer (snapshots/SPEC.md, "Pages"). With 32 pages are 8 % smaller, and
- * a market on its own is twice the work.
+ * Markets per run; the last run of a page may have fewer (snapshots/SPEC.md, "Pages"). Runs of 32 would make pages 8 %
+ * smaller, but reading a single market twice as expensive.
  */
 export const runMarkets = 16;
-/** zlib level of runs. */
+/** The zlib level at which runs are compressed. */
 const runLevel = 6;
 
-/** Between two markets, in pages and in responses alike. */
+/** The bytes between two markets, both in pages and in responses. */
 export const separator = Buffer.from(",\n");
 const separatorCrc = crc32(separator);
-/** The least that zlib takes for a chunk of output. */
+/** The smallest output chunk that zlib accepts. */
 const minChunkBytes = 64;
 const opening = Buffer.from("[\n");
 const closing = Buffer.from("\n]");
 
-/** Where a run's compressed bytes lie in its page. */
+/** A run of a page: its compressed and raw length in bytes, and the CRC-32 of its raw bytes. */
 export interface Run {
   compressedBytes: number;
   rawBytes: number;
   crc: number;
 }
 
-/** A page ready to be stored. */
+/** A page's entry in the page table of its segment. */
 export interface Page {
   markets: number;
-  /** SHA-256 of the stored bytes. */
+  /** The SHA-256 of the stored bytes. */
   hash: string;
-  /** Stored size in bytes. */
+  /** The stored size in bytes. */
   bytes: number;
-  /** SHA-256 of the JSON text. */
+  /** The SHA-256 of the JSON text. */
   rawDigest: string;
   runs: Run[];
 }
 
 /**
- * The JSON text of a page: an array of markets, newest first, one per line. Its memory is shared with no other buffer,
- * so that another thread can take it over.
+ * The JSON text of a page: an array of markets, newest first, one per line. The buffer shares its memory with no other
+ * buffer, so it can be transferred to another thread.
  */
 export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
   const between = Math.max(0, lines.length - 1) * separator.length;
@@ -63,13 +63,13 @@ export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
   return text;
 }
 
-/** A page and the bytes to store. */
+/** A page's table entry and the bytes to store. */
 export interface BuiltPage {
   page: Page;
   stored: Buffer;
 }
 
-/** Compresses a page, given its text, on this thread: some 5 ms. */
+/** Compresses a page's text on the calling thread, which takes about 5 ms. */
 export function compressPage(text: Buffer): BuiltPage {
   const { markets, raws } = runTexts(text);
   const pieces = raws.map((raw) => compressPieceSync(raw, runLevel));
@@ -82,8 +82,8 @@ export function compressPage(text: Buffer): BuiltPage {
 }
 
 /**
- * The texts of the runs: parts of the page's text, without the separators between runs. A line break never stands
- * inside a market's JSON text.
+ * Splits a page's text into the texts of its runs, without the separators between runs. A market's JSON text never
+ * contains a line break.
  */
 function runTexts(text: Buffer): { markets: number; raws: Buffer[] } {
   const raws: Buffer[] = [];
@@ -105,7 +105,9 @@ function runTexts(text: Buffer): { markets: number; raws: Buffer[] } {
 const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;
 const betweenRuns = storedHeaderBytes + separator.length;
 
-/** A part of the stored page, the runs from `first` to `last` with what lies between, ready to be spliced elsewhere. */
+/**
+ * The runs from `first` to `last` (inclusive) of a stored page as one deflate piece, with the separators between them.
+ */
 export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, last = first): DeflatePiece {
   let offset = firstRunOffset;
   for (let before = 0; before < first; before += 1) offset += runs[before]!.compressedBytes + betweenRuns;
@@ -125,7 +127,7 @@ export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, l
   return { bytes: stored.subarray(offset, end), rawBytes, crc };
 }
 
-/** The markets of a run, one JSON text each, newest first. Throws CorruptObjectError naming the page by `key`. */
+/** The JSON texts of a run's markets, newest first. `key` is the page's, for errors. Throws CorruptObjectError. */
 export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
   const piece = runsPiece(stored, runs, index);
   const raw = inflate(key, index, piece.bytes, piece.rawBytes);
@@ -135,14 +137,14 @@ export function readRun(key: string, stored: Buffer, runs: readonly Run[], index
   return splitLines(raw);
 }
 
-// Of a run's compressed bytes its first markets take the larger share, since the others repeat them. With so many markets
-// more than are wanted, one look in thirty finds too little and has to be taken again.
+// The first markets take a larger share of a run's compressed bytes, because later ones refer back to them. With this
+// many extra markets in the estimate, one read in thirty inflates too little and has to be repeated.
 const headStart = 8;
 
 /**
- * At least the first `count` markets of a run that has `markets`, without inflating what follows them if that can be
- * helped: a quarter less work for one market of a run. Only for pages whose digest was checked.
- * Throws CorruptObjectError.
+ * At least the first `count` of the `markets` in a run, as readRun returns them. Inflates only the start of the run
+ * when that suffices, which saves a quarter of the work for one market. The run's CRC is then not checked, so the
+ * page's hash must have been. Throws CorruptObjectError.
  */
 export function readRunStart(
   key: string,
@@ -155,7 +157,7 @@ export function readRunStart(
     const { bytes, rawBytes } = runsPiece(stored, runs, index);
     const start = inflate(key, index, bytes.subarray(0, Math.ceil(bytes.length * share)), rawBytes, share);
     const lines = splitLines(start);
-    // The last one is cut off somewhere.
+    // The last line may be cut off.
     if (lines.length > count) return lines.slice(0, -1);
   }
   return readRun(key, stored, runs, index);
@@ -166,7 +168,8 @@ function inflate(key: string, index: number, bytes: Buffer, rawBytes: number, sh
     return inflateRawSync(bytes, {
       finishFlush: constants.Z_SYNC_FLUSH,
       maxOutputLength: Math.max(1, rawBytes),
-      // One buffer for all; with the library's small ones, which it then copies together, it takes twice as long.
+      // One buffer for the whole output: zlib's default of small chunks, copied together at the end, takes twice as
+      // long.
       chunkSize: Math.ceil(rawBytes * share) + minChunkBytes,
     });
   } catch (error) {
@@ -174,7 +177,7 @@ function inflate(key: string, index: number, bytes: Buffer, rawBytes: number, sh
   }
 }
 
-/** Splits at `,\n`; a line break never stands inside a market's JSON text. */
+/** Splits at `,\n`. A market's JSON text never contains a line break. */
 function splitLines(raw: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   let start = 0;
@@ -186,7 +189,7 @@ function splitLines(raw: Buffer): Buffer[] {
   return lines;
 }
 
-/** The id of a market's JSON text: INTERFACE 2.4 puts it first. */
+/** The id in a market's JSON text, where it is always the first member (INTERFACE 2.4). */
 export function idOfLine(line: Buffer): string {
   return line.toString("latin1", '{"id":"'.length, '{"id":"'.length + 36);
 }

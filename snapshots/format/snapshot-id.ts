@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { formatVersion, type Manifest } from "../../schemas/snapshot.ts";
 
-/** The logical content of a snapshot, whatever its compressed form. */
+/** The logical content of a snapshot, which does not depend on how it is compressed. */
 export interface LogicalContent {
-  /** SHA-256 of each page's JSON text, from the oldest page up. */
+  /** The SHA-256 of each page's JSON text, from the oldest page to the newest. */
   pageDigests: Iterable<string>;
   scores: Manifest["scores"];
 }
 
-/** SHA-256 over the logical content, one line a part (snapshots/SPEC.md, "Identity"). */
+/** The snapshot's id: the SHA-256 over its logical content, one line per part (snapshots/SPEC.md, "Identity"). */
 export function snapshotIdOf({ pageDigests, scores }: LogicalContent): string {
   const hash = createHash("sha256");
   hash.update(`prs-snapshot ${formatVersion} ${feedVersion}\n`);

@@ -1,25 +1,26 @@
-/** 32 ordinals a word; bit `n % 32` of word `n / 32` stands for ordinal n. */
+/** A set of ordinals, 32 per word: bit `n % 32` of word `n / 32` stands for ordinal n. */
 export type Bitmap = Uint32Array;
 
+/** The number of 32-bit words that hold this many bits. */
 export function wordsFor(bits: number): number {
   return (bits + 31) >>> 5;
 }
 
-/** How many bits of a word are set. */
+/** The number of bits set in a word. */
 export function popCount(word: number): number {
   let rest = word - ((word >>> 1) & 0x55555555);
   rest = (rest & 0x33333333) + ((rest >>> 2) & 0x33333333);
   return (Math.imul((rest + (rest >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24) >>> 0;
 }
 
-/** How many bits of a bitmap are set. */
+/** The number of bits set in a bitmap. */
 export function countBits(bitmap: Bitmap): number {
   let count = 0;
   for (let word = 0; word < bitmap.length; word += 1) count += popCount(bitmap[word]!);
   return count;
 }
 
-/** How many set bits stand at `from` or above. */
+/** The number of bits set at position `from` or above. */
 export function countFrom(bitmap: Bitmap, from: number): number {
   const first = from >>> 5;
   if (first >= bitmap.length) return 0;
@@ -28,15 +29,17 @@ export function countFrom(bitmap: Bitmap, from: number): number {
   return count;
 }
 
+/** Whether a bit is set. The position must lie within the bitmap. */
 export function hasBit(bitmap: Bitmap, bit: number): boolean {
   return ((bitmap[bit >>> 5]! >>> (bit & 31)) & 1) === 1;
 }
 
+/** Sets a bit. The position must lie within the bitmap. */
 export function setBit(bitmap: Bitmap, bit: number): void {
   bitmap[bit >>> 5]! |= 1 << (bit & 31);
 }
 
-/** A bitmap with exactly the bits `from` (inclusive) to `to` (exclusive) set, of `size` bits. */
+/** A bitmap of `size` bits in which the bits from `from` (inclusive) to `to` (exclusive) are set. */
 export function rangeBitmap(size: number, from: number, to: number): Bitmap {
   const bitmap = new Uint32Array(wordsFor(size));
   if (from >= to) return bitmap;
@@ -47,7 +50,7 @@ export function rangeBitmap(size: number, from: number, to: number): Bitmap {
   return bitmap;
 }
 
-/** Up to `count` set bits from the highest down, after skipping the `skip` highest ones. */
+/** The positions of up to `count` set bits in descending order, after skipping the `skip` highest. */
 export function selectDescending(bitmap: Bitmap, skip: number, count: number): number[] {
   const found: number[] = [];
   let passed = 0;

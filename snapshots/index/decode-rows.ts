@@ -4,7 +4,10 @@ import { type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { type IndexRow, readColumns } from "./segment.ts";
 import { timeAt } from "./time-column.ts";
 
-/** What the index keeps of every market of a segment, by ordinal: the inverse of building it. */
+/**
+ * The index rows of a segment's markets, by ordinal: the inverse of encodeSegment. `key` is the segment's, for errors.
+ * Throws CorruptObjectError.
+ */
 export function decodeRows(key: string, stored: Buffer): IndexRow[] {
   const { markets, times, integers, labels } = readColumns(key, stored);
   const columns = filterFields.map((row) => {

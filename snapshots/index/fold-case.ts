@@ -1,4 +1,4 @@
-// The upper case of these leads to another letter, or is several.
+// For these characters the detour over upper case yields the wrong letter, or several.
 const exceptions = new Map([
   ["\u0131", "\u0131"],
   ["\u1fd3", "\u0390"],
@@ -7,8 +7,8 @@ const exceptions = new Map([
 ]);
 
 /**
- * The text with every character replaced by one that stands for it in any letter case: two texts are equal under Unicode
- * simple case folding, as the RegExp flags `iu` compare, exactly when this makes the same of both.
+ * Folds a text for comparison regardless of letter case: two texts have the same result exactly when they are equal
+ * under Unicode simple case folding, which the RegExp flags `iu` use too.
  */
 export function foldCase(text: string): string {
   let folded = "";
@@ -23,7 +23,7 @@ function foldCharacter(character: string): string {
   return alone(upper.toLowerCase(), upper);
 }
 
-/** What a character becomes, unless that is several. */
+/** The changed text if it is a single character, otherwise the original character. */
 function alone(changed: string, character: string): string {
   return changed.length > 1 && changed.length > String.fromCodePoint(changed.codePointAt(0)!).length
     ? character

@@ -1,18 +1,19 @@
 import { type Bitmap, setBit, wordsFor } from "./bitmap.ts";
 
-/** Integers `min..max`, bit by bit: slice s holds bit s of (value - min) of every ordinal, as one bitmap. */
+/** A column of integers `min..max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
 export interface IntegerColumn {
   min: number;
   max: number;
-  /** All slices, lowest first, `wordsFor(markets)` words each. */
+  /** All slices, lowest first, with `wordsFor(markets)` words each. */
   slices: Uint32Array;
 }
 
-/** Slices needed for values `0..range`. */
+/** The number of slices needed for values `0..range`. */
 export function sliceCount(range: number): number {
   return range === 0 ? 0 : 32 - Math.clz32(range);
 }
 
+/** Builds a column from the values by ordinal. Throws RangeError when one lies outside `min` to `max`. */
 export function buildIntegerColumn(values: readonly number[], min: number, max: number): IntegerColumn {
   const words = wordsFor(values.length);
   const slices = new Uint32Array(words * sliceCount(max - min));
@@ -25,7 +26,7 @@ export function buildIntegerColumn(values: readonly number[], min: number, max: 
   return { min, max, slices };
 }
 
-/** Clears in `result` every ordinal whose value is not within `low..high` (inclusive). */
+/** Clears every ordinal in `result` whose value is not in `low..high` (inclusive). */
 export function keepRange(column: IntegerColumn, low: number, high: number, result: Bitmap): void {
   const range = column.max - column.min;
   const [from, to] = [Math.max(0, low - column.min), Math.min(range, high - column.min)];
@@ -36,9 +37,10 @@ export function keepRange(column: IntegerColumn, low: number, high: number, resu
   } else keepBetween(column.slices, count, from, to + 1, result);
 }
 
-// A value is at least a bound if the comparison of the lower bits says so, corrected by every higher bit: where the
-// bound has a 1 the value needs one too (and), where it has a 0 a 1 suffices (or). Four words of 32 ordinals are decided
-// at a time, since the loop over the slices costs as much as the work for one (`npm run bench`, row 3).
+// Whether a value is at least the bound is computed from the lowest bit up: where the bound has a 1, the value must
+// have a 1 as well (and); where the bound has a 0, a 1 in the value suffices (or). Four words of 32 ordinals are
+// processed at a time, because the loop over the slices costs as much as the work for one word (`npm run bench`, row
+// 3).
 const stride = 4;
 
 function keepFrom(slices: Uint32Array, count: number, bound: number, result: Bitmap): void {
@@ -71,7 +73,7 @@ function keepFrom(slices: Uint32Array, count: number, bound: number, result: Bit
   for (let word = whole; word < words; word += 1) result[word]! &= atLeast(slices, count, bound, word, words);
 }
 
-/** Values from `low` (inclusive) to `end` (exclusive). */
+/** Keeps the values from `low` (inclusive) to `end` (exclusive). */
 function keepBetween(slices: Uint32Array, count: number, low: number, end: number, result: Bitmap): void {
   const words = result.length;
   const whole = words - (words % stride);

@@ -1,27 +1,30 @@
 import { type Bitmap, popCount, setBit, wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, keepRange } from "./integer-column.ts";
 
-/** A label held by at least 1/32 of a segment's markets is coded in bit slices; the others have posting lists. */
+/**
+ * Labels of at least 1/32 of a segment's markets are frequent and coded in bit slices. Rare ones have posting lists.
+ */
 const frequentShare = 32;
 
-/** A text column of one segment as it is stored. Labels are in UTF-16 code unit order. */
+/** A text column of one segment as it is stored. Labels are sorted by UTF-16 code units. */
 export interface LabelColumn {
   /** Code 0 stands for any rare label, code n for frequent[n - 1]. */
   codes: IntegerColumn;
   frequent: string[];
   rare: string[];
-  /** Ordinals of the rare labels' markets, ascending within a label, label after label. */
+  /** The ordinals of markets with rare labels, label after label, in ascending order within a label. */
   postings: Uint16Array;
-  /** One bit per posting: set where the next label's postings begin (the first included). */
+  /** One bit per posting, set where a label's postings begin. */
   starts: Bitmap;
 }
 
-/** A text column in memory: its labels are ids of a LabelTable. */
+/** A text column in memory, with ids of a LabelTable in place of labels. */
 export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
   frequentIds: Uint32Array;
   rareIds: Uint32Array;
 }
 
+/** Builds a column from the labels by ordinal, of which there may be at most 65,536. */
 export function buildLabelColumn(values: readonly string[]): LabelColumn {
   const ordinals = new Map<string, number[]>();
   values.forEach((value, ordinal) => {
@@ -45,7 +48,7 @@ export function buildLabelColumn(values: readonly string[]): LabelColumn {
   return { codes: buildIntegerColumn(codes, 0, frequent.length), frequent, rare, postings, starts };
 }
 
-/** Clears in `result` every ordinal whose label is none of `ids`. */
+/** Clears every ordinal in `result` whose label is none of `ids`. */
 export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
   const [first = 0] = ids;
   if (ids.length === 1 && column.frequentIds.includes(first)) {
@@ -76,7 +79,7 @@ function postingsOf({ postings, starts }: LoadedLabelColumn, rank: number): Uint
   return postings.subarray(start, nthBit(starts, rank + 1) ?? postings.length);
 }
 
-/** Position of the n-th set bit (from 0) from the lowest up; undefined when there are fewer. */
+/** The position of the n-th set bit, counted from 0 at the lowest; undefined when fewer bits are set. */
 function nthBit(bitmap: Bitmap, n: number): number | undefined {
   let left = n;
   for (let word = 0; word < bitmap.length; word += 1) {

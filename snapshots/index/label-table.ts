@@ -4,42 +4,43 @@ import { foldCase } from "./fold-case.ts";
 const nothing = 0xffffffff;
 
 /**
- * Every distinct label of one field over all loaded segments, once, as bytes: a label in a JavaScript Map would cost
- * some hundred bytes, times 50,000. Ids are dense and meaningful within this table alone.
+ * Every distinct label of one field in all loaded segments, stored once as UTF-8. A Map would take about 100 bytes for
+ * each of 50,000 labels. Ids count from 0 and are valid within this table only.
  */
 export class LabelTable {
   #text = Buffer.alloc(1024);
   /** Label n ends at #ends[n] in #text. */
   #ends = new Uint32Array(64);
   #size = 0;
-  /** Open addressing: id of a label, or `nothing`; a power of two long, at most half full. */
+  /** A hash table with open addressing: ids or `nothing`. Its length is a power of two, and it is at most half full. */
   #slots = new Uint32Array(128).fill(nothing);
-  /** Of a table that compares in any letter case: its labels folded, and which of those label n is. */
+  /** In a table that ignores letter case: the folded labels, and the id of label n's folded form among them. */
   #folds: LabelTable | undefined;
   #foldOf = new Uint32Array(0);
 
-  /** `fold`: labels are looked up in any letter case. */
+  /** With `fold`, `matching` ignores letter case. */
   constructor(fold = false) {
     if (fold) this.#folds = new LabelTable();
   }
 
+  /** The number of labels. */
   get size(): number {
     return this.#size;
   }
 
-  /** Bytes this table keeps in memory. */
+  /** The memory that this table takes, in bytes. */
   get residentBytes(): number {
     const own = this.#text.length + this.#ends.byteLength + this.#slots.byteLength + this.#foldOf.byteLength;
     return own + (this.#folds?.residentBytes ?? 0);
   }
 
-  /** The label's id; undefined when no loaded segment has the label. */
+  /** The id of exactly this label; undefined when no loaded segment has it. */
   find(label: string): number | undefined {
     const id = this.#slots[this.#slotOf(Buffer.from(label))]!;
     return id === nothing ? undefined : id;
   }
 
-  /** Ids of the labels that a value stands for. */
+  /** The ids of all labels that equal the value, regardless of letter case in a table with `fold`. */
   matching(value: string): number[] {
     const find = (table: LabelTable, label: string) => table.find(label) ?? nothing;
     if (!this.#folds) return [find(this, value)].filter((id) => id !== nothing);
@@ -49,7 +50,7 @@ export class LabelTable {
     return ids;
   }
 
-  /** The label's id, a new one if need be. */
+  /** The label's id. Adds the label if it is new. */
   intern(label: string): number {
     const bytes = Buffer.from(label);
     const slot = this.#slotOf(bytes);
@@ -63,13 +64,14 @@ export class LabelTable {
     return id;
   }
 
+  /** The label with this id, which must exist. */
   label(id: number): string {
     return this.#bytes(id).toString("utf8");
   }
 
   /**
-   * Forgets the labels that none of `live` names, when they are most of the table, and renumbers `live` in place.
-   * Without it a process that has seen many snapshots would keep the labels of all of them.
+   * Drops the labels whose ids do not occur in `live` when they are more than half of the table, and renumbers `live`
+   * in place. Otherwise a process that has seen many snapshots would keep the labels of all of them.
    */
   retain(live: readonly Uint32Array[]): void {
     const renumbered = new Uint32Array(this.#size).fill(nothing);

@@ -15,37 +15,37 @@ import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn } from "./la
 import { LabelTable } from "./label-table.ts";
 import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
-/** What the index keeps of one market. */
+/** The values of one market that the index keeps. */
 export interface IndexRow {
   /** Epoch milliseconds. */
   resolvedAt: number;
   values: FilterValues;
 }
 
-/** One label table per text field, shared by all segments of a process. */
+/** One label table per text field, shared by all segments in a process. */
 export type LabelTables = Record<LabelName, LabelTable>;
 
-/** Empty tables; fields that are compared in any letter case have tables that are. */
+/** Creates empty label tables, which ignore letter case where the field's filter does. */
 export function createLabelTables(): LabelTables {
   return Object.fromEntries(
     labelFields.map(({ field, fold }) => [field, new LabelTable(fold)]),
   ) as LabelTables;
 }
 
-/** A segment in memory. Ordinals are local: 0 is its oldest market. */
+/** A segment in memory. Ordinals count from its oldest market, which is 0. */
 export interface Segment {
   markets: number;
-  /** Ordinal of each page's oldest market, and at last the number of markets. */
+  /** The ordinal of each page's oldest market, followed by the number of markets. */
   pageStarts: Uint32Array;
   times: TimeColumn;
   integers: Map<IntegerName, IntegerColumn>;
   labels: Map<LabelName, LoadedLabelColumn>;
-  /** Bytes of index kept in memory. */
+  /** The memory that the index takes, in bytes. */
   residentBytes: number;
   page(index: number): StoredPage;
 }
 
-/** A page as the page table gives it to readers. */
+/** A page's entry in the page table as readers see it. */
 export type StoredPage = Omit<Page, "rawDigest">;
 
 const magic = Buffer.from("PRSSEG\r\n");
@@ -55,7 +55,9 @@ const SegmentHeader = z.strictObject({
   formatVersion: z.literal(formatVersion),
   markets: z.int().min(1).max(65_536),
   pages: z.int().min(1),
-  /** Bytes of the body that queries need; what follows is read once, at loading. */
+  /**
+   * The length in bytes of the body's first part, which queries need in memory. The rest is read once, when loading.
+   */
   residentBytes: z.int().min(0),
   epochs: z.array(z.tuple([z.int().min(0), z.int().min(0)])),
   frequent: z.record(z.string(), z.array(z.string())),
@@ -64,7 +66,7 @@ const SegmentHeader = z.strictObject({
 
 type SegmentHeader = z.infer<typeof SegmentHeader>;
 
-/** The bytes of a segment (snapshots/SPEC.md, "Segments"); rows and pages from the oldest up. */
+/** The bytes of a segment (snapshots/SPEC.md, "Segments"). Takes pages and rows in order from the oldest. */
 export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[]): Buffer {
   const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
   const resident = new SectionWriter(0);
@@ -138,7 +140,7 @@ class SectionWriter {
   }
 }
 
-/** A segment file taken apart: its header, and its body's sections as views. */
+/** Splits a segment file into its parsed header and its body. */
 function openSegment(key: string, stored: Buffer) {
   const headerStart = magic.length + 8;
   if (stored.length < headerStart || !stored.subarray(0, magic.length).equals(magic)) {
@@ -160,7 +162,7 @@ function parseHeader(key: string, bytes: Buffer) {
   }
 }
 
-/** Page table of a segment as a publisher needs it to reuse pages: by raw digest. */
+/** A segment's pages with their raw digests, by which a publisher finds pages to reuse. Throws CorruptObjectError. */
 export function readPages(key: string, stored: Buffer): Page[] {
   const { header, body } = openSegment(key, stored);
   const copy = new Uint8Array(body).buffer;
@@ -172,7 +174,7 @@ export function readPages(key: string, stored: Buffer): Page[] {
   });
 }
 
-/** A segment's columns as they are stored, over a copy of what queries need. */
+/** A segment's columns as they are stored. They are views of `resident`, a copy of the part that queries need. */
 interface StoredColumns {
   markets: number;
   resident: ArrayBuffer;
@@ -182,10 +184,10 @@ interface StoredColumns {
   labels: Map<LabelName, LabelColumn>;
 }
 
-/** The columns of a segment. Throws CorruptObjectError. */
+/** Reads the columns of a segment. Throws CorruptObjectError. */
 export function readColumns(key: string, stored: Buffer): StoredColumns {
   const { header, body } = openSegment(key, stored);
-  // A copy of its own: aligned for the typed arrays, and without the part that only loading needs.
+  // A copy is aligned for typed arrays, and leaves out the part that is needed only when loading.
   const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
   const section = sectionLookup(key, header, resident.byteLength);
   const words = (name: string, count: number) => uint32s(resident, section(name, count * 4));
@@ -221,7 +223,10 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
   };
 }
 
-/** Loads a segment whose bytes were checked against its name. Throws CorruptObjectError. */
+/**
+ * Loads a segment whose bytes were checked against its hash, and adds its labels to `tables`. Throws
+ * CorruptObjectError.
+ */
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
   const { markets, resident, table, times, integers, labels } = readColumns(key, stored);
   let tableBytes = 0;
@@ -243,7 +248,7 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   };
 }
 
-/** Where a section lies. Throws CorruptObjectError when it is missing, cut, or not of the size it must have. */
+/** Finds a section. Throws CorruptObjectError when it is missing, cut off, or does not have the expected size. */
 type SectionLookup = (name: string, expectedBytes?: number) => [offset: number, bytes: number];
 
 function sectionLookup(key: string, { sections }: SegmentHeader, limit: number): SectionLookup {
@@ -268,7 +273,7 @@ function uint32s(buffer: ArrayBuffer, [offset, bytes]: [number, number]): Uint32
   return new Uint32Array(buffer, offset, bytes / 4);
 }
 
-/** Ordinal of each page's oldest market, and at last the number of markets. */
+/** The ordinal of each page's oldest market, followed by the number of markets. */
 function startsOf(pageMarkets: Uint32Array): Uint32Array {
   const starts = new Uint32Array(pageMarkets.length + 1);
   pageMarkets.forEach((markets, index) => {
@@ -290,7 +295,7 @@ function readPageTable(
   pageMarkets.forEach((count, index) => {
     firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);
   });
-  // Before anything is made for every run: a number that is wrong could ask for more than there is memory.
+  // Checked before anything is allocated per run: a wrong number could ask for more memory than there is.
   if (pageMarkets.reduce((sum, count) => sum + count, 0) !== markets)
     throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
   const runTable = uint32s(buffer, section("runs", firstRun[pages]! * 12));

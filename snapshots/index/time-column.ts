@@ -1,4 +1,4 @@
-/** Ascending epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
+/** Ascending times in epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
 export interface TimeColumn {
   low: Uint32Array;
   /** [first ordinal, high bits], ascending; the first is at ordinal 0. */
@@ -7,6 +7,7 @@ export interface TimeColumn {
 
 const lowRange = 2 ** 32;
 
+/** Builds a column from ascending epoch milliseconds. */
 export function buildTimeColumn(times: readonly number[]): TimeColumn {
   const epochs: [number, number][] = [];
   times.forEach((time, ordinal) => {
@@ -16,12 +17,13 @@ export function buildTimeColumn(times: readonly number[]): TimeColumn {
   return { low: Uint32Array.from(times, (time) => time % lowRange), epochs };
 }
 
+/** The time of an ordinal in epoch milliseconds. */
 export function timeAt({ low, epochs }: TimeColumn, ordinal: number): number {
   const epoch = epochs.findLast(([first]) => first <= ordinal);
   return (epoch?.[1] ?? 0) * lowRange + low[ordinal]!;
 }
 
-/** The first ordinal whose time is at or after `time`; the column's length when there is none. */
+/** The first ordinal whose time is at or after `time`, or the column's length when there is none. */
 export function lowerBound(column: TimeColumn, time: number): number {
   let [from, to] = [0, column.low.length];
   while (from < to) {
