@@ -2,6 +2,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { GetObjectCommand, type S3Client } from "@aws-sdk/client-s3";
 import { describeS3Error, plainTag, type S3Location, statusOf } from "../store/s3.ts";
 import { StorageError } from "../store/storage.ts";
+import { changedRule } from "./changed-files.ts";
 import { SourceRefusal } from "./refusals.ts";
 
 /** An object of the sources as a listing has it. */
@@ -35,7 +36,7 @@ class BrokenTransfer extends Error {
 
 /** What a file that is not the listed one is refused with. */
 export function changedFile(name: string): SourceRefusal {
-  return new SourceRefusal([{ file: name, rule: "changed while it was read" }]);
+  return new SourceRefusal([{ file: name, rule: changedRule }]);
 }
 
 /**

@@ -1,23 +1,37 @@
+import { quoted } from "./sql-literals.ts";
 import type { Rule } from "./table-schema.ts";
 
 /**
- * A shape as one file has it: rules for values and, for the parts whose type the file chooses, the type to
- * publish. The SQL of checks.ts and render.ts is made from it.
+ * The shape of a column, or of a part of one, in a particular file: the rules for its values and, where the contract
+ * leaves the type open, the type that the file has. row-checks.ts and render-json.ts turn it into SQL.
  */
-export type Bound = { nullable: boolean } & (
+export type FileShape = { nullable: boolean } & (
   | { kind: "leaf"; type: string; rules: readonly Rule[]; time: boolean }
-  | { kind: "list"; of: Bound }
-  | { kind: "struct"; fields: readonly BoundField[] }
-  | { kind: "map"; of: Bound }
+  | { kind: "list"; of: FileShape }
+  | { kind: "struct"; fields: readonly FileField[] }
+  | { kind: "map"; of: FileShape }
 );
 
-export interface BoundField {
+/** A column of a file, or a member of a struct in it. */
+export interface FileField {
+  /** The name in the file. */
   name: string;
+  /** The name in the published JSON. */
   published: string;
-  bound: Bound;
+  shape: FileShape;
 }
 
-/** A value without parts; it is cast to `type` before it is published. */
+/** The shape of a value without parts, which is cast to `type` before it is published. */
 export function leaf(type: string, rules: readonly Rule[], nullable = false) {
   return { nullable, kind: "leaf", type, rules, time: false } as const;
+}
+
+/** SQL for a member of a struct. */
+export function member(value: string, name: string): string {
+  return `struct_extract(${value}, ${quoted(name)})`;
+}
+
+/** SQL for the items of a list, or the values of a map, as a list. */
+export function itemsOf(shape: FileShape, value: string): string {
+  return shape.kind === "map" ? `map_values(${value})` : value;
 }

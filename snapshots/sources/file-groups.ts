@@ -1,6 +1,6 @@
 import type { DuckDBConnection, DuckDBType } from "@duckdb/node-api";
-import type { BoundField } from "./file-column.ts";
-import { bindColumns } from "./match-columns.ts";
+import type { FileField } from "./file-column.ts";
+import { matchColumns } from "./match-columns.ts";
 import { readingFault, readParquet } from "./parquet.ts";
 import { sizeRules } from "./record-size.ts";
 import { RefusalList } from "./refusals.ts";
@@ -13,7 +13,7 @@ import type { RowRule, SourceTable } from "./table-schema.ts";
  */
 export interface FileGroup {
   files: SourceFile[];
-  fields: readonly BoundField[];
+  fields: readonly FileField[];
   /** The table's, and those on the size of what these files hold. */
   rowRules: readonly RowRule[];
   /** Names of all columns, also those that the contract does not name. */
@@ -43,7 +43,7 @@ export async function groupFiles(
     // Types as JSON tell JSON columns from text; their names do not.
     const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toJson()]));
     if (columns.size === 0) continue;
-    const { fields, faults, extra: unnamed } = bindColumns(table.fields, columns);
+    const { fields, faults, extra: unnamed } = matchColumns(table.fields, columns);
     for (const fault of faults) refusals.add({ file: file.name, ...fault });
     for (const name of unnamed) extra.add(name);
     const group = bySignature.get(signature);

@@ -6,7 +6,7 @@ import {
   DuckDBTypeId,
 } from "@duckdb/node-api";
 import { isInteger, isText, membersOf } from "./duckdb-types.ts";
-import { type Bound, leaf } from "./file-column.ts";
+import { type FileShape, leaf } from "./file-column.ts";
 import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./record-size.ts";
 import { between, finite, type Rule, shortText } from "./table-schema.ts";
 
@@ -14,7 +14,7 @@ import { between, finite, type Rule, shortText } from "./table-schema.ts";
  * Binds a part whose type the file chooses; undefined for types that JSON cannot hold exactly, such as DECIMAL, and for those
  * that are nested more than `levels` deep or hold more than `lists` lists and maps within one another.
  */
-export function bindAny(type: DuckDBType, levels = maxDepth, lists = maxLists): Bound | undefined {
+export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists): FileShape | undefined {
   if (type.alias === "JSON") return leaf("JSON", [shortJson, shallowJson(levels), exactJson], true);
   if (isText(type)) return leaf("VARCHAR", [shortText], true);
   if (isInteger(type)) return leaf("BIGINT", [exactInteger], true);
@@ -35,20 +35,20 @@ export function bindAny(type: DuckDBType, levels = maxDepth, lists = maxLists): 
       return of && { nullable: true, kind: "map", of };
     }
     case DuckDBTypeId.STRUCT:
-      return bindAnyStruct(type as DuckDBStructType, levels, lists);
+      return matchAnyStruct(type as DuckDBStructType, levels, lists);
     default:
       return undefined;
   }
 }
 
-function inside(type: DuckDBType, levels: number, lists: number): Bound | undefined {
-  return levels > 0 && lists >= 0 ? bindAny(type, levels - 1, lists) : undefined;
+function inside(type: DuckDBType, levels: number, lists: number): FileShape | undefined {
+  return levels > 0 && lists >= 0 ? matchAny(type, levels - 1, lists) : undefined;
 }
 
-function bindAnyStruct(type: DuckDBStructType, levels: number, lists: number): Bound | undefined {
+function matchAnyStruct(type: DuckDBStructType, levels: number, lists: number): FileShape | undefined {
   const members = [...membersOf(type)].map(([name, member]) => {
-    const bound = inside(member, levels, lists);
-    return bound && { name, published: name, bound };
+    const shape = inside(member, levels, lists);
+    return shape && { name, published: name, shape };
   });
   const fields = members.filter((member) => member !== undefined);
   return fields.length === members.length ? { nullable: true, kind: "struct", fields } : undefined;

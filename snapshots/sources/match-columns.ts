@@ -1,7 +1,7 @@
 import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
 import { isInteger, isText, membersOf } from "./duckdb-types.ts";
-import { type Bound, type BoundField, leaf } from "./file-column.ts";
-import { bindAny } from "./match-any.ts";
+import { type FileField, type FileShape, leaf } from "./file-column.ts";
+import { matchAny } from "./match-any.ts";
 import { maxDepth, maxLists } from "./record-size.ts";
 import { between, type Field, type Shape } from "./table-schema.ts";
 
@@ -13,17 +13,20 @@ interface SchemaFault {
 }
 
 /** What came of comparing a file's columns with a table's. */
-export interface Binding {
-  fields: readonly BoundField[];
+export interface ColumnMatch {
+  fields: readonly FileField[];
   faults: readonly SchemaFault[];
   /** Columns and members that the contract does not name. */
   extra: readonly string[];
 }
 
 /** Compares the columns of a file with those of a table. */
-export function bindColumns(fields: readonly Field[], columns: ReadonlyMap<string, DuckDBType>): Binding {
+export function matchColumns(
+  fields: readonly Field[],
+  columns: ReadonlyMap<string, DuckDBType>,
+): ColumnMatch {
   const found: Findings = { faults: [], extra: [] };
-  return { fields: bindFields(fields, columns, "", found), ...found };
+  return { fields: matchFields(fields, columns, "", found), ...found };
 }
 
 interface Findings {
@@ -31,12 +34,12 @@ interface Findings {
   extra: string[];
 }
 
-function bindFields(
+function matchFields(
   fields: readonly Field[],
   types: ReadonlyMap<string, DuckDBType>,
   prefix: string,
   found: Findings,
-): BoundField[] {
+): FileField[] {
   const known = new Set(fields.map(({ name }) => name));
   for (const name of types.keys()) if (!known.has(name)) found.extra.push(prefix + name);
   return fields.flatMap(({ name, published = name, shape }) => {
@@ -45,12 +48,12 @@ function bindFields(
       found.faults.push({ column: prefix + name, rule: "is missing" });
       return [];
     }
-    const bound = bind(shape, type, prefix + name, found);
-    return bound ? [{ name, published, bound }] : [];
+    const matched = matchShape(shape, type, prefix + name, found);
+    return matched ? [{ name, published, shape: matched }] : [];
   });
 }
 
-function bind(shape: Shape, type: DuckDBType, path: string, found: Findings): Bound | undefined {
+function matchShape(shape: Shape, type: DuckDBType, path: string, found: Findings): FileShape | undefined {
   const refuse = (expected: string) => {
     found.faults.push({
       column: path,
@@ -61,15 +64,15 @@ function bind(shape: Shape, type: DuckDBType, path: string, found: Findings): Bo
   };
   switch (shape.kind) {
     case "any":
-      return bindAny(type) ?? refuse(anyTypes);
+      return matchAny(type) ?? refuse(anyTypes);
     case "list": {
       if (type.typeId !== DuckDBTypeId.LIST) return refuse("LIST");
-      const of = bind(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);
+      const of = matchShape(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);
       return of && { nullable: false, kind: "list", of };
     }
     case "struct": {
       if (type.typeId !== DuckDBTypeId.STRUCT) return refuse("STRUCT");
-      const fields = bindFields(shape.fields, membersOf(type as DuckDBStructType), `${path}.`, found);
+      const fields = matchFields(shape.fields, membersOf(type as DuckDBStructType), `${path}.`, found);
       return { nullable: false, kind: "struct", fields };
     }
     case "integer": {

@@ -2,12 +2,14 @@ import { link, mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { Size } from "../../schemas/snapshot.ts";
+import { hasCode } from "../store/error-code.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { ownerMark, ownerPattern, removeLeftFolders } from "../store/leftovers.ts";
 import { localFailure } from "../store/local-folder-error.ts";
 import { type S3Location, s3Storage } from "../store/s3.ts";
 import { sha256 } from "../store/sha256.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
+import { refuseDifferences } from "./changed-files.ts";
 import { download, type RemoteFile } from "./download.ts";
 import { RefusalList } from "./refusals.ts";
 import { sourceNames } from "./table-schema.ts";
@@ -69,7 +71,7 @@ export async function mirrorSources(
       await download(client, s3, file, { path, signal, received });
       await unlessCode("EEXIST", link(path, join(objects, cacheName(file))));
     });
-    refuseDifferences(listed, await listRemote(storage));
+    refuseDifferences(fingerprints(listed), fingerprints(await listRemote(storage)));
     await prune(objects, new Set(listed.map(cacheName)));
     return { location: storage.location, directory, downloaded, close };
   } catch (error) {
@@ -163,18 +165,8 @@ async function fetchAll(
   }
 }
 
-/** Throws SourceRefusal naming what was changed, removed or added between two listings. */
-function refuseDifferences(before: readonly RemoteFile[], after: readonly RemoteFile[]): void {
-  const refusals = new RefusalList();
-  const now = new Map(after.map((file) => [file.name, cacheName(file)]));
-  for (const file of before) {
-    if (now.get(file.name) !== cacheName(file))
-      refusals.add({ file: file.name, rule: "changed while it was read" });
-    now.delete(file.name);
-  }
-  for (const file of now.keys()) refusals.add({ file, rule: "appeared while the others were read" });
-  refusals.throwIfAny();
-}
+const fingerprints = (files: readonly RemoteFile[]) =>
+  new Map(files.map((file) => [file.name, cacheName(file)]));
 
 async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void> {
   for (const name of await readdir(objects)) {
@@ -188,7 +180,7 @@ async function unlessCode(code: string, work: Promise<void>): Promise<boolean> {
     await work;
     return true;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === code) return false;
+    if (hasCode(error, code)) return false;
     throw error;
   }
 }

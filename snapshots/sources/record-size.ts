@@ -1,4 +1,4 @@
-import type { Bound, BoundField } from "./file-column.ts";
+import type { FileField, FileShape } from "./file-column.ts";
 import { soundRow } from "./row-checks.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 import type { RowRule, Rule } from "./table-schema.ts";
@@ -32,52 +32,50 @@ function shallow(value: string, levels: number): string {
 }
 
 /** Row rules that keep columns with lists within what a record may have, told without rendering any. */
-export function sizeRules(fields: readonly BoundField[]): RowRule[] {
-  return fields.flatMap(({ name, bound }) => {
-    if (bound.kind !== "list") return [];
-    const bytes = leastBytes(bound, identifier(name), 0);
+export function sizeRules(fields: readonly FileField[]): RowRule[] {
+  return fields.flatMap(({ name, shape }) => {
+    if (shape.kind !== "list") return [];
+    const bytes = leastBytes(shape, identifier(name), 0);
     const holds = `coalesce(${bytes} <= ${maxRecordBytes}, true)`;
     return [{ column: name, rule: recordRule, holds, value: `concat(${bytes}, ' bytes or more')` }];
   });
 }
 
 /** SQL over one row's columns: whether making JSON of its lists takes a bounded amount of memory; never null. */
-export function boundedRow(fields: readonly BoundField[]): string {
-  const lists = fields.filter(({ bound }) => bound.kind === "list");
+export function boundedRow(fields: readonly FileField[]): string {
+  const lists = fields.filter(({ shape }) => shape.kind === "list");
   return soundRow(lists.map(boundingRules), sizeRules(lists));
 }
 
-/** The same field with those of its rules alone that bound it. */
-function boundingRules({ bound, ...field }: BoundField): BoundField {
-  const within = (bound: Bound): Bound => {
-    switch (bound.kind) {
+/** The same field with only those rules that limit its size. */
+function boundingRules({ shape, ...field }: FileField): FileField {
+  const within = (shape: FileShape): FileShape => {
+    switch (shape.kind) {
       case "leaf":
-        return { ...bound, nullable: true, rules: bound.rules.filter(({ bounding }) => bounding) };
+        return { ...shape, nullable: true, rules: shape.rules.filter(({ bounding }) => bounding) };
       case "struct":
-        return { ...bound, nullable: true, fields: bound.fields.map(boundingRules) };
+        return { ...shape, nullable: true, fields: shape.fields.map(boundingRules) };
       case "list":
       case "map":
-        return { ...bound, nullable: true, of: within(bound.of) };
+        return { ...shape, nullable: true, of: within(shape.of) };
     }
   };
-  return { ...field, bound: within(bound) };
+  return { ...field, shape: within(shape) };
 }
 
 /** SQL of a number of bytes that the JSON of a value has at least. */
-function leastBytes(bound: Bound, value: string, depth: number): string {
-  switch (bound.kind) {
+function leastBytes(shape: FileShape, value: string, depth: number): string {
+  switch (shape.kind) {
     case "leaf":
-      return ["VARCHAR", "JSON"].includes(bound.type) ? `strlen(${value}::VARCHAR)` : "1";
+      return ["VARCHAR", "JSON"].includes(shape.type) ? `strlen(${value}::VARCHAR)` : "1";
     case "struct": {
-      const members = bound.fields.map(({ name, bound }) =>
-        leastBytes(bound, `struct_extract(${value}, ${quoted(name)})`, depth),
-      );
+      const members = shape.fields.map(({ name, shape }) => leastBytes(shape, member(value, name), depth));
       return `(${["1", ...members.map((member) => `coalesce(${member}, 1)`)].join(" + ")})`;
     }
     case "list":
     case "map": {
-      const [item, items] = [`part${depth}`, bound.kind === "map" ? `map_values(${value})` : value];
-      const sum = `list_sum(list_transform(${items}, lambda ${item}: ${leastBytes(bound.of, item, depth + 1)}))`;
+      const [item, items] = [`part${depth}`, itemsOf(shape, value)];
+      const sum = `list_sum(list_transform(${items}, lambda ${item}: ${leastBytes(shape.of, item, depth + 1)}))`;
       return `(1 + len(${items}) + coalesce(${sum}, 0))`;
     }
   }

@@ -1,28 +1,28 @@
-import type { Bound, BoundField } from "./file-column.ts";
+import type { FileField, FileShape } from "./file-column.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
 /**
  * SQL of the published JSON record of a row, one line of text. Members come in the table's order under their
  * published names; only for rows that keep every rule.
  */
-export function jsonOfRow(fields: readonly BoundField[]): string {
+export function jsonOfRow(fields: readonly FileField[]): string {
   return `to_json(${published(fields, identifier)})::VARCHAR`;
 }
 
-function published(fields: readonly BoundField[], sourceOf: (name: string) => string): string {
+function published(fields: readonly FileField[], sourceOf: (name: string) => string): string {
   const members = fields.map(
-    ({ name, published, bound }) => `${quoted(published)}: ${publishedValue(bound, sourceOf(name))}`,
+    ({ name, published, shape }) => `${quoted(published)}: ${publishedValue(shape, sourceOf(name))}`,
   );
   return `{${members.join(", ")}}`;
 }
 
-function publishedValue(bound: Bound, value: string): string {
-  if (bound.kind === "leaf" && bound.time) return timeText(value);
-  if (bound.kind === "struct" && !bound.nullable) {
-    return published(bound.fields, (name) => `struct_extract(${value}, ${quoted(name)})`);
+function publishedValue(shape: FileShape, value: string): string {
+  if (shape.kind === "leaf" && shape.time) return timeText(value);
+  if (shape.kind === "struct" && !shape.nullable) {
+    return published(shape.fields, (name) => member(value, name));
   }
   // Casts go by name: they put members in order and leave out those that the contract does not name.
-  return `${value}::${typeOf(bound)}`;
+  return `${value}::${typeOf(shape)}`;
 }
 
 /** `2026-02-02T08:21:59.229Z`, truncated. */
@@ -35,19 +35,19 @@ export function milliseconds(value: string): string {
   return `epoch_ms(${value})`;
 }
 
-function typeOf(bound: Bound): string {
-  switch (bound.kind) {
+function typeOf(shape: FileShape): string {
+  switch (shape.kind) {
     case "leaf":
-      return bound.type;
+      return shape.type;
     case "list":
-      return `${typeOf(bound.of)}[]`;
+      return `${typeOf(shape.of)}[]`;
     case "map":
-      return `MAP(VARCHAR, ${typeOf(bound.of)})`;
+      return `MAP(VARCHAR, ${typeOf(shape.of)})`;
     case "struct":
-      return `STRUCT(${bound.fields.map(memberType).join(", ")})`;
+      return `STRUCT(${shape.fields.map(memberType).join(", ")})`;
   }
 }
 
-function memberType({ name, bound }: BoundField): string {
-  return `${identifier(name)} ${typeOf(bound)}`;
+function memberType({ name, shape }: FileField): string {
+  return `${identifier(name)} ${typeOf(shape)}`;
 }

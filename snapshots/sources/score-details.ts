@@ -1,6 +1,6 @@
 import { historyDays } from "../../schemas/envelopes.ts";
 import { protocolDimensionKeys, ScorePoint } from "../../schemas/records.ts";
-import type { BoundField } from "./file-column.ts";
+import type { FileField } from "./file-column.ts";
 import type { FileGroup } from "./file-groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { jsonOfRow, milliseconds, timeText } from "./render-json.ts";
@@ -53,7 +53,7 @@ function runsOf({ files, fields }: FileGroup): string {
 }
 
 /** The fields of a point, in its order. */
-function pointFields(fields: readonly BoundField[]): BoundField[] {
+function pointFields(fields: readonly FileField[]): FileField[] {
   return Object.keys(ScorePoint.shape).flatMap((name) =>
     fields.filter(({ published }) => published === name),
   );

@@ -1,6 +1,8 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import { type Refusal, SourceRefusal } from "./refusals.ts";
+import { hasCode } from "../store/error-code.ts";
+import { refuseDifferences } from "./changed-files.ts";
+import { SourceRefusal } from "./refusals.ts";
 
 /** Where sources lie. */
 export interface SourceDirectory {
@@ -77,15 +79,12 @@ export async function refuseChanges(
   name: string,
   before: readonly SourceFile[],
 ): Promise<void> {
-  const now = new Map((await listSourceFiles(directory, name)).map((file) => [file.name, file.fingerprint]));
-  const refusals: Refusal[] = [];
-  for (const { name: file, fingerprint } of before) {
-    if (now.get(file) !== fingerprint) refusals.push({ file, rule: "changed while it was read" });
-    now.delete(file);
-  }
-  for (const file of now.keys()) refusals.push({ file, rule: "appeared while the others were read" });
-  if (refusals.length > 0) throw new SourceRefusal(refusals);
+  const now = await listSourceFiles(directory, name);
+  refuseDifferences(fingerprints(before), fingerprints(now));
 }
+
+const fingerprints = (files: readonly SourceFile[]) =>
+  new Map(files.map(({ name, fingerprint }) => [name, fingerprint]));
 
 async function fingerprint(
   { path: root, mirrorOf }: SourceDirectory,
@@ -103,16 +102,14 @@ async function statOf(root: string, path: string) {
   try {
     return await stat(path, { bigint: true }).catch(absentAs(undefined));
   } catch (error) {
-    const loops = error instanceof Error && "code" in error && error.code === "ELOOP";
-    throw loops ? refusalOf(root, path, "is a link that leads back to itself") : error;
+    throw hasCode(error, "ELOOP") ? refusalOf(root, path, "is a link that leads back to itself") : error;
   }
 }
 
 /** Turns the error of a file that does not exist into a value. */
 function absentAs<T>(value: T) {
   return (error: unknown): T => {
-    if (error instanceof Error && "code" in error && ["ENOENT", "ENOTDIR"].includes(String(error.code)))
-      return value;
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return value;
     throw error;
   };
 }

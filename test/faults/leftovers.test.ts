@@ -177,7 +177,7 @@ describe("the folder for temporary files", () => {
     const error = await publishing();
     expect(error).toBeInstanceOf(LocalFolderError);
     expect(String(error)).toMatch(
-      /prs-publish-[\w-]+: cannot keep files there: ENOSPC.*TMPDIR names another/,
+      /prs-publish-[\w-]+: cannot keep files there: ENOSPC.*set TMPDIR to use another/,
     );
     expect(exitCodeOf(error)).toBe(exitCodes.unreachable);
     expect(await readdir(smallDisk!)).toEqual([]);

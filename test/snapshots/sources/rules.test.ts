@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maxLabelBytes } from "../../../schemas/primitives.ts";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/tiers.ts";
-import { bindColumns } from "../../../snapshots/sources/match-columns.ts";
+import { matchColumns } from "../../../snapshots/sources/match-columns.ts";
 import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
 import { faultsOfRow, soundRow } from "../../../snapshots/sources/row-checks.ts";
 import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/source-tables.ts";
@@ -82,7 +82,7 @@ describe.each(sources)("the rules of $name", ({ name, table, record, texts, inte
           `if(change.column = '${column}', TRY_CAST(change.value AS BIGINT), ${column}::BIGINT) AS ${column}`,
       ),
     ];
-    const { fields } = bindColumns(table.fields, await fixtures.columns(name));
+    const { fields } = matchColumns(table.fields, await fixtures.columns(name));
     const rows = await fixtures.rows(
       `SELECT ${soundRow(fields, table.rowRules)}, len(${faultsOfRow(fields, table.rowRules)}), ${jsonOfRow(fields)}
        FROM (SELECT position, ${name}.* REPLACE (${changed.join(", ")}) FROM ${name},
