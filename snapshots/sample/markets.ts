@@ -3,8 +3,8 @@ import { sampleEpoch, tierName } from "./sql.ts";
 import * as words from "./words.ts";
 
 /**
- * SELECT of the sample markets `first` to `last` (exclusive). A row depends on its number, the seed (in the
- * macros of sql.ts) and `outcomes` alone, so a longer sample begins with the rows of a shorter one.
+ * SELECT of the sample markets from `first` to `last` (exclusive). A row depends only on its number, the seed (in the
+ * macros of sql.ts) and `outcomes`, so a longer sample begins with the rows of a shorter one.
  */
 export function marketsQuery(first: number, last: number, outcomes: number): string {
   return `
@@ -44,7 +44,7 @@ const questionOf = `replace(replace(replace(replace(pick(n, 'template', ${textLi
   '{t}', ${textList(words.subjects)}[1 + (below(n, 'subject', 32) + 1 + below(n, 'other', 31)) % 32]),
   '{n}', (5 * (1 + below(n, 'number', 200)))::VARCHAR), '{d}', ${dayText})`;
 
-/** Mostly No and Yes; every tenth market walks through all labels in turn, so that each of them occurs. */
+/** Mostly No and Yes. Every tenth market takes the next of all labels in turn, so that each label occurs. */
 function outcomeOf(outcomes: number): string {
   const { commonOutcomes, outcomeFirsts, outcomeSeconds } = words;
   const pairs = outcomeFirsts.length * outcomeSeconds.length;
@@ -58,13 +58,13 @@ function outcomeOf(outcomes: number): string {
       CASE WHEN ${odd} >= ${pairs} THEN concat(' ', 1 + ${odd} // ${pairs}) ELSE '' END) END`;
 }
 
-/** A bell around 710 with thin tails to 300 and 1000. */
+/** A bell curve around 710, with thin tails to 300 and 1000. */
 const compositeOf = `CASE WHEN part(n, 'tail') < 0.01 THEN 300 + below(n, 'composite', 701)
   ELSE 430 + below(n, 'c1', 141) + below(n, 'c2', 141) + below(n, 'c3', 141) + below(n, 'c4', 141) END`;
 
 /**
- * Two years, ever denser towards the end: one in eight at midnight of its day, one in sixteen at one of six
- * crowded moments, the others at microseconds of their own.
+ * Spread over two years, denser towards the end. One in eight is at midnight, one in sixteen at one of six crowded
+ * moments, and the others at any microsecond.
  */
 const resolvedAtOf = `TIMESTAMPTZ '${sampleEpoch}' - (CASE
   WHEN part(n, 'clock') < 0.125 THEN to_days(1 + (part(n, 'age') * part(n, 'age') * 729)::INTEGER)
@@ -77,7 +77,7 @@ const idOf = `concat(digest[1:8], '-', digest[9:12], '-4', digest[14:16], '-a',
 const scoreOf = (key: string) => `CASE WHEN part(n, '${key} silent') < 0.2 THEN 0
   ELSE 8 + below(n, '${key} a', 45) + below(n, '${key} b', 45) END`;
 
-/** Weak signals have no evidence, others one to three items, one in forty up to nine. */
+/** Weak signals have no evidence. Others have one to three items, and one in forty has up to nine. */
 const evidenceCountOf = (key: string) => `CASE WHEN ${key} < 55 THEN 0
   WHEN part(n, '${key} rich') < 0.025 THEN 1 + below(n, '${key} count', 9)
   ELSE 1 + below(n, '${key} count', 3) END`;

@@ -3,10 +3,7 @@ import { textList } from "../sources/sql-literals.ts";
 import { sampleEpoch, tierName, tierNumber } from "./sql.ts";
 import { chains, protocolKinds, protocolStems } from "./words.ts";
 
-/**
- * SELECT of one score per protocol and day, the last on the day before the sample's end; bri walks at
- * random.
- */
+/** SELECT of one score per protocol and day, the last on the day before the sample's end. bri is a random walk. */
 export function protocolScoresQuery(protocols: number, days: number): string {
   const dimension = (key: string) =>
     `'${key}': greatest(0, least(100, below(p, '${key}', 95) + below(run, '${key} day', 9)))::INTEGER`;
@@ -42,7 +39,7 @@ FROM walked ORDER BY bits(run, 'order')`;
 const kind = `p // ${protocolStems.length} % ${protocolKinds.length}`;
 const edition = `p // ${protocolStems.length * protocolKinds.length}`;
 
-/** `example-lend`, then `example-lend-v2`, … and `.v3` for every third edition. */
+/** `example-lend`, then `example-lend-v2` and so on, with `.v3` for every third edition. */
 const slugOf = `concat(${textList(protocolStems)}[1 + p % ${protocolStems.length}], '-',
   ${textList(protocolKinds.map(([slug]) => slug))}[1 + ${kind}],
   CASE WHEN ${edition} = 0 THEN ''

@@ -6,23 +6,22 @@ import { marketsQuery } from "./markets.ts";
 import { protocolScoresQuery } from "./protocols.ts";
 import { randomMacros } from "./sql.ts";
 
-/**
- * What to make; equal options give equal rows, whatever the machine's time zone, clock or number of cores.
- */
+/** What to generate. Equal options give equal rows, whatever the machine's time zone, clock or number of cores. */
 export interface SampleOptions {
-  /** Becomes the sources' directory; an earlier sample in it is replaced. */
+  /** The directory of the sources. An earlier sample in it is replaced. */
   directory: string;
   markets: number;
   protocols: number;
-  /** Scoring runs per protocol, one a day. */
+  /** The number of scoring runs per protocol, one per day. */
   days: number;
-  /** How many different outcome labels markets may have. */
+  /** The number of different outcome labels. */
   outcomes: number;
   seed: number;
   /** Default: all cores. */
   threads?: number;
 }
 
+/** The sample that `npm run sample` makes unless it is told otherwise. */
 export const sampleDefaults = { markets: 20_000, protocols: 100, days: 30, outcomes: 800, seed: 1 } as const;
 
 /** What was written. */
@@ -30,16 +29,16 @@ export interface SampleReport {
   directory: string;
   markets: number;
   protocols: number;
-  /** Rows of protocol_scores: protocols x days. */
+  /** The rows of protocol_scores: protocols times days. */
   scores: number;
   files: number;
   bytes: number;
 }
 
-// Bounds DuckDB's memory: it keeps something of every row group until a file is finished.
+// Limits DuckDB's memory: it keeps data of every row group until a file is finished.
 const marketsPerFile = 50_000;
 
-/** Writes Parquet sources: `markets/part-00000.parquet` and on, and `protocol_scores.parquet`. */
+/** Writes Parquet sources: `markets/part-00000.parquet` and following, and `protocol_scores.parquet`. */
 export async function writeSample(options: SampleOptions): Promise<SampleReport> {
   const { directory, markets, protocols, days, outcomes, seed, threads } = options;
   const marketsDirectory = join(directory, "markets");

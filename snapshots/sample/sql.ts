@@ -1,13 +1,13 @@
 import { forgeTiers } from "../../schemas/tiers.ts";
 import { textList } from "../sources/sql-literals.ts";
 
-/** End of all sample times: a constant, so that rows never depend on the clock, and long past. */
+/** The end of all sample times. It is a constant in the past, so that rows do not depend on the clock. */
 export const sampleEpoch = "2025-12-31 00:00:00+00";
 
 /**
- * Pseudo-random numbers for SQL, a pure function of the row's number, a salt and the seed: whatever thread
- * makes a row, it comes out the same. `bits(n, salt)` has 64 bits, `part(n, salt)` lies in 0..1, `pick`
- * takes from a list.
+ * SQL macros for pseudo-random numbers. They depend only on the row's number, a salt and the seed, so a row is the same
+ * whichever thread makes it. `bits(n, salt)` gives 64 bits, `part(n, salt)` a number from 0 to 1, `below` an integer
+ * below a bound, and `pick` an element of a list.
  */
 export function randomMacros(seed: number): readonly string[] {
   return [
@@ -18,11 +18,12 @@ export function randomMacros(seed: number): readonly string[] {
   ];
 }
 
-/** The tier's number, 1 to 7, of a score of 0 to 1000: RAW below 400, ADAMANTINE from 900. */
+/** SQL for the number of a tier, 1 to 7, from a score of 0 to 1000: RAW below 400, ADAMANTINE from 900. */
 export function tierNumber(score: string): string {
   return `CASE WHEN ${score} < 400 THEN 1 WHEN ${score} >= 900 THEN 7 ELSE ${score} // 100 - 2 END`;
 }
 
+/** SQL for the name of a tier, from a score of 0 to 1000. */
 export function tierName(score: string): string {
   return `${textList(forgeTiers)}[${tierNumber(score)}]`;
 }

@@ -1,6 +1,6 @@
-/** Words the sample is made of; all invented here. Order matters: rows pick by position. */
+/** The words that the sample is made of, all invented. Their order matters, because rows pick them by position. */
 
-/** Categories with their weights; several differ only in case, also beyond ASCII. */
+/** Categories with their weights, which add up to 100. Several differ only in letter case, also beyond ASCII. */
 export const categories: readonly (readonly [name: string, weight: number])[] = [
   ["other", 24],
   ["politics", 15],
@@ -18,7 +18,7 @@ export const categories: readonly (readonly [name: string, weight: number])[] = 
   ["σπορ", 1],
 ];
 
-/** Subjects of questions. */
+/** The subjects of questions. */
 export const subjects: readonly string[] = [
   "Riverton United",
   "the Lindgren bill",
@@ -81,10 +81,10 @@ export const months: readonly string[] = [
   "December",
 ];
 
-/** The commonest outcome labels, most frequent first. */
+/** The most common outcome labels, most frequent first. */
 export const commonOutcomes: readonly string[] = ["No", "Yes", "Over", "Under", "Up", "Down"];
 
-/** Odd outcome labels are a first word, a second word and, after all pairs, a number. */
+/** Rare outcome labels consist of a first word, a second word and, after all pairs are used, a number. */
 export const outcomeFirsts: readonly string[] = [
   "Riverton",
   "Ørsted",
@@ -183,7 +183,7 @@ export const protocolStems: readonly string[] = [
   "red-mesa",
 ];
 
-/** Kinds of protocols: the part of the slug, and the category it stands for. */
+/** Kinds of protocols: the part of the slug, and the category that it stands for. */
 export const protocolKinds: readonly (readonly [slug: string, category: string])[] = [
   ["lend", "Lending"],
   ["dex", "Dexs"],

@@ -11,7 +11,10 @@ import { describeRow, rowNumber } from "./row-names.ts";
 import type { SourceFile } from "./source-files.ts";
 import type { SourceTable } from "./table-schema.ts";
 
-/** Throws SourceRefusal naming what is wrong with the rows that break a rule. */
+/**
+ * Throws SourceRefusal naming the rows that break a rule and what is wrong with them. Call it when a query has found
+ * such a row.
+ */
 export async function refuseRows(source: OpenSource): Promise<never> {
   const refusals = new RefusalList();
   await withConnection(source.instance, async (connection) => {
@@ -21,9 +24,9 @@ export async function refuseRows(source: OpenSource): Promise<never> {
   });
   refusals.throwIfAny();
   await refuseLarge(source);
-  // Only a file that changed between the two looks can do that.
+  // Reached only when a file changed between the two queries.
   await refuseChangedFiles(source);
-  throw new Error(`${source.table.name}: a row breaks a rule, but none is found to`);
+  throw new Error(`${source.table.name}: a row broke a rule, but a second look found none`);
 }
 
 async function diagnose(
@@ -58,7 +61,7 @@ async function diagnose(
   }
 }
 
-/** Throws SourceRefusal naming rows whose record is too large; for sources that keep every other rule. */
+/** Throws SourceRefusal naming the rows whose record is too large, in a source that keeps every other rule. */
 async function refuseLarge({ instance, table, groups }: OpenSource): Promise<void> {
   const refusals = new RefusalList();
   await withConnection(instance, async (connection) => {

@@ -5,43 +5,43 @@ import { StorageError } from "../store/storage.ts";
 import { changedRule } from "./changed-files.ts";
 import { SourceRefusal } from "./refusals.ts";
 
-/** An object of the sources as a listing has it. */
+/** An object of the sources in a listing. */
 export interface RemoteFile {
-  /** Its key below the location. */
+  /** The key below the location. */
   name: string;
   bytes: number;
-  /** Its ETag, without quotes. */
+  /** The ETag without quotes. */
   tag: string;
 }
 
-/** Where a file goes. */
+/** Where to download a file to. */
 interface Target {
   path: string;
-  /** Gives up. */
+  /** Aborts the download. */
   signal: AbortSignal;
-  /** Told how many bytes came in; less than none when they are thrown away. */
+  /** Called with the number of bytes that arrived; negative when they are discarded. */
   received: (bytes: number) => void;
 }
 
-/** Tries of an object whose transfer breaks off in the middle; the SDK repeats only what fails before. */
+/** Attempts at an object whose transfer breaks off. The SDK retries only failures before the body. */
 const transferTries = 3;
-// A transfer slower than this counts as hanging; the client's own limit ends one that stands still.
+// A transfer slower than this is aborted. The client's own limit only catches one that makes no progress at all.
 const slowestBytesPerSecond = 256 * 1024;
 const answerSeconds = 90;
 
-/** The connection failed within a body: worth another try. */
+/** The connection failed within a body, so another attempt may succeed. */
 class BrokenTransfer extends Error {
   override readonly name = "BrokenTransfer";
 }
 
-/** What a file that is not the listed one is refused with. */
+/** The refusal of a file that is no longer the listed one. */
 export function changedFile(name: string): SourceRefusal {
   return new SourceRefusal([{ file: name, rule: changedRule }]);
 }
 
 /**
- * Streams one object to a new file, in constant memory, and makes it durable. Throws SourceRefusal when the
- * object is no longer the listed one, StorageError when the store fails, and the error of the disk.
+ * Streams an object to a new file in constant memory, and syncs the file. Throws SourceRefusal when the object is no
+ * longer the listed one, StorageError when the store fails, and the file system's own errors.
  */
 export async function download(
   client: S3Client,
@@ -73,7 +73,7 @@ async function transfer(
   const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
   const body = await request(client, location, file, abortSignal);
   let length = 0;
-  // Errors of the connection are told from those of the disk by where they come out.
+  // Errors in this generator come from the connection; errors in writeFile outside it come from the disk.
   async function* chunks() {
     try {
       for await (const chunk of body) {
@@ -90,7 +90,7 @@ async function transfer(
     }
   }
   await output.writeFile(chunks());
-  // A file under its final name after a power cut must not be empty.
+  // Without this, a power cut could leave an empty file under its final name.
   await output.sync();
 }
 
@@ -109,7 +109,7 @@ async function request(
     } = await client.send(new GetObjectCommand(input), {
       abortSignal,
     });
-    // A server that ignores If-Match would otherwise give new content under the old tag.
+    // A server that ignores If-Match would otherwise deliver new content under the old tag.
     if (plainTag(ETag) !== tag || ContentLength !== bytes) {
       if (Body && "destroy" in Body) Body.destroy();
       throw changedFile(name);

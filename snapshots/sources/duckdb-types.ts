@@ -11,17 +11,17 @@ const integerTypes = new Set([
   DuckDBTypeId.UBIGINT,
 ]);
 
-/** Any type of integers that Parquet has. */
+/** Whether a type is one of Parquet's integer types. */
 export function isInteger(type: DuckDBType): boolean {
   return integerTypes.has(type.typeId);
 }
 
-/** Plain text. JSON is text under another name. */
+/** Whether a type is plain text. DuckDB's JSON type is text with an alias. */
 export function isText(type: DuckDBType): boolean {
   return type.typeId === DuckDBTypeId.VARCHAR && type.alias === undefined;
 }
 
-/** Types of a struct's members by name. */
+/** The types of a struct's members by name. */
 export function membersOf(type: DuckDBStructType): Map<string, DuckDBType> {
   return new Map(type.entryNames.map((name, index) => [name, type.entryTypes[index]!]));
 }

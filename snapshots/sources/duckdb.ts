@@ -1,21 +1,21 @@
 import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { quoted, textList } from "./sql-literals.ts";
 
-/** How much of the machine a DuckDB session may take, and what it may touch. */
+/** How much of the machine a DuckDB session may use, and which files it may access. */
 export interface SessionOptions {
-  /** The most that DuckDB's buffers may take, in millions of bytes; the process takes some 300 on top. */
+  /** The memory limit of DuckDB's buffers, in millions of bytes. The process takes about 300 more. */
   memoryMegabytes: number;
-  /** Where DuckDB spills; created by DuckDB when needed. */
+  /** The folder for spill files. DuckDB creates it when needed. */
   temporaryDirectory: string;
   /** Default: all cores. */
   threads?: number | undefined;
-  /** Whether results and files keep the order of the rows they come from; it costs memory and time. */
+  /** Whether results and files keep the order of the rows they come from, which costs memory and time. */
   ordered: boolean;
-  /** When given, the only files that SQL can read or write; absolute and free of symbolic links. */
+  /** If given, the only files that SQL can read or write, as absolute paths without symbolic links. */
   allowedPaths?: readonly string[];
 }
 
-/** An in-memory DuckDB with fixed settings: UTC, bounded memory, no extension ever fetched. */
+/** Opens an in-memory DuckDB with fixed settings: UTC, limited memory, and no downloads of extensions. */
 export async function openSession(options: SessionOptions): Promise<DuckDBInstance> {
   const instance = await DuckDBInstance.create(":memory:");
   const connection = await instance.connect();
@@ -32,11 +32,11 @@ function settings({ memoryMegabytes, temporaryDirectory, threads, ordered, allow
     "TimeZone = 'UTC'",
     "autoinstall_known_extensions = false",
     "autoload_known_extensions = false",
-    // A cache of file contents would count against the memory limit and could outlive a change of the file.
+    // A cache of file contents would count against the memory limit, and might not notice that a file has changed.
     "enable_external_file_cache = false",
-    // Gives memory that is freed beside that limit, such as the text of results, back to the system: some
-    // 200 MB of the process's peak while markets are read, for a fifth of the processor time. Larger values
-    // had no effect.
+    // Returns freed memory that does not count against the limit, such as the text of results, to the system. It lowers
+    // the process's peak while reading markets by about 200 MB, for a fifth of the processor time. Larger values had no
+    // effect.
     "allocator_bulk_deallocation_flush_threshold = '16MB'",
     `preserve_insertion_order = ${ordered}`,
     `memory_limit = '${memoryMegabytes}MB'`,
@@ -46,7 +46,7 @@ function settings({ memoryMegabytes, temporaryDirectory, threads, ordered, allow
   ];
 }
 
-/** Runs `work` on a connection of its own. */
+/** Runs `work` on a connection of its own, and closes it. */
 export async function withConnection<T>(
   instance: DuckDBInstance,
   work: (connection: DuckDBConnection) => Promise<T>,

@@ -4,14 +4,14 @@ import { type OpenSource, readSource } from "./read-source.ts";
 import { placesPerRule, type Refusal, SourceRefusal } from "./refusals.ts";
 import { describeRow, rowNumber } from "./row-names.ts";
 
-/** A key that no two rows may share: SQL over a row's columns. Rows whose key is null break another rule. */
+/** A key that no two rows may share. Rows whose key is null are ignored; they break another rule. */
 export interface UniqueKey {
   key: string;
   column: string;
   rule: string;
 }
 
-/** Throws SourceRefusal naming rows that share a key. */
+/** Throws SourceRefusal naming the rows that share a key. */
 export async function refuseDuplicates(source: OpenSource, unique: UniqueKey): Promise<void> {
   const { key } = unique;
   await readSource(source, async (connection) => {
@@ -46,7 +46,7 @@ async function refuseKeys(
       }
     }
   }
-  // A file that changes between the two looks may leave none.
+  // None are found when a file has changed between the two queries.
   if (named.length === 0) return;
   throw new SourceRefusal(named.slice(0, placesPerRule), new Map([[rule, total]]));
 }

@@ -8,28 +8,30 @@ import type { SourceFile } from "./source-files.ts";
 import type { RowRule, SourceTable } from "./table-schema.ts";
 
 /**
- * Files of one source with identical columns. DuckDB takes the columns of a list of files from the first and
- * narrows the others to them silently, so only such files are read together.
+ * The files of a source that have identical columns. Given a list of files, DuckDB takes the columns of the first one
+ * and silently drops what the others have besides, so only such files are read together.
  */
 export interface FileGroup {
   files: SourceFile[];
   fields: readonly FileField[];
-  /** The table's, and those on the size of what these files hold. */
+  /** The table's row rules, and rules for the size of these files' lists. */
   rowRules: readonly RowRule[];
-  /** Names of all columns, also those that the contract does not name. */
+  /** The names of all columns, including those that the contract does not name. */
   columns: ReadonlySet<string>;
-  /** Names and types of all columns, down to the members of structs. */
+  /** The names and types of all columns, down to the members of structs, as JSON. */
   signature: string;
 }
 
-/** A source whose files all have the columns of the contract. */
+/** The files of a source, all of which have the columns of the contract. */
 export interface GroupedSource {
   groups: readonly FileGroup[];
-  /** Columns, and members of structs, that the contract does not name. */
+  /** Columns and struct members that the contract does not name. */
   extra: readonly string[];
 }
 
-/** Compares every file's columns with the contract. Throws SourceRefusal naming file, column and type. */
+/**
+ * Matches every file's columns with the contract. Throws SourceRefusal naming the file, column and type of each fault.
+ */
 export async function groupFiles(
   connection: DuckDBConnection,
   table: SourceTable,
@@ -40,7 +42,7 @@ export async function groupFiles(
   const extra = new Set<string>();
   for (const file of files) {
     const columns = await describe(connection, file, refusals);
-    // Types as JSON tell JSON columns from text; their names do not.
+    // Written as JSON, types tell JSON columns from text. Their names do not.
     const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toJson()]));
     if (columns.size === 0) continue;
     const { fields, faults, extra: unnamed } = matchColumns(table.fields, columns);
@@ -63,7 +65,7 @@ export async function groupFiles(
   return { groups: [...bySignature.values()], extra: [...extra].sort() };
 }
 
-/** The columns of a file; none, and a refusal, when it cannot be read. */
+/** The types of a file's columns by name. When the file cannot be read, adds a refusal and returns none. */
 async function describe(
   connection: DuckDBConnection,
   file: SourceFile,

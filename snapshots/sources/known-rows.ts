@@ -4,22 +4,22 @@ import { boundedRow } from "./record-size.ts";
 import type { KnownRows } from "./sources.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
-/** Raised when a row's digest or the checks of a row change: rows known by older digests are then checked again. */
+/** Increase it when the computation of digests or the checks of rows change: all rows are then checked again. */
 const digestRevision = 4;
 
-/** Rows of a chunk, DuckDB's vector size. */
+/** The rows of a chunk: DuckDB's vector size. */
 const chunkRows = 2048;
 
-/** See Sources.rowDigests. DuckDB may hash otherwise in another version. */
+/** Implements Sources.rowDigests. It includes DuckDB's version, since another version may hash differently. */
 export async function digestKind(connection: DuckDBConnection): Promise<string> {
   const result = await connection.runAndReadAll("SELECT version()");
   return `duckdb-${result.getRows()[0]?.[0]}-${digestRevision}`;
 }
 
 /**
- * SQL of a market row's digest. DuckDB's hash runs the elements of nested lists together, so that ["a"], [] and [], ["a"]
- * side by side are the same to it; the text of the inner lists tells them apart. So does the columns' signature for
- * structs with other names, and the sign of a zero, which JSON shows, for 0.0 and -0.0.
+ * SQL for a market row's digest. DuckDB's hash does not see where nested lists end: it is the same for ["a"], [] as for
+ * [], ["a"]. The text of the inner lists is therefore hashed too, and so are the columns' signature, because the names
+ * of struct members do not count either, and the signs of numbers, because 0.0 and -0.0 differ in JSON.
  */
 export function rowDigest({ fields, signature }: FileGroup): string {
   const lists = `to_json(list_transform(dimensions, lambda dimension: {
@@ -27,11 +27,11 @@ export function rowDigest({ fields, signature }: FileGroup): string {
     signs: [signbit(dimension.weight), signbit(dimension.computation.baseline)],
     raises: dimension.computation.raises, lowers: dimension.computation.lowers}))::VARCHAR`;
   const digest = `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
-  // Rows that are too large or too deep have none and are refused: their text could take all memory.
+  // Rows that are too large or too deep get no digest and are refused. Their text could take all memory.
   return `CASE WHEN ${boundedRow(fields)} THEN ${digest} END`;
 }
 
-/** Fills the table `known` (digest, ordinal) of the session. */
+/** Fills the session's table `known` (digest, ordinal). */
 export async function loadKnownRows(
   connection: DuckDBConnection,
   known: KnownRows["digests"],

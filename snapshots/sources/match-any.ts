@@ -11,8 +11,8 @@ import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./rec
 import { between, finite, type Rule, shortText } from "./table-schema.ts";
 
 /**
- * Binds a part whose type the file chooses; undefined for types that JSON cannot hold exactly, such as DECIMAL, and for those
- * that are nested more than `levels` deep or hold more than `lists` lists and maps within one another.
+ * The shape of a part whose type the file chooses. Returns undefined for types that JSON cannot hold exactly, such as
+ * DECIMAL, and for types nested more than `levels` deep or with more than `lists` lists and maps within one another.
  */
 export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists): FileShape | undefined {
   if (type.alias === "JSON") return leaf("JSON", [shortJson, shallowJson(levels), exactJson], true);
@@ -21,7 +21,7 @@ export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists):
   switch (type.typeId) {
     case DuckDBTypeId.BOOLEAN:
       return leaf("BOOLEAN", [], true);
-    // Every FLOAT is a DOUBLE too, and prints as that.
+    // Every FLOAT is exactly a DOUBLE, and is printed as one.
     case DuckDBTypeId.DOUBLE:
     case DuckDBTypeId.FLOAT:
       return leaf("DOUBLE", [finite], true);
@@ -67,22 +67,22 @@ const shortJson: Rule = {
 };
 
 /**
- * DuckDB's JSON parser takes NaN and Infinity, and passes numbers of any size on. Strings are emptied first,
- * so that letters and digits within them do not count.
+ * DuckDB's JSON parser accepts NaN and Infinity, and passes on numbers of any size. The rule empties strings first, so
+ * that their letters and digits do not count.
  */
 const exactJson: Rule = {
   rule: "must be JSON without NaN, Infinity, and numbers that JavaScript cannot hold",
   holds: (value) => {
     const bare = bareJson(value);
     const numbers = `regexp_extract_all(${bare}, '-?[0-9][0-9.eE+-]*')`;
-    // What is too large breaks another rule, and is not looked into: all rules are applied to every row.
+    // All rules are applied to every row, so a value that is too large is skipped here; it breaks another rule.
     return `CASE WHEN NOT ${shortJson.holds(value)} THEN true ELSE
       json_valid(${value}::VARCHAR) AND NOT regexp_matches(${bare}, '(?i)nan|inf')
       AND len(list_filter(${numbers}, lambda number: NOT coalesce(${exactNumber("number")}, false))) = 0 END`;
   },
 };
 
-/** SQL that is true for the text of a number that JavaScript holds: exactly if it is an integer. */
+/** SQL that is true when JavaScript can hold the number in a text, exactly if it is an integer. */
 function exactNumber(text: string): string {
   return `CASE WHEN regexp_matches(${text}, '[.eE]') THEN isfinite(TRY_CAST(${text} AS DOUBLE))
     ELSE ${exactBetween(`TRY_CAST(${text} AS HUGEINT)`)} END`;

@@ -5,22 +5,22 @@ import { matchAny } from "./match-any.ts";
 import { maxDepth, maxLists } from "./record-size.ts";
 import { between, type Field, type Shape } from "./table-schema.ts";
 
-/** A column, or part of one, that is not as the contract has it. */
+/** A column, or a part of one, that does not match the contract. */
 interface SchemaFault {
   column: string;
   value?: string;
   rule: string;
 }
 
-/** What came of comparing a file's columns with a table's. */
+/** The result of matching a file's columns with those of a table. */
 export interface ColumnMatch {
   fields: readonly FileField[];
   faults: readonly SchemaFault[];
-  /** Columns and members that the contract does not name. */
+  /** Columns and struct members that the contract does not name. */
   extra: readonly string[];
 }
 
-/** Compares the columns of a file with those of a table. */
+/** Matches a file's columns with those of a table. */
 export function matchColumns(
   fields: readonly Field[],
   columns: ReadonlyMap<string, DuckDBType>,

@@ -3,7 +3,7 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import { fileList } from "./parquet.ts";
 import type { SourceFile } from "./source-files.ts";
 
-/** What reading may take. */
+/** How much memory and how many threads reading may use. */
 export interface MemoryPlan {
   megabytes: number;
   threads: number;
@@ -11,9 +11,9 @@ export interface MemoryPlan {
 }
 
 /**
- * Decides how many threads read at once. Each holds about the pages of one row group, and writers such as
- * DuckDB make one page of all that a column has in a row group. A group too large for even one thread raises
- * the limit instead of failing, with a warning.
+ * Decides how many threads read at once. Each holds about one row group in memory, because writers such as DuckDB put
+ * all values of a column in a row group into one page. When a row group is too large even for one thread, the limit is
+ * raised, with a warning, instead of failing.
  */
 export async function planMemory(
   connection: DuckDBConnection,
@@ -24,8 +24,8 @@ export async function planMemory(
   const needed = (readers: number) => Math.ceil(baseMegabytes + readers * (threadMegabytes + 2 * largest));
   if (needed(1) > megabytes) {
     const warning =
-      `the largest row group has ${Math.ceil(largest)} MB before compression; reading may take ` +
-      `${needed(1)} MB of memory, ${megabytes} MB with smaller ones`;
+      `the largest row group takes ${Math.ceil(largest)} MB uncompressed; reading may need ` +
+      `${needed(1)} MB of memory; with smaller row groups ${megabytes} MB suffice`;
     return { megabytes: needed(1), threads: 1, warnings: [warning] };
   }
   let fitting = threads;
@@ -33,11 +33,11 @@ export async function planMemory(
   return { megabytes, threads: fitting, warnings: [] };
 }
 
-// Measured with DuckDB 1.5.6 on markets of 3.4 kB in row groups of 10,240 and 122,880.
+// Measured with DuckDB 1.5.6 on markets of 3.4 kB in row groups of 10,240 and 122,880 rows.
 const baseMegabytes = 100;
 const threadMegabytes = 60;
 
-/** Bytes of the largest row group before compression, in millions; 0 when no file can be read. */
+/** The size of the largest row group before compression, in millions of bytes; 0 when no file can be read. */
 async function largestRowGroup(connection: DuckDBConnection, files: readonly SourceFile[]): Promise<number> {
   const result = await connection.runAndReadAll(
     `SELECT coalesce(max(bytes), 0)::DOUBLE FROM (SELECT sum(total_uncompressed_size) AS bytes

@@ -14,34 +14,34 @@ import { download, type RemoteFile } from "./download.ts";
 import { RefusalList } from "./refusals.ts";
 import { sourceNames } from "./table-schema.ts";
 
-/** Sources on S3 as a local directory, for one run. */
+/** A local copy of the sources on S3, made for one run. */
 export interface SourceMirror {
-  /** The address it mirrors. */
+  /** The address that it mirrors. */
   location: string;
-  /** Holds the files under the names they have below the address. Nobody else writes there. */
+  /** The directory with the files, under their names below the address. Only this run writes to it. */
   directory: string;
-  /** What had to be fetched; the rest was in the cache. */
+  /** What was downloaded. The rest was in the cache. */
   downloaded: Size;
-  /** Removes the directory; the cache stays. */
+  /** Removes the directory. The cache stays. */
   close(): Promise<void>;
 }
 
-/** How to mirror. */
+/** Where to mirror, and whom to tell. */
 export interface MirrorOptions {
-  /** A folder for mirrors of any address; each has its own cache in there. */
+  /** The folder of all caches; each address has its own in there. */
   cacheDirectory: string;
-  /** Told as files come in, in bytes. */
+  /** Called with the number of bytes as they arrive. */
   progress?: (step: string, done: number, of: number) => void;
 }
 
 const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
 
 /**
- * Brings the Parquet sources below an address into a directory of this run's own. What is in the cache, by
- * key and ETag, is not fetched again; what is no longer listed leaves it. The directory's files are hard
- * links, so runs that share a cache cannot take them from each other.
- * Throws SourceRefusal when an object changes meanwhile or cannot be a file, StorageError when the store
- * fails, LocalFolderError when the cache does.
+ * Downloads the Parquet sources below an address into a new directory for this run. Files that are in the cache, by key
+ * and ETag, are not fetched again, and files that are no longer listed are removed from it. The directory's files are
+ * hard links, so runs that share a cache cannot take files from each other. Throws SourceRefusal when an object changes
+ * meanwhile or its key cannot be a file name, StorageError when the store fails, and LocalFolderError when the cache
+ * does.
  */
 export async function mirrorSources(
   s3: S3Location,
@@ -80,14 +80,14 @@ export async function mirrorSources(
   }
 }
 
-/** Makes the folder of a run, and removes those of runs that were killed. */
+/** Creates the folder of a run, and removes those of runs that were killed. */
 async function runFolder(objects: string, runs: string): Promise<string> {
   for (const folder of [objects, runs]) await mkdir(folder, { recursive: true, mode: 0o700 });
   await removeLeftFolders(runs, folderName);
   return mkdtemp(join(runs, `run-${ownerMark()}`));
 }
 
-/** The Parquet files of both sources. */
+/** Lists the Parquet files of both sources. */
 async function listRemote(storage: Storage): Promise<RemoteFile[]> {
   const files: RemoteFile[] = [];
   for (const source of sourceNames) {
@@ -103,7 +103,7 @@ async function listRemote(storage: Storage): Promise<RemoteFile[]> {
   return files;
 }
 
-/** Throws SourceRefusal for keys that are no names of files: S3 takes any text. */
+/** Throws SourceRefusal for keys that cannot be file names, since S3 allows any text. */
 function refuseUnusableNames(names: readonly string[]): void {
   const refusals = new RefusalList();
   const all = new Set(names);
@@ -120,12 +120,12 @@ function refuseUnusableNames(names: readonly string[]): void {
   refusals.throwIfAny();
 }
 
-/** Another name for other content: an ETag alone need not tell objects apart. */
+/** The name of a file in the cache. It covers name and size too, because ETags alone may collide. */
 function cacheName({ name, bytes, tag }: RemoteFile): string {
   return sha256(JSON.stringify([name, bytes, tag]));
 }
 
-/** Links what the cache holds into the directory, makes the folders for the rest, and returns that. */
+/** Links cached files into the directory, creates the folders for all files, and returns the missing files. */
 async function linkCached(
   files: readonly RemoteFile[],
   objects: string,
@@ -138,14 +138,14 @@ async function linkCached(
     await mkdir(dirname(path), { recursive: true });
     const linked = await unlessCode("ENOENT", link(cached, path));
     if (linked && (await stat(path)).size === file.bytes) continue;
-    // Damaged from outside: the fetched one is to take its place.
+    // Something else has damaged the cached file, so it is fetched again.
     if (linked) for (const damaged of [path, cached]) await rm(damaged, { force: true });
     missing.push(file);
   }
   return missing;
 }
 
-/** Fetches every file, some at a time. When one fails, none is left under way. */
+/** Fetches files, several at a time. When one fails, stops the others and waits for them. */
 async function fetchAll(
   files: readonly RemoteFile[],
   fetchOne: (file: RemoteFile, signal: AbortSignal) => Promise<void>,
@@ -174,7 +174,7 @@ async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void
   }
 }
 
-/** Whether the work was done; false when it failed with this code. */
+/** Waits for work. Returns false when it failed with this code. */
 async function unlessCode(code: string, work: Promise<void>): Promise<boolean> {
   try {
     await work;

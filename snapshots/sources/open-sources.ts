@@ -16,27 +16,26 @@ import { marketsTable, protocolScoresTable } from "./source-tables.ts";
 import type { Sources } from "./sources.ts";
 import type { SourceTable } from "./table-schema.ts";
 
-/** How to read sources. */
+/** How to read the sources. */
 export interface SourcesOptions {
-  /** The start of the run: rows may be up to five minutes later. */
+  /** The start of the run. Rows may be up to five minutes later. */
   now: Date;
-  /** The address that the directory is a mirror of (mirror.ts). */
+  /** The address that the directory mirrors (mirror.ts), for messages. */
   mirrorOf?: string;
-  /** A local folder to spill to. */
+  /** A local folder for DuckDB's spill files. */
   temporaryDirectory: string;
-  /** What DuckDB's buffers may take, in millions of bytes; default 600. The process takes some 300 on top. */
+  /** The memory limit of DuckDB's buffers, in millions of bytes; default 600. The process takes about 300 more. */
   memoryMegabytes?: number;
-  /** The most threads to read with; fewer where row groups are large. Default: all cores. */
+  /** The most threads to read with; fewer are used when row groups are large. Default: all cores. */
   threads?: number;
 }
 
-/** Clocks of publisher and scorer may differ by this much. */
+/** The clocks of the publisher and the scorer may differ by this much. */
 const clockToleranceMilliseconds = 5 * 60_000;
 
 /**
- * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing, or are
- * not as the contract has them, when a source has no rows, or when keys repeat; values are checked while
- * they are read.
+ * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing or do not match the
+ * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { now, mirrorOf, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
@@ -45,7 +44,7 @@ export async function openSources(directory: string, options: SourcesOptions): P
   const listed = await bothOf([marketsTable(latest), protocolScoresTable(latest)], (table) =>
     listSource(root, table),
   );
-  // DuckDB gives its spill files fixed names: two processes in one folder would overwrite each other's.
+  // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
   const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
   const instance = await openSession({
     memoryMegabytes: megabytes,
@@ -94,10 +93,7 @@ async function checkedSources(
   };
 }
 
-/**
- * Takes the same step for both sources, one after the other; one refusal then tells what is wrong with
- * either.
- */
+/** Runs the same step for both sources, one after the other, and throws one SourceRefusal for the faults of both. */
 async function bothOf<From, To>(
   [first, second]: readonly [From, From],
   step: (from: From) => Promise<To>,
@@ -132,7 +128,7 @@ function limitMemory(
   });
 }
 
-/** The number of rows. Throws SourceRefusal when there are none, or two with the same key. */
+/** The number of rows in a source. Throws SourceRefusal when there are none, or when two share a key. */
 async function checkRows(source: OpenSource, key: UniqueKey): Promise<number> {
   const { files, table } = source;
   const rows = await countRows(source);
@@ -144,7 +140,7 @@ async function checkRows(source: OpenSource, key: UniqueKey): Promise<number> {
   return rows;
 }
 
-// The cast takes spellings that are refused later; it makes 16 bytes of 36, so that more fit into memory.
+// The cast accepts spellings that are refused later. It turns 36 bytes into 16, so that more keys fit into memory.
 const uniqueMarket: UniqueKey = {
   key: "TRY_CAST(id AS UUID)",
   column: "id",
@@ -159,5 +155,5 @@ const uniqueScore: UniqueKey = {
 
 function extraWarning({ table, extra }: OpenSource): string[] {
   if (extra.length === 0) return [];
-  return [`${table.name}: ignored what the contract does not name: ${extra.join(", ")}`];
+  return [`${table.name}: ignored columns that the contract does not name: ${extra.join(", ")}`];
 }

@@ -1,17 +1,17 @@
 import type { SourceFile } from "./source-files.ts";
 import { textList } from "./sql-literals.ts";
 
-/** A list of file names in SQL. Wildcards do no harm: DuckDB takes the name of an existing file as it is. */
+/** SQL for a list of file names. Wildcards are harmless: DuckDB takes the name of an existing file literally. */
 export function fileList(files: readonly SourceFile[]): string {
   return textList(files.map(({ path }) => path));
 }
 
-/** A table function over files of identical columns. */
+/** SQL for the rows of files with identical columns. */
 export function readParquet(files: readonly SourceFile[]): string {
   return `read_parquet(${fileList(files)}, hive_partitioning = false, union_by_name = false)`;
 }
 
-/** SELECT of the same expressions from all groups. */
+/** SELECT of the same expressions from all groups of files. */
 export function selectFromAll(
   groups: readonly { files: readonly SourceFile[] }[],
   expressions: string,

@@ -1,9 +1,9 @@
-/** Control characters, and those that are invisible or turn the direction of text; a space is none of them. */
+/** Control characters, and characters that are invisible or change the direction of text. A space is none of them. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /**
- * Text as a terminal may show it. What others chose, such as a key's owner, could otherwise move the cursor, forge lines or
- * hide itself.
+ * Escapes text for a terminal. Text that others chose, such as a key's owner, could otherwise move the cursor, forge
+ * lines or hide itself.
  */
 export function printable(text: string): string {
   return text.replace(unprintable, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`);

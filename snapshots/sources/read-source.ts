@@ -7,21 +7,21 @@ import { refuseChanges, type SourceDirectory, type SourceFile } from "./source-f
 import type { SourceTable } from "./table-schema.ts";
 import { refuseUnreadable } from "./unreadable-files.ts";
 
-/** One source and the files it consists of. */
+/** A source and its files. */
 export interface ListedSource {
   directory: SourceDirectory;
   table: SourceTable;
   files: readonly SourceFile[];
 }
 
-/** A source whose columns have been compared with the contract. */
+/** A source whose columns match the contract, open for queries. */
 export interface OpenSource extends ListedSource, GroupedSource {
   instance: DuckDBInstance;
 }
 
 /**
- * Runs queries over a source. Files that changed meanwhile, or cannot be read, end it in SourceRefusal;
- * other errors, such as a full disk, pass through.
+ * Runs queries over a source. Throws SourceRefusal when files have changed meanwhile or cannot be read. Other errors,
+ * such as a full disk, pass through.
  */
 export async function readSource<T>(
   source: OpenSource,
@@ -41,7 +41,7 @@ export function refuseChangedFiles({ directory, table, files }: ListedSource): P
   return refuseChanges(directory, table.name, files);
 }
 
-/** What to throw for an error of reading: the refusal of the files that explain it, or the error itself. */
+/** The error to throw when reading has failed: the SourceRefusal of the files that caused it, or `error` itself. */
 export async function causeOf(source: OpenSource, error: unknown): Promise<unknown> {
   if (error instanceof SourceRefusal) return error;
   try {
@@ -53,7 +53,7 @@ export async function causeOf(source: OpenSource, error: unknown): Promise<unkno
   }
 }
 
-/** Rows of all files. */
+/** The number of rows in all files. */
 export function countRows(source: OpenSource): Promise<number> {
   return readSource(source, async (connection) => {
     const counts = selectFromAll(source.groups, "count(*) AS n");

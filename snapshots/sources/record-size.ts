@@ -1,24 +1,26 @@
-import type { FileField, FileShape } from "./file-column.ts";
+import { type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
 import { soundRow } from "./row-checks.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 import type { RowRule, Rule } from "./table-schema.ts";
 
-/** The most bytes that a record may have as JSON. */
+/** The largest size of a record as JSON, in bytes. */
 export const maxRecordBytes = 256 * 1024;
 /** The most levels of lists, structs and objects within a part whose type the file chooses. */
 export const maxDepth = 32;
-/** The most lists and maps of a type within one another: each doubles what DuckDB takes to understand a query. */
+/**
+ * The most lists and maps of a type within one another. Each level doubles the time that DuckDB takes to plan a query.
+ */
 export const maxLists = 12;
 
-/** The rule that a record too large breaks. */
+/** The rule that a record larger than that breaks. */
 export const recordRule = `must be at most ${maxRecordBytes} bytes of JSON in all`;
 
-/** The text of JSON without what stands in its strings. */
+/** SQL for a JSON text with all its strings emptied. */
 export function bareJson(value: string): string {
   return `regexp_replace(${value}::VARCHAR, '"(?:[^"\\\\]|\\\\.)*"', '""', 'g')`;
 }
 
-/** JSON in which nothing lies deeper than `levels`. */
+/** Limits JSON to `levels` levels of nesting. */
 export function shallowJson(levels: number): Rule {
   const rule = `must not be nested more than ${maxDepth} deep`;
   return { rule, holds: (value) => shallow(value, levels), bounding: true };
@@ -31,7 +33,7 @@ function shallow(value: string, levels: number): string {
   return `regexp_full_match(${brackets}, ${quoted(pattern)})`;
 }
 
-/** Row rules that keep columns with lists within what a record may have, told without rendering any. */
+/** Row rules that limit the size of columns with lists, checked without rendering them. */
 export function sizeRules(fields: readonly FileField[]): RowRule[] {
   return fields.flatMap(({ name, shape }) => {
     if (shape.kind !== "list") return [];
@@ -41,13 +43,16 @@ export function sizeRules(fields: readonly FileField[]): RowRule[] {
   });
 }
 
-/** SQL over one row's columns: whether making JSON of its lists takes a bounded amount of memory; never null. */
+/**
+ * SQL over a row's columns that is true when rendering its lists as JSON takes a limited amount of memory. It is never
+ * null.
+ */
 export function boundedRow(fields: readonly FileField[]): string {
   const lists = fields.filter(({ shape }) => shape.kind === "list");
   return soundRow(lists.map(boundingRules), sizeRules(lists));
 }
 
-/** The same field with only those rules that limit its size. */
+/** The same field with only those of its rules that limit its size. */
 function boundingRules({ shape, ...field }: FileField): FileField {
   const within = (shape: FileShape): FileShape => {
     switch (shape.kind) {
@@ -63,7 +68,7 @@ function boundingRules({ shape, ...field }: FileField): FileField {
   return { ...field, shape: within(shape) };
 }
 
-/** SQL of a number of bytes that the JSON of a value has at least. */
+/** SQL for a lower bound of a value's size as JSON, in bytes. */
 function leastBytes(shape: FileShape, value: string, depth: number): string {
   switch (shape.kind) {
     case "leaf":

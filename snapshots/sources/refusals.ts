@@ -1,26 +1,26 @@
 import { printable } from "./printable.ts";
 
-/** How many places are named for one rule. */
+/** The number of places that are named for one rule. */
 export const placesPerRule = 20;
 
-/** One broken rule at one place of the sources. */
+/** A broken rule at one place of the sources. */
 export interface Refusal {
   file: string;
-  /** `row 17` (from 0 within the file), an id, or undefined when it concerns the whole file. */
+  /** `row 17` (counted from 0 within the file) with the row's label, or only the label; undefined for a whole file. */
   row?: string;
   column?: string;
   value?: string;
   rule: string;
 }
 
-/** A refusal beside the number of all places that break its rule. */
+/** A refusal with the number of all places that break its rule. */
 export interface CountedRefusal extends Refusal {
   total: number;
 }
 
 /**
- * The sources break the contract. Nothing was published; `refusals` names up to 20 places per rule, one rule's side by side,
- * and `totals` the number of all, by rule.
+ * The sources break the contract, and nothing was published. `refusals` names up to 20 places per rule, grouped by
+ * rule. `counted` adds the number of all places that break the rule.
  */
 export class SourceRefusal extends Error {
   override readonly name = "SourceRefusal";
@@ -40,34 +40,35 @@ export class SourceRefusal extends Error {
   }
 }
 
-/** `markets.parquet, row 17 (id), column composite: 1001, must be from 300 to 1000`, on one line whatever names hold. */
+/** For example `markets.parquet, row 17 (id), column composite: 1001, must be from 300 to 1000`, always on one line. */
 function describeRefusal({ file, row, column, value, rule }: Refusal): string {
   const place = [file, row, column && `column ${column}`].filter(Boolean).join(", ");
   return printable(`${place}: ${value === undefined ? "" : `${value}, `}${rule}`);
 }
 
-/** `20 of 18,133 shown: must be from 300 to 1000`. */
+/** For example `20 of 18,133 shown: must be from 300 to 1000`. */
 function describeTotal(shown: number, total: number, rule: string): string {
   return printable(`${shown} of ${total.toLocaleString("en-US")} shown: ${rule}`);
 }
 
-/** Gathers refusals, the first places of each rule only, and counts all of them. */
+/** Collects refusals: the first places of each rule, and the number of all. */
 export class RefusalList {
   readonly #byRule = new Map<string, Refusal[]>();
   readonly #totals = new Map<string, number>();
 
+  /** Adds one place that breaks a rule. */
   add(refusal: Refusal): void {
     this.addAll(refusal.rule, [refusal], 1);
   }
 
-  /** Takes places that break one rule; `total` is the number of all that do, named or not. */
+  /** Adds places that break one rule. `total` is the number of all such places, named or not. */
   addAll(rule: string, places: readonly Refusal[], total: number): void {
     const known = this.#byRule.get(rule) ?? [];
     this.#byRule.set(rule, [...known, ...places.slice(0, placesPerRule - known.length)]);
     this.#totals.set(rule, (this.#totals.get(rule) ?? 0) + total);
   }
 
-  /** Runs `work`; what it refuses is kept here, and it counts as undefined then. */
+  /** Runs `work`. When it throws SourceRefusal, adds its refusals and returns undefined; other errors pass through. */
   async gather<T>(work: () => Promise<T>): Promise<T | undefined> {
     try {
       return await work();
@@ -81,6 +82,7 @@ export class RefusalList {
     }
   }
 
+  /** Throws SourceRefusal when any refusal was added. */
   throwIfAny(): void {
     if (this.#byRule.size > 0) throw new SourceRefusal([...this.#byRule.values()].flat(), this.#totals);
   }

@@ -1,9 +1,9 @@
-import type { FileField, FileShape } from "./file-column.ts";
+import { type FileField, type FileShape, member } from "./file-column.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
 /**
- * SQL of the published JSON record of a row, one line of text. Members come in the table's order under their
- * published names; only for rows that keep every rule.
+ * SQL for a row's published record as one line of JSON text. Members have their published names and the table's order.
+ * Valid only for rows that keep every rule.
  */
 export function jsonOfRow(fields: readonly FileField[]): string {
   return `to_json(${published(fields, identifier)})::VARCHAR`;
@@ -21,16 +21,16 @@ function publishedValue(shape: FileShape, value: string): string {
   if (shape.kind === "struct" && !shape.nullable) {
     return published(shape.fields, (name) => member(value, name));
   }
-  // Casts go by name: they put members in order and leave out those that the contract does not name.
+  // Casts match members by name: they put them in order, and drop those that the contract does not name.
   return `${value}::${typeOf(shape)}`;
 }
 
-/** `2026-02-02T08:21:59.229Z`, truncated. */
+/** SQL for the text of a time, truncated to milliseconds, such as `2026-02-02T08:21:59.229Z`. */
 export function timeText(value: string): string {
   return `strftime(make_timestamp_ms(${milliseconds(value)}), '%Y-%m-%dT%H:%M:%S.%gZ')`;
 }
 
-/** Epoch milliseconds of a time, truncated: a BIGINT. */
+/** SQL for the epoch milliseconds of a time, truncated, as a BIGINT. */
 export function milliseconds(value: string): string {
   return `epoch_ms(${value})`;
 }

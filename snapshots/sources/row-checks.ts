@@ -1,8 +1,11 @@
-import type { FileField, FileShape } from "./file-column.ts";
+import { type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 import type { RowRule } from "./table-schema.ts";
 
-/** SQL over one row's columns: true when the row keeps every rule, else false; never null, never an error. */
+/**
+ * SQL over a row's columns that is true when the row keeps every rule, and false otherwise. It is never null and never
+ * fails.
+ */
 export function soundRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
   const columns = fields.map(({ name, shape }) => sound(shape, identifier(name), 0));
   return conjunction([...columns, ...rowRules.map(({ holds }) => holds)]);
@@ -31,8 +34,8 @@ function soundInside(shape: FileShape, value: string, depth: number): string {
 }
 
 /**
- * SQL over one row's columns: the list of all that is wrong with it, as STRUCT(column, value, rule). Costly;
- * meant for rows that are known not to be sound.
+ * SQL over a row's columns for the list of its faults, as STRUCT(column, value, rule). It is costly, and meant for rows
+ * that are known to break a rule.
  */
 export function faultsOfRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
   const columns = fields.map(({ name, shape }) => faults(shape, identifier(name), quoted(name), 0));
@@ -73,7 +76,7 @@ function faultsInside(shape: FileShape, value: string, path: string, depth: numb
 }
 
 function shown(shape: FileShape & { kind: "leaf" }, value: string): string {
-  // Cut first: of a long text to_json makes ten times as much.
+  // Truncated first, because to_json makes ten times its size of a long text.
   return shape.type === "VARCHAR" ? `to_json(left(${value}, 100))` : value;
 }
 

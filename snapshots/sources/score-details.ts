@@ -9,8 +9,8 @@ import { identifier, quoted, textList } from "./sql-literals.ts";
 const windowMilliseconds = historyDays * 24 * 3_600_000;
 
 /**
- * SELECT of every protocol's slug, its history and its dimensions, both as the JSON that is published; only for sources
- * whose rows are all sound.
+ * SELECT of every protocol's slug, history and dimensions, the latter two as published JSON. All rows of the source
+ * must keep every rule.
  */
 export function detailsQuery(groups: readonly FileGroup[]): string {
   const times = selectFromAll(groups, `slug, ${milliseconds("updated_at")} AS ms`);
@@ -37,13 +37,14 @@ const history = `{'slug': slug, 'days': ${historyDays}, 'count': len(points), 'p
 const dimensions =
   "{'slug': slug, 'updatedAt': updated_at, 'evidenceHash': evidence_hash, 'dimensions': dimensions}";
 
-// Percent rank times 100, halves up. In integers: as a fraction, 23 of 40 times 100 is a little less than 57.5.
+// The percent rank times 100, with halves rounded up. Computed in integers, because 23 of 40 times 100 as a fraction is
+// slightly less than 57.5.
 const dimension = `{'key': key, 'score': score, 'change7d': score - score_before,
   'percentile': CASE WHEN others = 0 THEN 0 ELSE (200 * below + others) // (2 * others) END}`;
 
-/** Rows of one group that lie in their slug's window. */
+/** SELECT of one group's rows that lie within their slug's window. */
 function runsOf({ files, fields }: FileGroup): string {
-  // Columns that the contract does not name are left out, or their names could be mistaken for those used here.
+  // Columns that the contract does not name are left out. Their names could clash with those used here.
   const columns = fields.map(({ name }) => identifier(name)).join(", ");
   const scores = protocolDimensionKeys.map((key) => `struct_extract(dimensions, ${quoted(key)})::INTEGER`);
   return `SELECT slug, updated_at, ${milliseconds("updated_at")} AS ms, evidence_hash,
@@ -52,7 +53,7 @@ function runsOf({ files, fields }: FileGroup): string {
     WHERE ${milliseconds("updated_at")} >= newest_ms - ${windowMilliseconds}`;
 }
 
-/** The fields of a point, in its order. */
+/** The fields of a history point, in the published order. */
 function pointFields(fields: readonly FileField[]): FileField[] {
   return Object.keys(ScorePoint.shape).flatMap((name) =>
     fields.filter(({ published }) => published === name),

@@ -8,7 +8,7 @@ import { soundRow } from "./row-checks.ts";
 import { detailsQuery } from "./score-details.ts";
 import type { ScoreRow } from "./sources.ts";
 
-/** The newest score of every protocol, by slug; every row of the history must be sound. */
+/** Implements Sources.scores: the newest score of every protocol, sorted by slug. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   const rows = await readSource(source, async (connection) => {
     for (const { files, fields, rowRules } of source.groups) {
@@ -35,7 +35,7 @@ export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   return rows.sort((a, b) => (a.entry.slug < b.entry.slug ? -1 : 1));
 }
 
-/** Rows of one group that are the newest of their slug over all groups: the records. */
+/** SELECT of the records of one group's rows that are the newest of their slug in all groups. */
 function newestQuery({ groups }: OpenSource, { files, fields }: FileGroup): string {
   return `WITH newest AS (SELECT slug, max(updated_at) AS updated_at
       FROM (${selectFromAll(groups, "slug, updated_at")}) GROUP BY slug)

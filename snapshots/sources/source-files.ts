@@ -4,29 +4,29 @@ import { hasCode } from "../store/error-code.ts";
 import { refuseDifferences } from "./changed-files.ts";
 import { SourceRefusal } from "./refusals.ts";
 
-/** Where sources lie. */
+/** The directory of the sources. */
 export interface SourceDirectory {
   path: string;
-  /** The address it is a mirror of, for messages; its files are hard links then, and others come and go. */
+  /** The address that the directory mirrors. Its files are then hard links, whose number changes. */
   mirrorOf: string | undefined;
 }
 
-/** A file of the sources with what tells whether it has changed since. */
+/** A file of the sources. */
 export interface SourceFile {
-  /** Absolute and free of symbolic links: DuckDB reads no others. */
+  /** The absolute path without symbolic links. DuckDB is allowed to read no other paths. */
   path: string;
-  /** Relative to the sources' directory, with `/`; for messages. */
+  /** The path relative to the sources' directory, with `/`; for messages. */
   name: string;
   /**
-   * Size, times and inode: renaming another file over it, writing into it and touching it all show. In a
-   * mirror, without the time of the inode's change: another number of links is no change of the file.
+   * Size, times and inode, so that replacing, writing and touching the file all show. In a mirror it leaves out ctime,
+   * which changes with the number of hard links.
    */
   fingerprint: string;
 }
 
 /**
- * The files of one source: `<name>.parquet`, or every `*.parquet` below `<name>/`, by name.
- * Throws SourceRefusal when there is neither, or both.
+ * The files of one source, sorted by name: `<name>.parquet`, or every `*.parquet` below `<name>/`. Throws SourceRefusal
+ * when there is neither, or both.
  */
 export async function listSourceFiles(directory: SourceDirectory, name: string): Promise<SourceFile[]> {
   const { path: root, mirrorOf = root } = directory;
@@ -54,10 +54,7 @@ function refusalOf(root: string, path: string, rule: string): SourceRefusal {
   return new SourceRefusal([{ file: nameOf(root, path), rule }]);
 }
 
-/**
- * Paths of the Parquet files below a directory, through symbolic links, by name; none when there is no
- * directory.
- */
+/** The sorted paths of the Parquet files below a directory, following symbolic links; none when it does not exist. */
 async function filesBelow(root: string, directory: string, above: readonly string[] = []): Promise<string[]> {
   const names = await readdir(directory).catch(absentAs<string[]>([]));
   const real = names.length > 0 ? await realpath(directory) : directory;
@@ -73,7 +70,7 @@ async function filesBelow(root: string, directory: string, above: readonly strin
   return paths.flat();
 }
 
-/** Throws SourceRefusal when the files of a source are no longer those listed, or one has changed. */
+/** Throws SourceRefusal when a file of a source has been changed, removed or added since it was listed. */
 export async function refuseChanges(
   directory: SourceDirectory,
   name: string,
@@ -91,13 +88,13 @@ async function fingerprint(
   path: string,
 ): Promise<string | undefined> {
   const info = await statOf(root, path);
-  // Opening a pipe waits until somebody writes to it, which may be never.
+  // Opening a pipe would wait for a writer, possibly for ever.
   if (info && !info.isFile()) throw refusalOf(root, path, "is not a regular file");
   const changed = mirrorOf === undefined ? info?.ctimeNs : "linked";
   return info && [info.size, info.mtimeNs, changed, info.ino, info.dev].join("-");
 }
 
-/** Of what a path leads to; undefined when it leads to nothing. */
+/** The stat of a path, following links; undefined when nothing is there. */
 async function statOf(root: string, path: string) {
   try {
     return await stat(path, { bigint: true }).catch(absentAs(undefined));
@@ -106,7 +103,7 @@ async function statOf(root: string, path: string) {
   }
 }
 
-/** Turns the error of a file that does not exist into a value. */
+/** Turns the error for a missing file into a value. */
 function absentAs<T>(value: T) {
   return (error: unknown): T => {
     if (hasCode(error, "ENOENT", "ENOTDIR")) return value;

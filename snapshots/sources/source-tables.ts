@@ -72,7 +72,7 @@ const marketDimension = struct([
 
 const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";
 
-/** The source of INTERFACE 2.4 to 2.6; `latest` is the last time a row may have. */
+/** The source of the archive's markets (INTERFACE 2.4 to 2.6). `latest` is the latest time that a row may have. */
 export function marketsTable(latest: Date): SourceTable {
   return {
     name: "markets",
@@ -108,7 +108,9 @@ export function marketsTable(latest: Date): SourceTable {
 
 const scoreDimensions: Field[] = protocolDimensionKeys.map((name) => ({ name, shape: score }));
 
-/** The source of INTERFACE 2.1, history included. */
+/**
+ * The source of protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have.
+ */
 export function protocolScoresTable(latest: Date): SourceTable {
   return {
     name: "protocol_scores",

@@ -1,14 +1,14 @@
-/** A string literal of SQL. */
+/** A text as an SQL string literal. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** A list of string literals of SQL. */
+/** Texts as an SQL list of string literals. */
 export function textList(texts: readonly string[]): string {
   return `[${texts.map(quoted).join(", ")}]`;
 }
 
-/** An identifier of SQL. */
+/** A name as a quoted SQL identifier. */
 export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

@@ -1,17 +1,17 @@
 import { quoted } from "./sql-literals.ts";
 
 /**
- * A rule one value must keep: SQL that holds for good values that are not null, and the words for the
- * others.
+ * A rule for a single value: the SQL condition for valid values, which is applied only to values that are not null, and
+ * the message for the others.
  */
 export interface Rule {
   rule: string;
   holds: (value: string) => string;
-  /** Whether it keeps the work on a value bounded, and so has to be known before anything is made of it. */
+  /** Whether the rule limits the work on a value, and so must hold before the value is processed in any other way. */
   bounding?: boolean;
 }
 
-/** What a column or a part of one must be. Everything but the inside of `any` must not be null. */
+/** What a column, or a part of one, must be. Only values inside `any` may be null. */
 export type Shape =
   | { kind: "text"; rules: readonly Rule[] }
   | { kind: "integer"; min: number; max: number }
@@ -22,34 +22,35 @@ export type Shape =
   | { kind: "list"; of: Shape }
   | { kind: "struct"; fields: readonly Field[] };
 
-/** A member of a struct, or a column. Names in the order in which the published JSON has them. */
+/** A column or a struct member. Fields are listed in the order of the published JSON. */
 export interface Field {
   /**
-   * The name in the source, and the published one unless `published` says otherwise; within lists it cannot.
+   * The name in the source. It is also the published name unless `published` is set, which is not possible within
+   * lists.
    */
   name: string;
   published?: string;
   shape: Shape;
 }
 
-/** A rule over a whole row; `column` is where a refusal points, `value` what it shows. */
+/** A rule for a whole row. A refusal names `column` and shows `value`, which is SQL. */
 export interface RowRule {
   column: string;
   rule: string;
-  /** SQL over the row's columns that is false exactly for a row that breaks the rule, and never null. */
+  /** SQL over the row's columns that is false exactly when the row breaks the rule. It is never null. */
   holds: string;
   value: string;
 }
 
-/** The two sources. */
+/** The names of the two sources. */
 export const sourceNames = ["markets", "protocol_scores"] as const;
 type SourceName = (typeof sourceNames)[number];
 
-/** A source: its columns and the rules over whole rows. */
+/** A source: its columns, and the rules for whole rows. */
 export interface SourceTable {
-  /** `markets` stands for `markets.parquet` and for the Parquet files below `markets/`. */
+  /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
   name: SourceName;
-  /** The column that tells a reader of a refusal which row is meant. */
+  /** The column that identifies a row in refusals. */
   label: string;
   fields: readonly Field[];
   rowRules: readonly RowRule[];
@@ -57,53 +58,65 @@ export interface SourceTable {
 
 const maxCharacters = 10_000;
 
-/** Without it one text could take all of DuckDB's memory, which makes some ten times as much of it while it is rendered. */
+/**
+ * Limits the length of a text. DuckDB needs about ten times a text's size to render it, so one text could otherwise
+ * take all of its memory.
+ */
 export const shortText: Rule = {
   rule: `must be at most ${maxCharacters} characters`,
-  // Of bytes there are never fewer than characters, and they need not be counted.
+  // A text has at least as many bytes as characters, so a short one need not be counted.
   holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,
 };
 
-/** Text of a bounded length, whatever else it must be. */
+/** Text that keeps these rules and the general limit on length. */
 export function text(...rules: readonly Rule[]): Shape {
   return { kind: "text", rules: [...rules, shortText] };
 }
 
+/** An integer from `min` to `max`. */
 export function integer({ min, max }: { min: number; max: number }): Shape {
   return { kind: "integer", min, max };
 }
 
-/** A count: an integer that JSON and JavaScript hold exactly. */
+/** A count: an integer from 0 that JSON and JavaScript hold exactly. */
 export const count = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
 
-/** Neither NaN nor infinite. */
+/** Refuses NaN and infinite numbers. */
 export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
 
+/** A finite double. */
 export const double: Shape = { kind: "double", rules: [finite] };
 
+/** A finite double from `min` to `max`. */
 export function doubleBetween({ min, max }: { min: number; max: number }): Shape {
   const within = { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
   return { kind: "double", rules: [finite, within] };
 }
 
+/** SQL that is true for a number from `min` to `max`. */
 export function between(min: number, max: number): Rule["holds"] {
   return (value) => `${value} BETWEEN ${min} AND ${max}`;
 }
 
+/** A boolean. */
 export const boolean: Shape = { kind: "boolean" };
+/** A value of any type that JSON can hold exactly. */
 export const any: Shape = { kind: "any" };
 
+/** A list of values of one shape. */
 export function list(of: Shape): Shape {
   return { kind: "list", of };
 }
 
+/** A struct with these members. */
 export function struct(fields: readonly Field[]): Shape {
   return { kind: "struct", fields };
 }
 
+/** Refuses the empty text. */
 export const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
 
-/** Of bytes in UTF-8, which is how DuckDB holds a text. */
+/** Limits the bytes of a text in UTF-8, which is how DuckDB stores text. */
 export function atMostBytes(bytes: number): Rule {
   return {
     rule: `must be at most ${bytes} bytes in UTF-8`,
@@ -112,18 +125,20 @@ export function atMostBytes(bytes: number): Rule {
 }
 
 /**
- * RE2 as DuckDB has it and JavaScript agree on the patterns used here; `$` is the end of the text in both.
+ * Requires a text to match a pattern. The patterns used here mean the same in DuckDB's RE2 and in JavaScript; `$` is
+ * the end of the text in both.
  */
 export function matching(pattern: RegExp, rule: string): Rule {
   return { rule, holds: (value) => `regexp_matches(${value}, ${quoted(pattern.source)})` };
 }
 
+/** Requires a text to be one of these values. */
 export function oneOf(values: readonly string[]): Rule {
   const rule = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(", ")}`;
   return { rule, holds: (value) => `${value} IN (${values.map(quoted).join(", ")})` };
 }
 
-/** Times from 2000 up to `latest`. */
+/** A time from 2000 up to `latest`. */
 export function timeUntil(latest: Date): Shape {
   const instant = (text: string) => `TIMESTAMPTZ ${quoted(text.replace("T", " ").replace("Z", "+00"))}`;
   return {

@@ -6,8 +6,8 @@ import type { SourceFile } from "./source-files.ts";
 import { identifier } from "./sql-literals.ts";
 
 /**
- * Finds the files that made a query fail, by reading every column of every file by itself.
- * Throws SourceRefusal; returns when each can be read, so that the error has another cause.
+ * Finds the files that made a query fail, by reading every column of every file separately. Throws SourceRefusal naming
+ * them; returns when all can be read, so that the error has another cause.
  */
 export async function refuseUnreadable(
   connection: DuckDBConnection,
@@ -31,7 +31,7 @@ async function columnFault(
   column: string,
 ): Promise<Refusal | undefined> {
   try {
-    // The hash needs every byte of every value; a count would be answered from the file's statistics.
+    // Hashing reads every byte of every value. A count would be answered from the file's statistics.
     await connection.run(`SELECT max(hash(${identifier(column)})) FROM ${readParquet([file])}`);
     return undefined;
   } catch (error) {
