@@ -155,5 +155,5 @@ const uniqueScore: UniqueKey = {
 
 function extraWarning({ table, extra }: OpenSource): string[] {
   if (extra.length === 0) return [];
-  return [`${table.name}: ignored columns that the contract does not name: ${extra.join(", ")}`];
+  return [`${table.name}: ignored columns and members that the contract does not name: ${extra.join(", ")}`];
 }

@@ -55,6 +55,6 @@ test("a row group too large for the memory allowed raises the limit, and says so
   expect(markets).toHaveLength(40);
   expect(warnings).toEqual([]);
   const tight = await readAll(directory, { memoryMegabytes: 100 });
-  expect(tight.warnings).toEqual([expect.stringContaining("the largest row group has 1 MB")]);
+  expect(tight.warnings).toEqual([expect.stringContaining("the largest row group takes 1 MB")]);
   expect(tight.markets).toEqual(markets);
 });

@@ -143,8 +143,8 @@ describe("variations that make no difference", () => {
     expect(await readAll(directory)).toEqual({
       ...plain,
       warnings: [
-        "markets: ignored what the contract does not name: dimensions[].hint, file_row_number, filename, note",
-        "protocol_scores: ignored what the contract does not name: cascade.depth",
+        "markets: ignored columns and members that the contract does not name: dimensions[].hint, file_row_number, filename, note",
+        "protocol_scores: ignored columns and members that the contract does not name: cascade.depth",
       ],
     });
   });
