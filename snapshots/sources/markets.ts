@@ -19,7 +19,10 @@ import { soundRow } from "./row-checks.ts";
 import type { CutPoint, KnownRows, RenderedMarket } from "./sources.ts";
 import { identifier, textList } from "./sql-literals.ts";
 
-/** See Sources.markets. Nothing is sorted: DuckDB sorts nested rows only in memory, and needs far too much. */
+/**
+ * Implements Sources.markets. Rows are not sorted, because DuckDB sorts nested rows only in memory and would need far
+ * too much.
+ */
 export async function* readMarkets(
   source: OpenSource,
   known: KnownRows | undefined,
@@ -38,7 +41,8 @@ async function* readGroup(
   group: FileGroup,
   kept: Uint8Array | undefined,
 ): AsyncGenerator<RenderedMarket[]> {
-  // DuckDB streams on one thread; what is not known is little, and comes in one stream.
+  // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left for
+  // streaming.
   const streams = kept ? 1 : await withConnection(source.instance, threadsOf);
   const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
     ...group,
@@ -47,13 +51,13 @@ async function* readGroup(
   yield* inTurn(parts.map((part) => readPart(source, part, kept)));
 }
 
-/** As many as planMemory allowed. */
+/** The number of threads that planMemory allowed. */
 async function threadsOf(connection: DuckDBConnection): Promise<number> {
   const result = await connection.runAndReadAll("SELECT current_setting('threads')::DOUBLE");
   return Number(result.getRows()[0]?.[0]);
 }
 
-/** One after the other a value of each, until all have ended. */
+/** Takes a value of each generator in turn until all have ended. */
 async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {
   const open = new Set(generators);
   try {
@@ -77,14 +81,13 @@ async function* readPart(
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
   try {
-    // Room for some six chunks, so that threads need not wait for the reader; the text in them does not
-    // count here.
+    // Room for about six chunks, so that DuckDB's threads need not wait for the reader. Their text does not count here.
     await connection.run("SET streaming_buffer_size = '2MB'");
-    // Never the other way round: hashing all markets for a join with few known rows would take all of their memory.
+    // Swapping the sides of the join would hash all markets to find few known rows, which takes all of the memory.
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
     let query = marketsQuery(group);
     if (kept) {
-      // All threads can put what is little into a table first.
+      // Writing the few remaining rows to a table first lets all threads work.
       await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(group)}`);
       await markKept(connection, kept);
       query = "SELECT * EXCLUDE (ordinal) FROM compared WHERE ordinal IS NULL";
@@ -94,7 +97,7 @@ async function* readPart(
     for (;;) {
       const chunk = await next;
       if (!chunk || chunk.rowCount === 0) return;
-      // DuckDB works on the next chunk while the caller is busy with this one.
+      // DuckDB prepares the next chunk while the caller is busy with this one.
       next = result.fetchChunk();
       const columns = Array.from({ length: chunk.columnCount }, (_, column) => chunk.getColumnVector(column));
       for (let first = 0; first < chunk.rowCount; first += batchRows) {
@@ -103,17 +106,17 @@ async function* readPart(
         if (!batch) return await refuseRows(source);
         yield batch;
       }
-      // Frees some 7 MB of text now; the garbage collector does not see how much hangs on the chunk.
+      // Frees about 7 MB of text now. The garbage collector does not see how much memory a chunk holds.
       chunk.reset();
     }
   } finally {
-    // A connection must not go while a fetch is at work on it.
+    // A connection must not be closed during a fetch.
     await next?.catch(() => undefined);
     connection.closeSync();
   }
 }
 
-/** Marks the rows of the table `compared` that are known. */
+/** Marks the known rows of the table `compared` in `kept`. */
 async function markKept(connection: DuckDBConnection, kept: Uint8Array): Promise<void> {
   const result = await connection.stream("SELECT ordinal FROM compared WHERE ordinal IS NOT NULL");
   for await (const chunk of result) {
@@ -122,7 +125,7 @@ async function markKept(connection: DuckDBConnection, kept: Uint8Array): Promise
   }
 }
 
-/** Rows of a group, with their digest, as the table `source`. */
+/** FROM clause with a group's rows and their digests, as the table `source`. */
 function rowsFrom(group: FileGroup): string {
   const columns = group.fields.map(({ name }) => identifier(name)).join(", ");
   return `FROM (SELECT ${columns}, ${rowDigest(group)} AS digest FROM ${readParquet(group.files)}) AS source`;
@@ -130,14 +133,14 @@ function rowsFrom(group: FileGroup): string {
 
 const marketsQuery = (group: FileGroup) => `SELECT ${marketColumns(group).join(", ")} ${rowsFrom(group)}`;
 
-/** All of the same for rows that are not known, and before it the ordinal of those that are. */
+/** SELECT of the same columns for rows that are not known, preceded by the ordinal of those that are. */
 function comparedQuery(group: FileGroup): string {
-  // A CASE works on the rows of its branch alone: known rows cost nothing but their digest.
+  // A CASE evaluates a branch only for the rows that take it, so known rows cost nothing but their digest.
   const columns = marketColumns(group).map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
   return `SELECT ordinal, ${columns.join(", ")} ${rowsFrom(group)} LEFT JOIN known USING (digest)`;
 }
 
-/** SQL of the score of a market's dimension. */
+/** SQL for the score of one of a market's dimensions. */
 const dimensionScore = (key: MarketDimensionKey) =>
   `list_transform(dimensions, lambda dimension: dimension.score)
     [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`;
@@ -186,14 +189,14 @@ function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined 
   return rows;
 }
 
-/** Markets handed out at once: their text becomes garbage young. */
+/** The markets in a batch. Small batches let their text become garbage soon. */
 const batchRows = 256;
 
-/** Keys looked at for cut points. */
+/** The number of keys that are sampled for cut points. */
 const sampledKeys = 50_000;
 
 /**
- * See Sources.cutPoints. A market is sampled by its id's hash, so that the same sources give the same cut
+ * Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut
  * points.
  */
 export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
