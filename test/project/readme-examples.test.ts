@@ -18,7 +18,7 @@ import { type Block, blocksIn, readmeBlocks } from "../helpers/readme-blocks.ts"
 
 // Every block of the README is run here as it stands there, or named with what covers it.
 
-const vitest = "node_modules/.bin/vitest run --config test/vitest.config.ts";
+const vitest = "npm exec -- vitest run --config test/vitest.config.ts";
 
 /** How blocks begin that are not run here, and why. */
 const elsewhere: [start: string, covered: string][] = [
