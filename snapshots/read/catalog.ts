@@ -32,7 +32,7 @@ export class Catalog {
   readonly pages: PageCache;
   readonly #storage: Storage;
   readonly #tables: LabelTables = createLabelTables();
-  /** Segments by hash. Snapshots share them, and a segment is collected with the last snapshot that holds it. */
+  /** Segments by hash. Snapshots share them, and memory is freed with the last snapshot that holds a segment. */
   readonly #segments = new Map<string, WeakRef<Segment>>();
   readonly #snapshots: LRUCache<number, Snapshot>;
   #current: Snapshot | undefined;
