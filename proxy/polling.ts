@@ -1,34 +1,23 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { within } from "../snapshots/store/deadline.ts";
 
-/** Something that is done again and again; `name` is for the log. */
+/** Something to do periodically. The name is for log and metrics. */
 export interface Chore {
   name: string;
   run: () => Promise<void>;
 }
 
-/** Chores that are done again and again. */
-export interface Poller {
-  /** Does each once, side by side; never throws. */
-  once(): Promise<void>;
-  /** Does each again and again, from `seconds` after this moment on. */
-  start(seconds: number): void;
-  stop(): void;
-  /** Seconds since the chore succeeded that has not for longest; one that never has counts from the poller's making. */
-  age(): number;
-}
-
 /**
- * Chores that do not wait for each other, each never beside its own last round. `done` hears of every round, with the
- * error of one that failed or did not end within `roundSeconds`. A round that goes on beyond that is not begun anew until it
- * ends, since all it can hang in is a call of the kernel, and each takes up one of the process's few threads.
+ * Runs chores periodically. They do not wait for each other. `done` is called after every round, with the error if it failed
+ * or took longer than `roundSeconds`. A round that is still running is not started again: it can only hang in a call of the
+ * kernel, and each of those occupies one of the process's few threads.
  */
 export function createPoller(
   chores: readonly Chore[],
   roundSeconds: number,
   now: () => number,
   done: (chore: string, error?: unknown) => void,
-): Poller {
+) {
   const states = chores.map((chore) => ({ ...chore, succeeded: now(), underway: false }));
   type State = (typeof states)[number];
   let stopped = false;
@@ -59,15 +48,18 @@ export function createPoller(
   }
 
   return {
-    async once() {
+    /** Runs each chore once, side by side. Never throws. */
+    async once(): Promise<void> {
       await Promise.all(states.map(round));
     },
-    start(seconds) {
+    /** Runs each chore again and again, the first time in `seconds`. */
+    start(seconds: number): void {
       for (const state of states) void repeat(state, seconds);
     },
-    stop() {
+    stop(): void {
       stopped = true;
     },
+    /** Seconds since the chore that failed for longest succeeded, or since the poller was created. */
     age: () => Math.max(0, now() - Math.min(...states.map(({ succeeded }) => succeeded))) / 1000,
   };
 }

@@ -26,7 +26,8 @@ const maxHeadBytes = 16 * 1024;
 export function createProxyServer(proxy: ProxyParts): ProxyServer {
   const { limits, catalog, feed, metrics } = proxy;
   const server = boundedServer(limits);
-  const parts = { ...proxy, recorder: createRecorder(proxy), listening: () => server.listening };
+  const recorder = createRecorder(proxy);
+  const parts = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(parts);
   const goLive = createGoLive(parts);
   const connections = followConnections(server);

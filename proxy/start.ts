@@ -26,22 +26,22 @@ import { createProxyServer } from "./server.ts";
 import { servedSite } from "./site/files.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 
-/** A proxy at work. */
+/** A running proxy. */
 export interface Service {
   url: string;
   metrics: Registry;
-  /** Lets requests under way finish for at most SHUTDOWN_SECONDS, then lets go of everything. */
+  /** Gives requests in progress at most SHUTDOWN_SECONDS to finish, then releases everything. */
   stop(): Promise<void>;
 }
 
-// Scores are few and small beside the pages of the archive.
+// Scores are few and small compared with the pages of the archive.
 const publicShare = 1 / 8;
 
-/** What a service is given beside its configuration. */
+/** What a service needs besides its configuration. */
 export interface Surroundings {
-  /** Relative paths resolve against it. */
+  /** Relative paths resolve against this directory. */
   directory: string;
-  /** For S3: region and endpoint; credentials are the SDK's own business. */
+  /** Region and endpoint for S3. The SDK finds credentials itself. */
   environment?: S3Environment;
   log: Logger;
   /** Epoch milliseconds. */
@@ -50,10 +50,8 @@ export interface Surroundings {
 }
 
 /**
- * Starts the proxy on its configuration: opens store and quota, takes up snapshot and keys, listens, and
- * polls both.
- * It starts without a snapshot too.
- * Throws ConfigError naming the variable when the address or the quota file cannot be used.
+ * Starts the proxy: opens store and quota, loads snapshot and keys, listens, and polls both. It starts without a snapshot,
+ * too. Throws ConfigError that names the variable if the address or the quota file cannot be used.
  */
 export async function startService(
   config: Config,
@@ -109,7 +107,7 @@ export async function startService(
   });
 
   await poller.once();
-  // Not waited for: a store may take long to answer.
+  // Not awaited, since a store may take long to answer.
   if (!catalog.current()) void warnOfNoStore(storage, log);
   const release = () => {
     forwarder.close();
@@ -132,14 +130,14 @@ export async function startService(
   };
 }
 
-/** An address that is mistyped looks like a store that nothing was published to yet. */
+/** Warns because a mistyped location looks like a store without a publication. */
 async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
-  // A store that cannot be read has been told of.
+  // A store that cannot be read has already been logged.
   const exists = await storeExists(storage).catch(() => true);
   if (!exists) log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); it is looked for again and again`);
 }
 
-/** Throws ConfigError when the file cannot be used; a server that is away is no reason not to start. */
+/** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */
 async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
   if (isRedisAddress(location))
     return redisQuota(location, (error) => log.warn({ err: error }, "no connection to the quota store"));
@@ -166,7 +164,7 @@ async function openOrigin(
   };
 }
 
-/** Throws ConfigError as startService does when the address cannot be listened on. */
+/** Throws ConfigError if the proxy could not listen on its address. */
 export async function checkAddress(config: Config): Promise<void> {
   const server = createServer();
   await listen(server, config);
@@ -174,7 +172,7 @@ export async function checkAddress(config: Config): Promise<void> {
   await once(server, "close");
 }
 
-/** Throws ConfigError naming PORT or HOST when the address is taken or not ours. */
+/** Throws ConfigError that names PORT or HOST if the address is taken or not available. */
 async function listen(server: Server, { host, port }: Config): Promise<string> {
   try {
     server.listen(port, host);

@@ -4,24 +4,16 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type Config, ConfigError } from "./config.ts";
 
-// A worker that dies at once, again and again, must not keep the machine busy.
+// A worker that keeps dying at once must not keep the machine busy.
 const restartMilliseconds = 1000;
-// What a worker may take to end when its time for requests under way is up.
+// How long a worker may take to end after the deadline for its current requests.
 const endingSeconds = 3;
 
-/** Workers that share one port. */
-export interface Workers {
-  /** Settles when one listens; ConfigError when it cannot: it has said why. */
-  started: Promise<void>;
-  /** Ends all of them, each as it ends on SIGTERM, and those that do not end in time all the same. */
-  stop(): Promise<void>;
-}
-
-/** Runs `count` copies of this process as workers, and replaces those that die. */
+/** Runs copies of this process as workers that share the port, and replaces those that die. */
 export function supervise(
   { webConcurrency: count, shutdownSeconds }: Pick<Config, "webConcurrency" | "shutdownSeconds">,
   log: Logger,
-): Workers {
+) {
   let stopping = false;
 
   async function keep(worker: Worker): Promise<void> {
@@ -33,7 +25,7 @@ export function supervise(
   }
 
   async function start(): Promise<void> {
-    // One first: what is wrong with the configuration is then said once.
+    // One first, so that a faulty configuration is reported once.
     const first = cluster.fork();
     const listening = await Promise.race([
       once(first, "listening").then(() => true),
@@ -45,8 +37,10 @@ export function supervise(
   }
 
   return {
+    /** Settles when one worker listens. Rejects with ConfigError if it cannot; the worker has printed why. */
     started: start(),
-    async stop() {
+    /** Ends all workers as SIGTERM does, and kills those that do not end in time. */
+    async stop(): Promise<void> {
       stopping = true;
       const running = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
       const ended = running.map((worker) => once(worker, "exit"));

@@ -1,21 +1,14 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
-// A peer that still sends when its connection is destroyed is reset, and may lose its answer.
+// If a connection is destroyed while its peer still sends, the peer sees a reset and may lose the answer.
 const lingerMilliseconds = 500;
 
 /** All connections of a server. Node's HTTP server forgets one that asks for a tunnel or another protocol. */
-export interface Connections {
-  /** Sends the last bytes of a connection, and destroys it within a second, whatever its peer does. */
-  end(socket: Socket, bytes: Buffer): void;
-  isEnding(socket: Socket): boolean;
-  /** Destroys those that ask nothing. */
-  makeRoom(): void;
-  destroyAll(): void;
-}
+export type Connections = ReturnType<typeof followConnections>;
 
-/** Follows the connections of a server, and destroys each on which nothing moves for its timeout. */
-export function followConnections(server: Server): Connections {
+/** Follows the connections of a server, and destroys those on which nothing moves for the server's timeout. */
+export function followConnections(server: Server) {
   const open = new Set<Socket>();
   const ending = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
@@ -24,25 +17,27 @@ export function followConnections(server: Server): Connections {
       open.delete(socket);
       ending.delete(socket);
     });
-    // Node takes its own listeners away from a socket that it forgets; the timeout goes on.
+    // Node removes its own listeners from a socket that it forgets, but the timeout keeps running.
     socket.on("timeout", () => socket.destroy());
     socket.on("error", () => socket.destroy());
   });
   return {
-    end(socket, bytes) {
+    /** Sends the last bytes of a connection and destroys it within a second, whatever its peer does. */
+    end(socket: Socket, bytes: Buffer): void {
       ending.add(socket);
       socket.end(bytes);
-      // What is not read keeps the end of the connection from being seen.
+      // As long as bytes are unread, the end of the connection is not seen.
       socket.resume();
       const timer = setTimeout(() => socket.destroy(), lingerMilliseconds);
       socket.once("close", () => clearTimeout(timer));
     },
-    isEnding: (socket) => ending.has(socket),
-    makeRoom() {
+    isEnding: (socket: Socket) => ending.has(socket),
+    /** Destroys connections without a request. */
+    makeRoom(): void {
       server.closeIdleConnections();
       for (const socket of ending) socket.destroy();
     },
-    destroyAll() {
+    destroyAll(): void {
       for (const socket of open) socket.destroy();
     },
   };

@@ -3,35 +3,28 @@ import type { Socket } from "node:net";
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-// Each holds far more memory than the bytes it came in.
+// A waiting request takes far more memory than its bytes.
 const maxWaiting = 16;
 
 const brokenRequests = new WeakSet<IncomingMessage>();
 
-/** Whether the rest of a request's body will never come; it may be known before anyone listens for it. */
+/** Whether the rest of a request's body will never come. This may be known before anyone listens for `aborted`. */
 export function isBroken(request: IncomingMessage): boolean {
   return brokenRequests.has(request);
 }
 
-/** The requests of connections, taken so that one at a time is answered on each. */
-export interface Pipeline {
-  take: Listener;
-  /**
-   * Takes no more requests of a connection, and ends it once it has its answer; false when none is due. `broken` tells
-   * the request under way that no more of its body will come.
-   */
-  finish(socket: Socket, broken?: boolean): boolean;
-}
+/** The requests of all connections, answered one at a time on each. */
+export type Pipeline = ReturnType<typeof pipeline>;
 
 /**
- * Answers the requests of one connection one after the other. Node would have them all answered at once and
- * keep all answers in memory until the first is taken.
- * A request with a body is the last of its connection: one peer's body may be the next one's request. So is one that
- * offers another protocol, since a peer may take what follows for that, and one that expects something of the server.
- * A connection on which more than 16 requests wait is cut.
+ * Answers the requests of each connection one after the other. Node would answer them all at once and keep the answers in
+ * memory until the first is sent.
+ * Some requests are the last of their connection: those with a body, since two peers may disagree on where it ends; those
+ * that offer another protocol, since a peer may read what follows as that protocol; and those with an Expect header.
+ * A connection with more than 16 waiting requests is cut off.
  */
-export function pipeline(answer: Listener): Pipeline {
-  /** Connections with a request under way, and what waits behind it. */
+export function pipeline(answer: Listener) {
+  /** Connections with a current request, and the requests that wait behind it. */
   const waiting = new WeakMap<Socket, (() => void)[]>();
   const current = new WeakMap<Socket, IncomingMessage>();
   const finished = new WeakSet<Socket>();
@@ -40,7 +33,7 @@ export function pipeline(answer: Listener): Pipeline {
     const { socket } = request;
     current.set(socket, request);
     if (isLast(request)) finished.add(socket);
-    // It may have waited behind another one.
+    // The socket was paused if the request had to wait.
     if (hasBody(request)) socket.resume();
     if (finished.has(socket)) response.setHeader("Connection", "close");
     response.once("close", () => {
@@ -54,7 +47,7 @@ export function pipeline(answer: Listener): Pipeline {
   }
 
   return {
-    take(request, response) {
+    take(request: IncomingMessage, response: ServerResponse): void {
       const { socket } = request;
       const queue = waiting.get(socket);
       if (socket.destroyed || (!queue && finished.has(socket))) return;
@@ -64,12 +57,16 @@ export function pipeline(answer: Listener): Pipeline {
       } else if (queue.length === maxWaiting) {
         socket.destroy();
       } else {
-        // Also behind the last request, though nobody will answer it: node keeps what it has read.
+        // A request behind the last one is queued too, though it is never answered: Node keeps what it has read.
         queue.push(() => begin(request, response));
         socket.pause();
       }
     },
-    finish(socket, broken = false) {
+    /**
+     * Takes no more requests of a connection and ends it after its answer. Returns false if none is due. `broken` tells
+     * the current request that the rest of its body will never come.
+     */
+    finish(socket: Socket, broken = false): boolean {
       finished.add(socket);
       const request = current.get(socket);
       if (broken && request) {

@@ -6,36 +6,36 @@ import type { ScoreChangeLog } from "../../snapshots/read/score-change-log.ts";
 import { MissingObjectError } from "../../snapshots/store/objects.ts";
 import type { Identity } from "../access/identity.ts";
 
-/** What a client may leave unread before it is waited for. */
+// Beyond this many unread bytes the feed waits for the client.
 const unreadBytes = 64 * 1024;
-/** How long a client may take to answer a close. */
+// How long a client may take to answer a close.
 const closeMilliseconds = 1000;
 
-/** What all clients are told from. */
+/** What all clients share. */
 export interface FeedSources {
   catalog: Catalog;
   feed: ScoreChangeLog;
   /** How long a client may take to read when too much is unread. */
   stalledSeconds: number;
-  /** Hears why a client could not be told; it is told in the next round. */
+  /** Called with the reason why a client got no changes. It gets them in the next round. */
   failed: (error: unknown) => void;
 }
 
-/** One live connection, which is told one commit after the other. */
+/** One live connection. It gets the changes of one commit after the other. */
 export class FeedClient {
   readonly owner: string;
   readonly #socket: WebSocket;
   readonly #identity: () => Identity;
   readonly #sources: FeedSources;
-  /** The commit up to which it was told. */
+  /** The last commit whose changes were sent. */
   #position: number;
-  /** Undefined: all. */
+  /** The subscribed slugs; undefined for all. */
   #slugs: ReadonlySet<string> | undefined;
   #greeted = false;
   #busy = false;
   #alive = true;
 
-  /** `identity` tells who holds the connection, and throws once the key no longer counts. */
+  /** `identity` returns who holds the connection, and throws once the key is no longer valid. */
   constructor(socket: WebSocket, identity: () => Identity, position: number, sources: FeedSources) {
     this.owner = identity().owner;
     this.#socket = socket;
@@ -46,11 +46,11 @@ export class FeedClient {
     socket.on("pong", () => {
       this.#alive = true;
     });
-    // Told by the close that follows.
+    // A close follows.
     socket.on("error", () => {});
   }
 
-  /** Tells what it has not been told yet; does nothing while that is being done. Never throws. */
+  /** Sends the changes that were not sent yet, unless that is already in progress. Never throws. */
   async advance(): Promise<void> {
     if (this.#busy) return;
     this.#busy = true;
@@ -68,7 +68,7 @@ export class FeedClient {
     await this.#send({ type: "error", code: "SNAPSHOT_EXPIRED" });
   }
 
-  /** Ends the connection when its key no longer counts. */
+  /** Ends the connection if its key is no longer valid. */
   recheck(): void {
     try {
       this.#identity();
@@ -77,19 +77,19 @@ export class FeedClient {
     }
   }
 
-  /** Ends the connection when the last ping was not answered, and sends another. */
+  /** Sends a ping, or ends the connection if the last one was not answered. */
   ping(): void {
     if (this.#alive) this.#socket.ping();
     else this.#socket.terminate();
     this.#alive = false;
   }
 
-  /** The service goes away; another process may be asked. */
+  /** Ends the connection because the process ends. */
   close(): void {
     this.#end(1001);
   }
 
-  /** Says goodbye, and does not wait long for an answer: it may stand behind much that is unread. */
+  /** Closes the connection without waiting long for an answer, which may be behind much unread data. */
   #end(code: number, reason?: string): void {
     this.#socket.close(code, reason);
     setTimeout(() => this.#socket.terminate(), closeMilliseconds).unref();
@@ -110,7 +110,7 @@ export class FeedClient {
       this.#position += 1;
     } catch (error) {
       if (!(error instanceof MissingObjectError)) throw error;
-      // Collected before it could be told: the client has to look at the scores themselves.
+      // The commit was collected before it could be sent, so the client has to read the scores.
       this.#position = this.#newest();
       this.#greeted = false;
       await this.expired();
@@ -130,11 +130,11 @@ export class FeedClient {
       return;
     }
     void this.#send({ type: "error", code: "INVALID_MESSAGE" });
-    // One who sends and does not read gets no answers kept for it.
+    // A client that sends without reading must not fill the memory with answers.
     if (this.#socket.bufferedAmount > unreadBytes) this.#socket.terminate();
   }
 
-  /** Sends, and waits for a client that has much to read; one that does not read is cut off. */
+  /** Sends a message. If much is unread, waits for the client, and cuts it off if it does not read. */
   async #send(message: FeedMessage): Promise<void> {
     const sent = Promise.withResolvers<void>();
     this.#socket.send(JSON.stringify(message), () => sent.resolve());

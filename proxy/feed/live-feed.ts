@@ -7,44 +7,30 @@ import type { Identity } from "../access/identity.ts";
 import { ServiceError } from "../reply/service-error.ts";
 import { FeedClient, type FeedSources } from "./feed-client.ts";
 
-/** Where a client begins: behind a commit; `expired` when that is not the one it asked for. */
+/** The commit after which a client begins; `expired` if it asked for one that is gone. */
 export interface FeedStart {
   position: number;
   expired: boolean;
 }
 
-/** A WebSocket handshake that is to open a live connection. */
+/** An accepted WebSocket handshake. */
 export interface Upgrade {
   request: IncomingMessage;
   socket: Socket;
-  /** What came behind the request's head. */
+  /** The bytes after the request's head. */
   head: Buffer;
-  /** Of the answer. */
+  /** Headers of the 101 answer. */
   headers: Record<string, string | number>;
 }
 
 /** The live feed of score changes (INTERFACE 6) of one process. */
-export interface LiveFeed {
-  /**
-   * Finds where a client begins: behind the snapshot `since`, or else behind the current one. Throws ServiceError
-   * SNAPSHOT_UNAVAILABLE, or as the store does.
-   */
-  begin(since: string | undefined): Promise<FeedStart>;
-  /** Throws ServiceError TOO_MANY_CONNECTIONS, and has touched nothing then. */
-  open(upgrade: Upgrade, identity: () => Identity, start: FeedStart): void;
-  /** Tells everyone what the catalog has taken up. */
-  advance(): void;
-  /** Ends connections whose key no longer counts. */
-  recheck(): void;
-  connections(): number;
-  close(): void;
-}
+export type LiveFeed = ReturnType<typeof createLiveFeed>;
 
-export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
+export function createLiveFeed(parts: Omit<FeedSources, "feed">) {
   const { catalog } = parts;
   let closed = false;
   let told = false;
-  /** A store that fails, fails for all clients: it is told once a round. */
+  /** A store that fails does so for all clients, so it is reported once per round. */
   function failed(error: unknown): void {
     if (!told) parts.failed(error);
     told = true;
@@ -83,28 +69,35 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">): LiveFeed {
   }
 
   return {
-    async begin(since) {
+    /**
+     * Finds where a client begins: after the snapshot `since`, or after the current one. Throws NoSnapshotError, ServiceError
+     * SNAPSHOT_UNAVAILABLE, or as the store does.
+     */
+    async begin(since: string | undefined): Promise<FeedStart> {
       const current = catalog.current()?.commit;
       if (!current)
         throw new ServiceError("SNAPSHOT_UNAVAILABLE", "No snapshot is loaded yet; try again shortly.");
       const known = since === undefined ? current : await sources.feed.commitOf(since);
       return { position: (known ?? current).commit, expired: known === undefined };
     },
-    open({ request, socket, head, headers }, identity, start) {
+    /** Throws ServiceError TOO_MANY_CONNECTIONS or SNAPSHOT_UNAVAILABLE before it touches the socket. */
+    open({ request, socket, head, headers }: Upgrade, identity: () => Identity, start: FeedStart): void {
       if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
       requireRoom(identity().owner);
       answers.set(request, headers);
       server.handleUpgrade(request, socket, head, (live) => serve(live, identity, start));
     },
-    advance() {
+    /** Sends all clients what the catalog has taken up. */
+    advance(): void {
       told = false;
       for (const client of clients) void client.advance();
     },
-    recheck() {
+    /** Ends connections whose key is no longer valid. */
+    recheck(): void {
       for (const client of clients) client.recheck();
     },
     connections: () => clients.size,
-    close() {
+    close(): void {
       closed = true;
       clearInterval(pings);
       for (const client of clients) client.close();

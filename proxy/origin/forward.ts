@@ -12,14 +12,7 @@ import { ServiceError } from "../reply/service-error.ts";
 import { guardPeer } from "./breaker.ts";
 
 /** Forwards requests to the origin: the CDN, or the process's own loopback server. */
-export interface Forwarder {
-  /**
-   * Forwards a request as a GET of `object` and returns the body of the answer, which has the length and hash that the
-   * manifest names. Sends nothing to the client. Throws ClientGone, or ServiceError UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
-   */
-  forward(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
-  close(): void;
-}
+export type Forwarder = ReturnType<typeof createForwarder>;
 
 /** The client of a forwarded request went away, which says nothing about the origin. */
 export class ClientGone extends Error {
@@ -35,7 +28,7 @@ const tries = 3;
 const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
 /** A forwarder to the public objects under `base`. */
-export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}): Forwarder {
+export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
   const agent = base.protocol === "https:" ? new HttpsAgent(pool) : new HttpAgent(pool);
   const failed = (error: Error, _request: Request, response: unknown) =>
     (response as Response).locals.fetching?.reject(error);
@@ -96,7 +89,11 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}): Forwa
   const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
   return {
-    async forward(request, response, object) {
+    /**
+     * Forwards a request as a GET of `object` and returns the body of the answer, which has the length and hash that the
+     * manifest names. Sends nothing to the client. Throws ClientGone, or ServiceError UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
+     */
+    async forward(request: Request, response: Response, object: ObjectRef): Promise<Buffer> {
       const left = new AbortController();
       const leave = () => left.abort(new ClientGone("the client went away"));
       response.once("close", leave);
@@ -123,14 +120,11 @@ function isReset(error: unknown): boolean {
 }
 
 function translated(cause: unknown): ServiceError {
-  if (cause instanceof DeadlineError)
-    return new ServiceError(
-      "UPSTREAM_TIMEOUT",
-      "The origin did not answer in time; try again.",
-      {},
-      { cause },
-    );
-  return new ServiceError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", {}, { cause });
+  const [code, detail] =
+    cause instanceof DeadlineError
+      ? (["UPSTREAM_TIMEOUT", "The origin did not answer in time; try again."] as const)
+      : (["UPSTREAM_ERROR", "The origin did not deliver the data; try again."] as const);
+  return new ServiceError(code, detail, {}, { cause });
 }
 
 /** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */

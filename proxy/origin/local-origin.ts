@@ -7,14 +7,14 @@ import type { Storage } from "../../snapshots/store/storage.ts";
 const publicKey = /^\/(public(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)+)$/;
 
 /**
- * Serves a store's public tree on a free loopback port: the origin of a proxy without a CDN. GET and HEAD
- * only, and nothing outside public/.
+ * Serves the public tree of a store on a free loopback port: the origin of a proxy without a CDN. Answers GET and HEAD only,
+ * and nothing outside public/.
  */
 export async function startLocalOrigin(storage: Storage): Promise<{ url: URL; close: () => void }> {
   const server = createServer((request, response) => {
     answer(storage, request, response).catch(() => end(response, 502));
   });
-  // Exclusive: else the workers of one machine would be given one port, and answer for each other.
+  // Without `exclusive` the workers of a cluster would share one port and answer for each other.
   server.listen({ port: 0, host: "127.0.0.1", exclusive: true });
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;

@@ -32,23 +32,13 @@ export type FailurePolicy = "local" | "open" | "closed";
 type Standing = Pick<Receipt, "limit" | "remaining" | "resetAt">;
 
 /** Daily quotas. */
-export interface Quota {
-  /** Takes units, or not when they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
-  take(caller: Caller, units: number): Promise<Receipt>;
-  /** Tells what is left, and takes nothing. Throws ServiceError QUOTA_UNAVAILABLE. */
-  standing(caller: Caller): Promise<Standing>;
-  /** Whether the store failed when it was asked last. */
-  failing(): boolean;
-  /** Whether metered requests can be served; asks a store that failed or was never asked. */
-  ready(): Promise<boolean>;
-  close(): void;
-}
+export type Quota = ReturnType<typeof createQuota>;
 
 const dayMilliseconds = 86_400_000;
 
 /**
- * Quotas over a store; the one place where the failure policy is carried out. `failed` hears of a failure
- * when it begins, not of every request that meets it, and `recovered` of its end.
+ * Daily quotas over a store; the only place that carries out the failure policy. `failed` is called when a failure begins
+ * and not for every request that meets it, `recovered` when it is over.
  */
 export function createQuota(
   store: QuotaStore,
@@ -58,7 +48,7 @@ export function createQuota(
     failed: (error: unknown) => void;
     recovered?: () => void;
   },
-): Quota {
+) {
   const local = sqliteQuota(":memory:");
   const guarded = guardPeer();
   let failing = false;
@@ -89,7 +79,8 @@ export function createQuota(
   }
 
   return {
-    async take({ plan, account, limit }, units) {
+    /** Takes units, unless they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
+    async take({ plan, account, limit }: Caller, units: number): Promise<Receipt> {
       const { day, resetAt } = dayOf(options.now());
       const { store: counted, answer } = await ask((asked) => asked.take(account, day, units, limit), {
         allowed: true,
@@ -113,15 +104,18 @@ export function createQuota(
       };
       return receipt;
     },
-    async standing({ account, limit }) {
+    /** Tells what is left without taking anything. Throws ServiceError QUOTA_UNAVAILABLE. */
+    async standing({ account, limit }: Caller): Promise<Standing> {
       const { day, resetAt } = dayOf(options.now());
       const { answer: used } = await ask((asked) => asked.used(account, day), 0);
       return { limit, remaining: Math.max(0, limit - used), resetAt };
     },
+    /** Whether the store failed when it was last asked. */
     failing: () => failing,
-    async ready() {
-      // Else a load balancer would send requests before it is known whether they can be counted, or wait for ever for
-      // a process that only requests let know that the store is back.
+    /** Whether metered requests can be served. Asks a store that failed or was never asked. */
+    async ready(): Promise<boolean> {
+      // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a failure
+      // the process would never notice that the store is back, because it gets no requests.
       const { day } = dayOf(options.now());
       if (failing || !asked) await ask((asked) => asked.used("", day), 0).catch(() => {});
       return !failing || options.onFailure !== "closed";
@@ -133,17 +127,10 @@ export function createQuota(
   };
 }
 
-let today = { midnight: Number.NaN, day: "", resetAt: 0 };
-
-/** The UTC day of a moment as accounts are counted by, and the moment the next begins. */
+/** The UTC day of a moment (`2026-03-01`), and when the next one begins (epoch milliseconds). */
 function dayOf(now: number): { day: string; resetAt: number } {
   const midnight = Math.floor(now / dayMilliseconds) * dayMilliseconds;
-  // Every request asks, and the day is seldom another one.
-  if (midnight !== today.midnight) {
-    const day = new Date(midnight).toISOString().slice(0, 10);
-    today = { midnight, day, resetAt: midnight + dayMilliseconds };
-  }
-  return today;
+  return { day: new Date(midnight).toISOString().slice(0, 10), resetAt: midnight + dayMilliseconds };
 }
 
 /** The refusal of a caller whose day's units are used up: plan, reset and the way to more. */

@@ -3,16 +3,16 @@ import { Redis } from "ioredis";
 import { z } from "zod";
 import type { QuotaStore } from "./store.ts";
 
-/** The longest that anything asked of Redis takes: long beside a round trip, short beside what a caller waits for. */
+/** Deadline of a Redis command: far longer than a round trip, far shorter than a caller waits. */
 export const commandMilliseconds = 1000;
-// A server that is gone without a word is given up, and connected anew.
+// A connection on which nothing arrives for this long is given up and opened anew.
 const silentMilliseconds = 5000;
 const maxReconnectMilliseconds = 2000;
-// Yesterday's counters stay for units given back over midnight and for clocks that are set back. Counted from the first
-// unit by the server's own clock: by a proxy's that is days behind, a counter would be gone at once.
+// Yesterday's counters stay for units given back after midnight and for clocks that are set back. The server counts from
+// the first unit: with an absolute time from a proxy whose clock is days behind, a counter would expire at once.
 const keepSeconds = 2 * 86_400;
 
-// A script runs alone: two takers cannot both see the last unit free.
+// Redis runs one script at a time, so two takers cannot both see the last unit free.
 const takeScript = `
   local used = tonumber(redis.call("GET", KEYS[1]) or "0")
   if used + tonumber(ARGV[1]) > tonumber(ARGV[2]) then return {0, used} end
@@ -29,10 +29,9 @@ const giveBackScript = `
 const TakeReply = z.tuple([z.number(), z.number()]);
 
 /**
- * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, each gone two days after its first
- * unit. Waits a moment for the connection and goes on without: a server that is away fails each request, and
- * is connected to when it is back.
- * `failed` hears why the connection is lost or refused, once until it is there again.
+ * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, which expire two days after their first unit. Waits
+ * a moment for the connection. While the server is away every request fails, and the client keeps reconnecting. `failed` is
+ * called when the connection is lost or refused, once until it is back.
  */
 export async function redisQuota(url: string, failed: (error: Error) => void): Promise<QuotaStore> {
   const redis = new Redis(url, {
@@ -40,7 +39,7 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
     connectTimeout: commandMilliseconds,
     commandTimeout: commandMilliseconds,
     socketTimeout: silentMilliseconds,
-    // A command is sent now or fails now: kept, it would be counted after its request was answered.
+    // A command is sent at once or fails: a queued one would be counted after its request was answered.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
@@ -54,7 +53,7 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
     if (!away) failed(wordsOf(error));
     away = true;
   });
-  const connected = redis.connect().catch(() => {}); // told by the event above
+  const connected = redis.connect().catch(() => {}); // reported by the event above
   await Promise.race([connected, delay(commandMilliseconds, undefined, { ref: false })]);
 
   async function told<T>(ask: () => Promise<T>): Promise<T> {
@@ -85,7 +84,7 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
   };
 }
 
-/** An error of the client without what it carries: the command and its arguments, the password among them. */
+/** The message of a client's error without its members, which hold the command's arguments and the password. */
 function wordsOf(error: unknown): Error {
   return new Error(`Redis: ${error instanceof Error ? error.message : "unknown error"}`);
 }

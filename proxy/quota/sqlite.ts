@@ -3,30 +3,19 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { freeAccounts, type QuotaStore, type Taken } from "./store.ts";
 
-// How long a process waits for another one's write; a write takes microseconds.
+// How long a process waits for the write of another. A write takes microseconds.
 const busyMilliseconds = 500;
 
-/** Sweeps for too many rows while as many come as there may be. */
+// How often rows are counted while the table fills up to maxRows.
 const sweeps = 16;
-// An account that used more is never forgotten: nobody gets a spent day's units anew.
+// Accounts that used more are never forgotten, so that nobody gets a spent day's units again.
 const mostForgotten = 128;
-// A sweep of a million rows at once would take seconds, in which this process answers nobody and others cannot count.
+// Sweeping a million rows at once would take seconds, in which no process could count.
 const sweptAtOnce = 500;
-// With only that many, rows could come as fast as they are swept.
+// Keeps the sweep ahead of new rows: each take adds at most one.
 const sweptPerTake = 4;
 
-/** A walk over all rows, a few with every transaction. */
-interface Sweep {
-  /** Accounts without a key that used no more are forgotten; 0 forgets none. */
-  most: number;
-  /** The last row seen. */
-  day: string;
-  account: string;
-  /** Rows seen and not deleted. */
-  kept: number;
-}
-
-/** Units to be taken, and who waits for it. */
+/** Units to be taken, and the caller's promise. */
 interface Waiting {
   account: string;
   day: string;
@@ -38,29 +27,35 @@ interface Waiting {
 
 const tables = `
   PRAGMA journal_mode = WAL;
-  -- NORMAL: a crash of the process loses nothing, a power cut at most the last moments.
+  -- With NORMAL a crash of the process loses nothing, and a power cut at most the last moments.
   PRAGMA synchronous = NORMAL;
   CREATE TABLE IF NOT EXISTS quota (
     day TEXT NOT NULL, account TEXT NOT NULL, used INTEGER NOT NULL, PRIMARY KEY (day, account)
   ) STRICT, WITHOUT ROWID;
 `;
 
-// The limit is part of the statement, so two takers cannot both see the last unit free.
-// Day, account, units, limit: by place, since binding by name takes longer than the rest.
+// The limit is part of the statement, so that two takers cannot both see the last unit free. Parameters are day, account,
+// units and limit, by position because binding them by name takes longer than the rest.
 const takeSql = `
   INSERT INTO quota (day, account, used) SELECT ?1, ?2, ?3 WHERE ?3 <= ?4
   ON CONFLICT DO UPDATE SET used = used + ?3 WHERE used + ?3 <= ?4
   RETURNING used
 `;
 
-const sweepOf = (most: number): Sweep => ({ most, day: "", account: "", kept: 0 });
+/** A walk over all rows, a few per transaction. Forgets accounts without a key that used at most `most` units. */
+const sweepOf = (most: number) => ({
+  most,
+  /** The last row seen. */
+  day: "",
+  account: "",
+  /** Rows seen and not deleted. */
+  kept: 0,
+});
 
 /**
- * Counters in an SQLite file: they survive restarts and are shared by the processes of one machine.
- * `:memory:` keeps them in the process. Days before yesterday are deleted. Throws when the file cannot be
- * used.
- * Beyond `maxRows` accounts without a key that used least are forgotten, since there is no end of addresses. Both happen
- * little by little, while units are taken.
+ * Counters in an SQLite file, or in memory for `:memory:`. A file survives restarts and is shared by the processes of one
+ * machine. Days before yesterday are deleted. Beyond `maxRows`, the accounts without a key that used least are forgotten,
+ * because there is no end of addresses. Both happen bit by bit while units are taken. Throws when the file cannot be used.
  */
 export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaStore {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
@@ -81,12 +76,12 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
   let newestDay = "";
   let oldestDay = "";
   let added = 0;
-  let sweep: Sweep | undefined;
+  let sweep: ReturnType<typeof sweepOf> | undefined;
   let waiting: Waiting[] = [];
 
   const usedOf = (account: string, day: string) => Number(read.get({ account, day })?.used ?? 0);
 
-  /** Once a day; yesterday stays, for units given back over midnight and clocks that are set back. */
+  /** Once a day. Yesterday stays, for units given back after midnight and clocks that are set back. */
   function pruneBefore(day: string) {
     if (day <= newestDay) return;
     newestDay = day;
@@ -99,7 +94,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     if (added % Math.ceil(maxRows / sweeps) === 0) sweep ??= sweepOf(0);
   }
 
-  /** Goes on with the sweep under way. One that leaves too many is followed by one that forgets more. */
+  /** Continues the current sweep. If a sweep leaves too many rows, the next one forgets more. */
   function sweepSome(rows: number) {
     if (!sweep) return;
     let seen = 0;
@@ -124,7 +119,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     return { allowed: true, used: Number(row.used) };
   }
 
-  /** Counts all that came in one round of the event loop in one transaction: each costs as much as many counts. */
+  /** Counts everything that arrived in one turn of the event loop in one transaction, which costs as much as many counts. */
   function takeAll() {
     const taking = waiting;
     waiting = [];

@@ -1,23 +1,20 @@
-/** One counter's state after a request was counted, or was not. */
+/** A counter after units were taken or refused. */
 export interface Taken {
   allowed: boolean;
-  /** Units used of the day, the ones just taken included. */
+  /** Units used that day, including those just taken. */
   used: number;
 }
 
-/**
- * Counters of used units, one per account and day (`2026-03-01`). Every method throws when the store cannot
- * be reached.
- */
+/** Counters of used units, one per account and UTC day (`2026-03-01`). Every method throws if the store cannot be reached. */
 export interface QuotaStore {
-  /** Adds units unless that would pass `limit`; one atomic step, whoever else counts at the same time. */
+  /** Atomically adds units, unless that would pass `limit`. */
   take(account: string, day: string, units: number, limit: number): Promise<Taken>;
-  /** Takes back units that were added before. */
+  /** Subtracts units that were added before. */
   giveBack(account: string, day: string, units: number): Promise<void>;
   /** Units used so far. */
   used(account: string, day: string): Promise<number>;
   close(): void;
 }
 
-/** The account of a caller without a key begins so; there is no end of those, while keys are the operator's. */
+/** Prefix of accounts without a key. Their number has no bound, while keys are issued by the operator. */
 export const freeAccounts = "free:";

@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import type { Request } from "../exchange.ts";
 
 const codings = ["gzip", "identity"] as const;
-/** The content codings a response comes in. */
+/** The content codings of responses. */
 export type Coding = (typeof codings)[number];
 
 const compress = promisify(gzip);
@@ -14,18 +14,18 @@ export async function encode(body: Buffer, coding: Coding): Promise<Buffer> {
   return coding === "gzip" ? await compress(body) : body;
 }
 
-/** Strong tags of bytes by their digest; they differ by coding, since the bytes do. */
+/** Strong entity tags of a body with this digest. They differ by coding, as the bytes do. */
 export function tagsOf(hash: string): (coding: Coding) => string {
   return (coding) => (coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`);
 }
 
-// Clients send a handful of different fields, and reading one takes as long as counting the request.
+// Clients send few different fields, and parsing one takes as long as counting the request.
 const knownFields = new LRUCache<string, readonly Coding[]>({
   maxSize: 64 * 1024,
   sizeCalculation: (_codings, field) => field.length + 200,
 });
 
-/** Every coding a client accepts: all, when it says nothing. */
+/** The codings that a client accepts: all of them if it sends no Accept-Encoding. */
 function acceptedCodings(request: Request): readonly Coding[] {
   const field = request.headers["accept-encoding"];
   if (field === undefined) return codings;
@@ -36,16 +36,15 @@ function acceptedCodings(request: Request): readonly Coding[] {
   return accepted;
 }
 
-/** gzip for a client that names it, identity for every other, also for one that accepts neither. */
+/** gzip for clients that name it, identity for all others, even if they accept neither. */
 export function preferredCoding(request: Request): Coding {
   const asked = request.headers["accept-encoding"] !== undefined;
   return asked && acceptedCodings(request).includes("gzip") ? "gzip" : "identity";
 }
 
 /**
- * The tag that If-None-Match names, by weak comparison (RFC 9110, 13.1.2). Any coding the client accepts will do: of the
- * representations it accepts we choose the one it holds. `*` matches whatever there is, also for a client that `named`
- * none of it.
+ * The tag that If-None-Match names, by weak comparison (RFC 9110, 13.1.2), in any coding that the client accepts. `*` matches
+ * everything, but then the client `named` nothing.
  */
 export function heldTag(
   request: Request,

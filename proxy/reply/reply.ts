@@ -4,44 +4,44 @@ import { rateLimitHeaders } from "../quota/quota.ts";
 import { type Coding, encode, heldTag, preferredCoding } from "./coding.ts";
 import { ServiceError } from "./service-error.ts";
 
-/** What an endpoint answers, before it is known in which coding, or whether at all, the body is wanted. */
+/** What an endpoint answers, before it is known whether and in which coding the body is wanted. */
 export interface Reply {
-  /** Entity tag of the body in a coding; left out, the answer is never 304. */
+  /** Entity tag of the body in a coding. Without one the answer is never 304. */
   etag?: (coding: Coding) => string;
   cacheControl: string;
-  /** The snapshot answered from; it may be another than the one current when the request came. */
+  /** The snapshot of the answer. It may differ from the one that was current when the request arrived. */
   snapshotId: string | undefined;
-  /** In parts, which are not copied together. */
+  /** The body in parts, which saves copying them together. */
   body: (coding: Coding) => Promise<readonly Buffer[]>;
   headers?: Record<string, string | number>;
-  /** Headers that tell of the body: an answer without one, 304, has none of them. */
+  /** Headers about the body, which a 304 does not have. */
   bodyHeaders?: Record<string, string | number>;
-  /** In place of a body: what is sent while it is read, however much it is. */
+  /** Rows to stream in place of a body. */
   rows?: RowsPlan;
-  /** Another reply, for when the origin does not give the body. */
+  /** A reply for when the origin does not deliver the body. */
   instead?: () => Reply | undefined;
 }
 
-/** Says what a request is answered; its checks, body and query are behind it. Throws ServiceError. */
+/** Answers a request that passed its checks. Throws ServiceError, or an error of snapshots/. */
 export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
 
-/** A small JSON answer of the moment; a buffer holds the JSON itself. */
+/** A small JSON answer that is not cached. A buffer is taken as JSON text. */
 export function momentary(value: object, snapshotId?: string): Reply {
   const json = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
   return { snapshotId, cacheControl: "no-store", body: async (coding) => [await encode(json, coding)] };
 }
 
-/** A reply made ready for one request: nothing can fail any more, but for rows that are still to be read. */
+/** A reply ready to be sent to one request. Only reading rows can still fail. */
 export interface Prepared {
   status: 200 | 304;
   headers: Record<string, string | number>;
   body: readonly Buffer[];
   rows?: RowsPlan;
-  /** Whether the caller named what it would have got, and so pays nothing. */
+  /** Whether the caller already has the body, named it by its tag, and so pays nothing. */
   known: boolean;
 }
 
-/** Settles status, coding and body of a reply for a request. Throws what the body throws. */
+/** Decides status, coding and body of a reply to a request. Throws what the body throws. */
 export async function prepare(request: Request, reply: Reply): Promise<Prepared> {
   const held = reply.etag && heldTag(request, reply.etag);
   if (held)
@@ -72,7 +72,7 @@ function headersOf({ cacheControl, snapshotId, headers }: Reply) {
   };
 }
 
-/** The body of a reply, or of the one that takes its place. */
+/** The body of a reply, or of the reply that replaces it. */
 async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: readonly Buffer[]; sent: Reply }> {
   try {
     return { body: await reply.body(coding), sent: reply };
@@ -95,11 +95,11 @@ export function writeHead(response: Response, { status, headers }: Prepared, now
   });
 }
 
-/** Sends a prepared reply; a HEAD request gets its headers alone. */
+/** Sends a prepared reply; to HEAD its headers alone. */
 export function send(request: Request, response: Response, prepared: Prepared, now: number): void {
   writeHead(response, prepared, now);
   if (request.method !== "HEAD") {
-    // All in one system call, the head among them.
+    // Head and body in one system call.
     response.cork();
     for (const part of prepared.body) response.write(part);
   }

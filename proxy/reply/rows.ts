@@ -15,12 +15,12 @@ import { vary } from "./headers.ts";
 import { type Prepared, type Reply, writeHead } from "./reply.ts";
 import { ServiceError } from "./service-error.ts";
 
-/** What a unit of the quota pays for: as many rows as the largest page has. */
+/** Rows that a unit of the quota pays for: as many as the largest page has. */
 const rowsPerUnit = paging.maxPageSize;
 
 /**
- * Whether a request prefers NDJSON to JSON (RFC 9110, 12.5.1); JSON is what it gets when it says nothing, or accepts
- * neither. Throws ServiceError BAD_REQUEST when it could not tell a whole answer from one that broke off.
+ * Whether a request prefers NDJSON to JSON (RFC 9110, 12.5.1). One that accepts both or neither gets JSON. Throws ServiceError
+ * BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off.
  */
 export function prefersRows(request: Request): boolean {
   if (request.accepts("application/json", ndjson) !== ndjson) return false;
@@ -28,10 +28,10 @@ export function prefersRows(request: Request): boolean {
   throw new ServiceError("BAD_REQUEST", `${ndjson} needs HTTP/1.1, where the end of an answer can be told.`);
 }
 
-/** Every address that is negotiated says so to caches. */
+/** Headers that tell caches that the media type is negotiated. */
 export const negotiated = { Vary: `${vary}, Accept` };
 
-/** All rows of a plan in one answer. */
+/** A reply with all rows of a plan. */
 export function rowsReply(plan: RowsPlan): Reply {
   return {
     etag: () => plan.etag,
@@ -49,13 +49,13 @@ export function rowsReply(plan: RowsPlan): Reply {
   };
 }
 
-/** Throws ServiceError QUOTA_EXCEEDED when what is left of the day does not pay for all rows. */
+/** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all rows. */
 export function requireUnits({ count }: RowsPlan, { plan, limit, remaining, resetAt }: Receipt): void {
   const units = Math.max(1, Math.ceil(count / rowsPerUnit));
-  // One was taken with the request.
+  // The request took one.
   const left = remaining + 1;
   if (units <= left) return;
-  // Without a number of rows: the unit is given back, and totals are paid for.
+  // The number of rows is not told: the unit is given back, and totals have a price.
   const detail =
     `These rows take a unit for every ${rowsPerUnit}, more than the ${left} left of the ${plan} plan's ${limit} until ` +
     `${new Date(resetAt).toISOString()}. Narrow the filters, or walk the archive by pages, each of which tells the total.`;
@@ -66,7 +66,7 @@ export function requireUnits({ count }: RowsPlan, { plan, limit, remaining, rese
 export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
   const owners = new Set<string>();
 
-  /** Takes the units as rows go out; a request has paid for the first ones. */
+  /** Takes units as rows are sent. The request has paid for the first ones. */
   async function* paid(chunks: AsyncIterable<RowsChunk>, exchange: Exchange, identify: () => Identity) {
     let [sent, covered] = [0, rowsPerUnit];
     try {
@@ -82,7 +82,7 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
         yield text;
       }
     } catch (thrown) {
-      // Here and not where the answer ends: it is logged as soon as its connection is gone.
+      // Noted here because the request is logged as soon as its connection is gone.
       const error = serviceErrorOf(thrown);
       exchange.code = error.code;
       if (errors[error.code].status >= 500) exchange.error = error;
@@ -114,12 +114,12 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
   };
 }
 
-/** A sequence whose first element was taken already. */
+/** A sequence whose first element was already taken. */
 async function* from<T>(first: IteratorResult<T, void>, others: AsyncIterable<T>) {
   if (first.done) return;
   yield first.value;
   yield* others;
 }
 
-// Stored runs have commas where NDJSON has none: they are inflated and compressed anew.
+// Stored pages separate rows with commas and NDJSON does not, so rows are decompressed and compressed again.
 const speed = { level: constants.Z_BEST_SPEED, chunkSize: 64 * 1024 };

@@ -7,7 +7,7 @@ import type { Reply } from "./reply.ts";
 
 const compress = promisify(gzip);
 
-/** Finds the reply of a static file by its address. Throws for an address that has none: a fault of ours. */
+/** A function from the address of a static file to its reply. It throws Error for an address of the table without a file. */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Reply {
   const replies = new Map(files.map((file) => [file.path, replyOf(file)]));
   return (path) => {
@@ -22,7 +22,7 @@ function replyOf({ contentType, bytes, headers }: StaticFile): Reply {
   return {
     snapshotId: undefined,
     etag: tagsOf(sha256(bytes)),
-    // Names stay while contents change with the service's version: a page must not meet an older script.
+    // File names stay while contents change with the version of the service, and a page must not get an older script.
     cacheControl: "no-cache",
     headers: { "Content-Type": contentType, Vary: "Accept-Encoding", ...headers },
     async body(coding) {

@@ -9,7 +9,7 @@ import { encode, tagsOf } from "../reply/coding.ts";
 import { type Answer, momentary, type Reply } from "../reply/reply.ts";
 import { ServiceError } from "../reply/service-error.ts";
 
-/** Finds an object among what a snapshot has of scores. */
+/** Finds an object among the scores of a snapshot. */
 type Find = (scores: Manifest["scores"]) => ObjectRef | undefined;
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
@@ -29,7 +29,7 @@ export function scoreAnswers(parts: AppParts) {
       const asked = slugs.map((slug) => ({ slug, object: ofSlug(manifest.scores.records, slug) }));
       const notFound = asked.filter(({ object }) => !object).map(({ slug }) => slug);
       const found = asked.flatMap(({ object }) => object ?? []);
-      // From the store: the origin answers one request with one object.
+      // From the store, since a forwarded request can fetch only one object.
       const records = await Promise.all(
         found.map((object) => catalog.objects.get(layout.publicObject(object.hash), object)),
       );
@@ -49,7 +49,7 @@ export function scoreAnswers(parts: AppParts) {
   } satisfies Record<string, Answer>;
 }
 
-/** A public object of the current snapshot; while the origin is away, of the newest one before that is in memory. */
+/** A public object of the current snapshot or, while the origin is away, of the newest older snapshot that has it in memory. */
 function publicReply(parts: AppParts, find: Find, request: Request, response: Response): Reply {
   const { catalog, objects, forwarder } = parts;
   const replyOf = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
@@ -68,7 +68,7 @@ function publicReply(parts: AppParts, find: Find, request: Request, response: Re
   return { ...replyOf(snapshot, object), instead: () => staleReply(parts, find, snapshot, replyOf) };
 }
 
-/** It says how long its snapshot has been superseded. */
+/** An older answer. Its Age tells how long its snapshot has been superseded. */
 function staleReply(
   { catalog, objects, metrics, now }: AppParts,
   find: Find,
@@ -89,7 +89,7 @@ function staleReply(
   return undefined;
 }
 
-/** A private object; it comes from the store itself, never from the origin. */
+/** A private object, read from the store and never from the origin. */
 function privateReply(catalog: Catalog, find: Find): Reply {
   const { manifest } = catalog.requireCurrent();
   const object = find(manifest.scores);
@@ -103,12 +103,12 @@ function privateReply(catalog: Catalog, find: Find): Reply {
   };
 }
 
-/** Own members only: "constructor" is a slug too. */
+/** Looks at own members only, since "constructor" is a possible slug. */
 function ofSlug(objects: Record<string, ObjectRef>, slug: string): ObjectRef | undefined {
   return Object.hasOwn(objects, slug) ? objects[slug] : undefined;
 }
 
-/** What cannot be a slug is unknown, whether or not there is a snapshot. */
+/** The slug of the path. Throws PROTOCOL_NOT_FOUND for text that cannot be one, with or without a snapshot. */
 function slugOf({ params }: Request): string {
   const slug = String(params.slug);
   if (!ProtocolSlug.safeParse(slug).success) throw unknownSlug();

@@ -14,7 +14,7 @@ export function serviceAnswers(parts: AppParts) {
     return { checkedAt, ageSeconds, stale: ageSeconds > staleAfterSeconds };
   }
 
-  /** Why the process should be sent no requests; undefined when it should. */
+  /** Why the process should get no requests, or undefined. */
   async function unready(): Promise<string | undefined> {
     if (!listening()) return "The process is ending.";
     if (!keys.ready()) return "The keys are not loaded yet.";

@@ -3,14 +3,14 @@ import { isApiPath } from "../reply/headers.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
-/** Addresses that have no variable part, and every file of those that have only so many. */
+/** Addresses without a variable part, and those of all files. */
 const fixed = new Set(
   all
     .filter(({ path }) => !path.includes(":slug"))
     .flatMap(({ path, files }) => files?.map((file) => path.replace(":file", file)) ?? [path]),
 );
 
-// One segment in its only spelling: nothing percent-encoded, no backslash, no fragment, no dot segment.
+// A segment that has one spelling only: nothing percent-encoded, no backslash, no fragment, no dot segment.
 const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
 const patterns = all
   .filter(({ path }) => path.includes(":slug"))
@@ -20,13 +20,13 @@ function literal(text: string): string {
   return text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
 }
 
-/** Targets that no endpoint has, under /api/v1 and elsewhere. */
+/** Targets without an endpoint, under /api/v1 and elsewhere. */
 const nowhere = { api: "/api/v1/-", other: "/-" } as const;
 
 /**
- * A raw request target when it is, byte for byte, an address of the endpoint table, and else a target that no endpoint
- * has. Other spellings of a path are not normalised: two readers may normalise one differently, and then disagree on who
- * may have what it names. Nothing but this function sees the client's own spelling.
+ * Returns a raw request target if it is, byte for byte, an address of the endpoint table, and else a target that no endpoint
+ * has. Other spellings are not normalised: two readers could normalise them differently and then disagree on who may have
+ * what. Only this function sees the client's own spelling.
  */
 export function canonicalTarget(raw: string): string {
   const path = pathOf(raw);

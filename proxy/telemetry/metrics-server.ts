@@ -4,8 +4,8 @@ import { Registry } from "prom-client";
 import { ConfigError } from "../config.ts";
 
 /**
- * Serves `GET /metrics` on a port of loopback alone; `render` gives the text. Does nothing without a port, and
- * throws ConfigError when it cannot be had. It ends with the process.
+ * Serves the text of `render` as `GET /metrics` on a loopback port until the process ends. Does nothing without a port. Throws
+ * ConfigError when the port cannot be used.
  */
 export async function serveMetrics(port: number | undefined, render: () => Promise<string>): Promise<void> {
   if (port === undefined) return;

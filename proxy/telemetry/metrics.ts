@@ -5,7 +5,7 @@ import type { LiveFeed } from "../feed/live-feed.ts";
 import type { PublicObjects } from "../origin/public-objects.ts";
 import type { Quota } from "../quota/quota.ts";
 
-/** One answered request, as it is counted: nothing in it is the client's own spelling. */
+/** An answered request. Nothing in it is spelled by the client, so the number of label values is bounded. */
 export interface Answered {
   /** Pattern of the endpoint table, or `none`. */
   route: string;
@@ -16,22 +16,10 @@ export interface Answered {
   seconds: number;
 }
 
-/** What the proxy tells its operator in numbers. */
-export interface Metrics {
-  registry: Registry;
-  answered(request: Answered): void;
-  /** An answer was not sent to its end. */
-  aborted(route: string): void;
-  /** An answer in NDJSON was broken off from our side. */
-  brokeOff(code: ErrorCode): void;
-  /** A connection was turned away because too many were open. */
-  dropped(): void;
-  servedStale(): void;
-  quotaFailed(): void;
-  polled(chore: string, succeeded: boolean): void;
-}
+/** The counters of a process. */
+export type Metrics = ReturnType<typeof createMetrics>;
 
-/** What is read at the moment of a scrape. */
+/** What is read at every scrape. */
 export interface MetricSources {
   catalog: Catalog;
   objects: PublicObjects;
@@ -47,7 +35,8 @@ export interface MetricSources {
 const methods = ["GET", "HEAD", "POST", "OPTIONS"];
 const latencyBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-export function createMetrics(sources: MetricSources): Metrics {
+/** Metrics for Prometheus: counters to be called, and gauges that read `sources` at every scrape. */
+export function createMetrics(sources: MetricSources) {
   const registry = new Registry();
   const registers = [registry];
   const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
@@ -70,12 +59,12 @@ export function createMetrics(sources: MetricSources): Metrics {
   const polls = counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]);
   registerGauges(registry, sources);
   registerCaches(registry, sources);
-  // To find a metric by its labels costs more than to count.
+  // Looking up a metric by its labels takes longer than counting.
   const counters = new Map<string, ReturnType<typeof requests.labels>>();
   const durations = new Map<string, ReturnType<typeof duration.labels>>();
   return {
     registry,
-    answered({ route, status, code, seconds, ...request }) {
+    answered({ route, status, code, seconds, ...request }: Answered): void {
       const method = methods.includes(request.method) ? request.method : "other";
       const name = `${route} ${method} ${status} ${code}`;
       const known = counters.get(name) ?? requests.labels({ route, method, status, code });
@@ -85,16 +74,20 @@ export function createMetrics(sources: MetricSources): Metrics {
       durations.set(route, timed);
       timed.observe(seconds);
     },
-    aborted: (route) => aborts.inc({ route }),
-    brokeOff: (code) => broken.inc({ code }),
+    /** An answer was not sent completely. */
+    aborted: (route: string) => aborts.inc({ route }),
+    /** The service broke off an NDJSON answer. */
+    brokeOff: (code: ErrorCode) => broken.inc({ code }),
+    /** A connection was refused because too many were open. */
     dropped: () => drops.inc(),
     servedStale: () => stale.inc(),
     quotaFailed: () => quotaFailures.inc(),
-    polled: (chore, succeeded) => polls.inc({ chore, outcome: succeeded ? "success" : "failure" }),
+    polled: (chore: string, succeeded: boolean) =>
+      polls.inc({ chore, outcome: succeeded ? "success" : "failure" }),
   };
 }
 
-/** Of several processes the one that is worst off speaks for all, and memory adds up. */
+/** With several processes the worst value is shown, and memory is summed. */
 function registerGauges(
   registry: Registry,
   { catalog, quota, feed, pollAge, connections, now }: MetricSources,

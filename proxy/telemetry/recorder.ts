@@ -1,14 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
+
 import { isPrivate, type Trust } from "../access/client-address.ts";
+
 import type { Exchange } from "../exchange.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Reports requests to log and metrics. */
-export interface Recorder {
-  /** Returns the function that ends the record; its status is undefined if the answer was not sent completely. */
-  begin(request: IncomingMessage, exchange: Exchange): (status: number | undefined) => void;
-}
+export type Recorder = ReturnType<typeof createRecorder>;
 
 /** A recorder. It warns once when a load balancer seems to stand in front and TRUST_PROXY is not set. */
 export function createRecorder({
@@ -19,10 +18,10 @@ export function createRecorder({
   log: Logger;
   metrics: Metrics;
   trustProxy?: Trust | undefined;
-}): Recorder {
+}) {
   let warned = trustProxy !== undefined;
 
-  function warnOfForwarding({ headers, socket }: IncomingMessage): void {
+  function warnOnce({ headers, socket }: IncomingMessage): void {
     if (warned || headers["x-forwarded-for"] === undefined || !isPrivate(socket.remoteAddress)) return;
     warned = true;
     log.warn("a private peer forwards client addresses; set TRUST_PROXY, or all its clients share one quota");
@@ -46,8 +45,9 @@ export function createRecorder({
   }
 
   return {
-    begin(request, exchange) {
-      warnOfForwarding(request);
+    /** Returns the function that ends the record. Its status is undefined if the answer was not sent completely. */
+    begin(request: IncomingMessage, exchange: Exchange): (status: number | undefined) => void {
+      warnOnce(request);
       // Forwarding a request changes its method for a while.
       const { method = "" } = request;
       return (status) => {
