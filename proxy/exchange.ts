@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, IncomingMessage, ServerResponse, ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
 import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
