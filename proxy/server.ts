@@ -13,17 +13,10 @@ import { commonHeaders } from "./reply/headers.ts";
 import { canonicalTarget } from "./routes/target.ts";
 import { createRecorder } from "./telemetry/recorder.ts";
 
-/** A proxy that is not listening yet. */
-export interface ProxyServer {
-  server: Server;
-  /** Ends the server; requests in progress get at most `seconds` to finish. */
-  drain(seconds: number): Promise<void>;
-}
-
 const maxHeadBytes = 16 * 1024;
 
 /** Puts the proxy together: the app, the handshakes of the live feed, and the connections that carry both. */
-export function createProxyServer(proxy: ProxyParts): ProxyServer {
+export function createProxyServer(proxy: ProxyParts) {
   const { limits, catalog, feed, metrics } = proxy;
   const server = boundedServer(limits);
   const recorder = createRecorder(proxy);
@@ -65,7 +58,8 @@ export function createProxyServer(proxy: ProxyParts): ProxyServer {
 
   return {
     server,
-    async drain(seconds) {
+    /** Ends the server. Requests in progress get at most `seconds` to finish. */
+    async drain(seconds: number): Promise<void> {
       feed.close();
       closing = acceptPending(server);
       await closing;

@@ -3,7 +3,6 @@ import { type AddressInfo, createServer, type Server } from "node:net";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
 import type { Logger } from "pino";
-import type { Registry } from "prom-client";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { Catalog } from "../snapshots/read/catalog.ts";
 import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
@@ -25,14 +24,6 @@ import type { QuotaStore } from "./quota/store.ts";
 import { createProxyServer } from "./server.ts";
 import { servedSite } from "./site/files.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
-
-/** A running proxy. */
-export interface Service {
-  url: string;
-  metrics: Registry;
-  /** Gives requests in progress at most SHUTDOWN_SECONDS to finish, then releases everything. */
-  stop(): Promise<void>;
-}
 
 // Scores are few and small compared with the pages of the archive.
 const publicShare = 1 / 8;
@@ -56,7 +47,7 @@ export interface Surroundings {
 export async function startService(
   config: Config,
   { directory, environment, log, now = Date.now, limits: changes }: Surroundings,
-): Promise<Service> {
+) {
   const limits = { ...defaultLimits, ...changes };
   const storage = openStorage(config.snapshotStore, directory, environment, limits.store);
   const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
@@ -122,7 +113,8 @@ export async function startService(
   return {
     url,
     metrics: metrics.registry,
-    async stop() {
+    /** Gives requests in progress at most SHUTDOWN_SECONDS to finish, then releases everything. */
+    async stop(): Promise<void> {
       poller.stop();
       await drain(config.shutdownSeconds);
       release();

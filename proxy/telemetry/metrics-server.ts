@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer } from "node:http";
 import { Registry } from "prom-client";
 import { ConfigError } from "../config.ts";
 
@@ -9,8 +9,14 @@ import { ConfigError } from "../config.ts";
  */
 export async function serveMetrics(port: number | undefined, render: () => Promise<string>): Promise<void> {
   if (port === undefined) return;
-  const server = createServer((request, response) => {
-    answer(request, response, render).catch(() => response.writeHead(500).end());
+  const server = createServer(async ({ url, method }, response) => {
+    if (url !== "/metrics" || method !== "GET") return void response.writeHead(404).end();
+    try {
+      const text = await render();
+      response.writeHead(200, { "Content-Type": Registry.PROMETHEUS_CONTENT_TYPE }).end(text);
+    } catch {
+      response.writeHead(500).end();
+    }
   });
   server.unref();
   try {
@@ -21,14 +27,4 @@ export async function serveMetrics(port: number | undefined, render: () => Promi
       `METRICS_PORT ${port} cannot be listened on: ${error instanceof Error ? error.message : error}`,
     );
   }
-}
-
-async function answer(
-  { url, method }: IncomingMessage,
-  response: ServerResponse,
-  render: () => Promise<string>,
-): Promise<void> {
-  if (url !== "/metrics" || method !== "GET") return void response.writeHead(404).end();
-  const text = await render();
-  response.writeHead(200, { "Content-Type": Registry.PROMETHEUS_CONTENT_TYPE }).end(text);
 }
