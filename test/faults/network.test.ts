@@ -244,7 +244,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
           identity(operation) === aim ? fault : undefined,
         );
         expect(outcome, aim).toBeInstanceOf(CorruptObjectError);
-        expect(String(outcome)).toContain("other bytes than it was given");
+        expect(String(outcome)).toContain("the store returns other bytes than were written");
         expect(await seenBy(store)).toBe(snapshots.old);
         await expectConverged(store);
       });

@@ -78,7 +78,7 @@ const endsSegment = (id: string) =>
 function idsOf(count: number, from: number, wanted: (id: string) => boolean): string[] {
   const ids: string[] = [];
   for (let number = from; ids.length < count; number += 1) {
-    const id = `m-${String(number).padStart(9, "0")}`;
+    const id = String(number).padStart(36, "0"); // as long as a UUID, which pages rely on
     if (wanted(id)) ids.push(id);
   }
   return ids;
