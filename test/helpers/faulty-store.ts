@@ -116,6 +116,11 @@ export function steppedStorage(
     await after?.(n);
     return result;
   };
+  return steppedBy(storage, step);
+}
+
+/** A storage whose operations are each handed to `step`. */
+export function steppedBy(storage: Storage, step: <T>(operation: () => Promise<T>) => Promise<T>): Storage {
   return changedStorage(storage, {
     get: (key, options) => step(() => storage.get(key, options)),
     put: (key, body) => step(() => storage.put(key, body)),

@@ -1,6 +1,5 @@
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { changedStorage } from "./archive-storage.ts";
-import { listed } from "./faulty-store.ts";
+import { steppedBy } from "./faulty-store.ts";
 
 /** An operation of one of the actors that has not begun yet. */
 interface Parked {
@@ -55,20 +54,6 @@ export async function interleaved(
     changed = Promise.withResolvers<void>();
   }
   return settled;
-}
-
-/** A storage whose operations are each handed to `step`. */
-function steppedBy(storage: Storage, step: <T>(operation: () => Promise<T>) => Promise<T>): Storage {
-  return changedStorage(storage, {
-    get: (key, options) => step(() => storage.get(key, options)),
-    put: (key, body) => step(() => storage.put(key, body)),
-    putIfAbsent: (key, body) => step(() => storage.putIfAbsent(key, body)),
-    replace: (key, body, tag) => step(() => storage.replace(key, body, tag)),
-    delete: (key) => step(() => storage.delete(key)),
-    async *list(prefix) {
-      yield* await step(() => listed(storage, prefix));
-    },
-  });
 }
 
 /** Whole numbers below a limit, the same for the same seed. */
