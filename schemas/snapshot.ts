@@ -2,17 +2,17 @@ import { z } from "zod";
 import { Count, Digest, ProtocolSlug, Timestamp } from "./primitives.ts";
 
 /** Version of the snapshot format, which snapshots/SPEC.md documents. */
-export const formatVersion = 1;
+export const formatVersion = 2;
 
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);
 
 /** A reference to a stored object: the SHA-256 of its bytes, and how many they are. */
-export const ObjectRef = z.strictObject({ hash: Digest, bytes: Count });
+export const ObjectRef = z.object({ hash: Digest, bytes: Count });
 export type ObjectRef = z.infer<typeof ObjectRef>;
 
 /** Counts of a snapshot, in manifests, commits and reports. */
-export const SnapshotCounts = z.strictObject({
+export const SnapshotCounts = z.object({
   markets: Count,
   protocols: Count,
   segments: Count,
@@ -21,29 +21,36 @@ export const SnapshotCounts = z.strictObject({
 export type SnapshotCounts = z.infer<typeof SnapshotCounts>;
 
 /** A number of objects, and of their stored bytes. */
-export const Size = z.strictObject({ objects: Count, bytes: Count });
+export const Size = z.object({ objects: Count, bytes: Count });
 export type Size = z.infer<typeof Size>;
 
-/** A segment of a manifest. `rows` refers to the digests of its source rows; the next publish run finds changes by them. */
+/**
+ * A segment of a manifest. `root` is that of the tree over its pages (snapshots/SPEC.md, "Roots"). `rows` refers to the
+ * digests of its source rows; the next publish run finds changes by them.
+ */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1),
   pages: z.int().min(1),
+  root: Digest,
   rows: ObjectRef,
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
 /** `manifests/<hash>.json`: everything that a snapshot consists of, segments from the oldest up. */
-export const Manifest = z.strictObject({
+export const Manifest = z.object({
   formatVersion: FormatVersion,
   feedVersion: z.string(),
   snapshotId: Digest,
+  /** The roots that the snapshot id commits to (snapshots/SPEC.md, "Roots"). */
+  archiveRoot: Digest,
+  scoresRoot: Digest,
   counts: SnapshotCounts,
   newestResolvedAt: Timestamp,
   newestUpdatedAt: Timestamp,
   /** The method by which row digests were made. Digests of different methods cannot be compared. */
   rowDigests: z.string(),
   segments: z.array(SegmentRef),
-  scores: z.strictObject({
+  scores: z.object({
     list: ObjectRef,
     records: z.record(ProtocolSlug, ObjectRef),
     histories: z.record(ProtocolSlug, ObjectRef),
@@ -53,14 +60,18 @@ export const Manifest = z.strictObject({
 export type Manifest = z.infer<typeof Manifest>;
 
 /**
- * `commits/<number>.json`: one published state. `previous` is the digest of the commit before, null in the first one. A
- * rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn` as [first, last].
+ * `commits/<number>.json`: one published state. `archiveRoot` is the manifest's. `changes` refers to the record of what the
+ * archive gained and lost since the commit before; null where there is none. `previous` is the digest of the commit before,
+ * null in the first one. A rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn`
+ * as [first, last]. `checkpoint` is a signed note about the digest, where the publisher has a key.
  */
-export const Commit = z.strictObject({
+export const Commit = z.object({
   formatVersion: FormatVersion,
   commit: CommitNumber,
   snapshotId: Digest,
+  archiveRoot: Digest,
   manifest: ObjectRef,
+  changes: ObjectRef.nullable(),
   counts: SnapshotCounts,
   size: Size,
   publishedAt: Timestamp,
@@ -68,15 +79,16 @@ export const Commit = z.strictObject({
   withdrawn: z.array(z.tuple([CommitNumber, CommitNumber])),
   previous: Digest.nullable(),
   digest: Digest,
+  checkpoint: z.string().optional(),
 });
 export type Commit = z.infer<typeof Commit>;
 
 /** `head.json`: a hint to the newest commit. A newer one may exist, so readers try the next numbers, too. */
-export const Head = z.strictObject({ commit: CommitNumber, digest: Digest });
+export const Head = z.object({ commit: CommitNumber, digest: Digest });
 export type Head = z.infer<typeof Head>;
 
 /** `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`. */
-export const Checked = z.strictObject({
+export const Checked = z.object({
   checkedAt: Timestamp,
   commit: CommitNumber,
   outcome: z.enum(["published", "unchanged"]),
@@ -85,7 +97,7 @@ export const Checked = z.strictObject({
 export type Checked = z.infer<typeof Checked>;
 
 /** `collecting/<id>.json`: the keys that a collection is about to delete. */
-export const Collecting = z.strictObject({ keys: z.array(z.string()), digest: Digest });
+export const Collecting = z.object({ keys: z.array(z.string()), digest: Digest });
 
 /** How long a snapshot stays readable after it was superseded, and among how many newest commits; the longer counts. */
 export const retention = { keepHours: 48, keepCommits: 24 } as const;

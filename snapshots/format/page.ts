@@ -34,16 +34,20 @@ export interface Run {
   crc: number;
 }
 
-/** A page's entry in the page table of its segment. */
-export interface Page {
+/** A page's entry in the page table, as far as reading the page needs it. */
+export interface StoredPage {
   markets: number;
   /** The SHA-256 of the stored bytes. */
   hash: string;
   /** The stored size in bytes. */
   bytes: number;
-  /** The SHA-256 of the JSON text. */
-  rawDigest: string;
   runs: Run[];
+}
+
+/** A page's whole entry in the page table of its segment. */
+export interface Page extends StoredPage {
+  /** The root of the tree over its markets (snapshots/SPEC.md, "Roots"), in hexadecimal. */
+  root: string;
 }
 
 /**
@@ -63,9 +67,9 @@ export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
   return text;
 }
 
-/** A page's table entry and the bytes to store. */
+/** A page's table entry, but for its root, and the bytes to store. */
 export interface BuiltPage {
-  page: Page;
+  page: StoredPage;
   stored: Buffer;
 }
 
@@ -77,8 +81,7 @@ export function compressPage(text: Buffer): BuiltPage {
   const between = pieces.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece]));
   const stored = joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)]);
   const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
-  const page = { markets, hash: sha256(stored), bytes: stored.length, rawDigest: sha256(text), runs };
-  return { page, stored };
+  return { page: { markets, hash: sha256(stored), bytes: stored.length, runs }, stored };
 }
 
 /**

@@ -1,23 +1,46 @@
-import { createHash } from "node:crypto";
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { formatVersion, type Manifest } from "../../schemas/snapshot.ts";
+import { sha256 } from "../store/sha256.ts";
+import { leafHash, rootOf, treeHead } from "./tree.ts";
 
-/** The logical content of a snapshot, which does not depend on how it is compressed. */
+/** What a snapshot id is computed from. It does not depend on how anything is compressed. */
 export interface LogicalContent {
-  /** The SHA-256 of each page's JSON text, from the oldest page to the newest. */
-  pageDigests: Iterable<string>;
-  scores: Manifest["scores"];
+  counts: Pick<Manifest["counts"], "markets" | "protocols">;
+  /** Roots in hexadecimal. */
+  archiveRoot: string;
+  scoresRoot: string;
 }
 
 /** The snapshot's id: the SHA-256 over its logical content, one line per part (snapshots/SPEC.md, "Identity"). */
-export function snapshotIdOf({ pageDigests, scores }: LogicalContent): string {
-  const hash = createHash("sha256");
-  hash.update(`prs-snapshot ${formatVersion} ${feedVersion}\n`);
-  for (const digest of pageDigests) hash.update(`page ${digest}\n`);
-  hash.update(`scores ${scores.list.hash}\n`);
-  const { records, histories, dimensions } = scores;
-  for (const [part, refs] of Object.entries({ score: records, history: histories, dimensions })) {
-    for (const slug of Object.keys(refs).sort()) hash.update(`${part} ${slug} ${refs[slug]?.hash}\n`);
-  }
-  return hash.digest("hex");
+export function snapshotIdOf({ counts, archiveRoot, scoresRoot }: LogicalContent): string {
+  const lines = [
+    `prs-snapshot ${formatVersion} ${feedVersion}`,
+    `markets ${counts.markets}`,
+    `protocols ${counts.protocols}`,
+    `archive ${archiveRoot}`,
+    `scores ${scoresRoot}`,
+  ];
+  return sha256(Buffer.from(lines.map((line) => `${line}\n`).join("")));
+}
+
+/** The lines that the tree of scores is made of, one per object (snapshots/SPEC.md, "Identity"). */
+export function scoreLines({ list, records, histories, dimensions }: Manifest["scores"]): string[] {
+  const linesOf = (part: string, refs: Manifest["scores"]["records"]) =>
+    Object.keys(refs)
+      .sort()
+      .map((slug) => `${part} ${slug} ${refs[slug]?.hash}`);
+  return [
+    `scores ${list.hash}`,
+    ...linesOf("score", records),
+    ...linesOf("history", histories),
+    ...linesOf("dimensions", dimensions),
+  ];
+}
+
+/** The root of the tree of scores, in hexadecimal. */
+export function scoresRootOf(scores: Manifest["scores"]): string {
+  const leaves = scoreLines(scores).map((line) => leafHash(Buffer.from(line)));
+  return rootOf("scores", { children: leaves.length, total: leaves.length }, treeHead(leaves)).toString(
+    "hex",
+  );
 }

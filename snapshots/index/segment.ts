@@ -7,7 +7,7 @@ import {
   labelFields,
 } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
-import { type Page, type Run, runMarkets } from "../format/page.ts";
+import { type Page, type Run, runMarkets, type StoredPage } from "../format/page.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
@@ -45,13 +45,10 @@ export interface Segment {
   page(index: number): StoredPage;
 }
 
-/** A page's entry in the page table as readers see it. */
-export type StoredPage = Omit<Page, "rawDigest">;
-
 const magic = Buffer.from("PRSSEG\r\n");
 const alignment = 8;
 const Section = z.tuple([z.int().min(0), z.int().min(0)]);
-const SegmentHeader = z.strictObject({
+const SegmentHeader = z.object({
   formatVersion: z.literal(formatVersion),
   markets: z.int().min(1).max(65_536),
   pages: z.int().min(1),
@@ -98,7 +95,7 @@ export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[])
     rare.push([row.field, column.rare]);
   }
   const rest = new SectionWriter(resident.bytes);
-  rest.add("pageDigests", Buffer.from(pages.map((page) => page.rawDigest).join(""), "hex"));
+  rest.add("pageRoots", Buffer.from(pages.map((page) => page.root).join(""), "hex"));
   for (const [field, labels] of rare) rest.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
 
   const header = Buffer.from(
@@ -162,15 +159,15 @@ function parseHeader(key: string, bytes: Buffer) {
   }
 }
 
-/** A segment's pages with their raw digests, by which a publisher finds pages to reuse. Throws CorruptObjectError. */
+/** A segment's whole page table, from the oldest page up. Throws CorruptObjectError. */
 export function readPages(key: string, stored: Buffer): Page[] {
   const { header, body } = openSegment(key, stored);
   const copy = new Uint8Array(body).buffer;
   const section = sectionLookup(key, header, copy.byteLength);
-  const digests = Buffer.from(copy, ...section("pageDigests", header.pages * 32));
+  const roots = Buffer.from(copy, ...section("pageRoots", header.pages * 32));
   const table = readPageTable(key, copy, section, header);
   return Array.from({ length: header.pages }, (_, index) => {
-    return { ...table.page(index), rawDigest: digests.toString("hex", index * 32, index * 32 + 32) };
+    return { ...table.page(index), root: roots.toString("hex", index * 32, index * 32 + 32) };
   });
 }
 

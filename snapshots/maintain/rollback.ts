@@ -1,4 +1,4 @@
-import type { Commit, ObjectRef } from "../../schemas/snapshot.ts";
+import { type Commit, formatVersion, type ObjectRef } from "../../schemas/snapshot.ts";
 import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objects.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { publicNames } from "../publish/public-names.ts";
@@ -38,13 +38,14 @@ export async function rollback(
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
   }
   await requireComplete(storage, current, wanted);
-  const { snapshotId, manifest, counts, size } = wanted;
-  const { digest: _, ...rest } = current;
+  const { snapshotId, archiveRoot, manifest, counts, size } = wanted;
   const commit = await appendCommit(storage, {
-    ...rest,
+    formatVersion,
     commit: current.commit + 1,
     snapshotId,
+    archiveRoot,
     manifest,
+    changes: null,
     counts,
     size,
     publishedAt: now().toISOString(),

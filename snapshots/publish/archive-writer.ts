@@ -1,6 +1,7 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/cuts.ts";
 import { type Page, pageText } from "../format/page.ts";
+import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeSegment, type IndexRow } from "../index/segment.ts";
 import { layout } from "../store/layout.ts";
 import { sha256 } from "../store/sha256.ts";
@@ -12,10 +13,10 @@ import type { KeptMarket, PreviousSnapshot } from "./previous-snapshot.ts";
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
 
-/** A complete archive: segments and page digests from the oldest, `newestResolvedAt` in epoch milliseconds. */
+/** A complete archive: segments from the oldest up, `newestResolvedAt` in epoch milliseconds. */
 export interface WrittenArchive {
   segments: SegmentRef[];
-  pageDigests: string[];
+  pages: number;
   markets: number;
   newestResolvedAt: number;
 }
@@ -41,7 +42,7 @@ export class ArchiveWriter {
   readonly #previous: PreviousSnapshot | undefined;
   readonly #builder = new PageBuilder();
   readonly #cutter = new Cutter();
-  readonly #written: WrittenArchive = { segments: [], pageDigests: [], markets: 0, newestResolvedAt: 0 };
+  readonly #written: WrittenArchive = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0 };
   readonly #progress: (markets: number) => void;
   readonly #inFlight = new Set<Promise<PlacedPage>>();
   #markets: Market[] = [];
@@ -106,14 +107,15 @@ export class ArchiveWriter {
   async #writePage(markets: readonly Market[]): Promise<PlacedPage> {
     const same = this.#previous?.pageOf(markets.map((market) => market.ordinal));
     if (same && this.#objects.keep(layout.page(same.page.hash), same.page.bytes)) return same;
-    const text = pageText(markets.map(({ line }) => line).toReversed());
-    const known = this.#previous?.pageWithText(sha256(text));
+    const root = pageRootOf(markets.map(({ line }) => leafHash(line))).toString("hex");
+    const known = this.#previous?.pageWithRoot(root);
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
       return { page: known, index: undefined };
+    const text = pageText(markets.map(({ line }) => line).toReversed());
     const { page, stored } = await this.#builder.build(text);
     await this.#objects.write(layout.page(page.hash), stored);
-    return { page, index: undefined };
+    return { page: { ...page, root }, index: undefined };
   }
 
   async #endSegment(): Promise<void> {
@@ -123,7 +125,7 @@ export class ArchiveWriter {
     this.#pages = [];
     const written = this.#written;
     written.segments.push(this.#unchangedSegment(placed) ?? (await this.#writeSegment(placed, rows)));
-    for (const { page } of placed) written.pageDigests.push(page.rawDigest);
+    written.pages += placed.length;
     written.markets += rows.length;
     this.#progress(written.markets);
   }
@@ -152,7 +154,8 @@ export class ArchiveWriter {
     };
     const stored = await put(layout.rowsOf, Buffer.from(digests.buffer));
     const segment = await put(layout.segment, encodeSegment(pages, index));
-    return { ...segment, markets: rows.length, pages: pages.length, rows: stored };
+    const root = rootOver("segment", pages).toString("hex");
+    return { ...segment, markets: rows.length, pages: pages.length, root, rows: stored };
   }
 }
 

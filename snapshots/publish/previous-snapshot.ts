@@ -69,7 +69,7 @@ export class PreviousSnapshot {
   readonly #storage: Storage;
   readonly #segments: readonly PreviousSegment[];
   readonly #pages: readonly PreviousPage[];
-  readonly #byDigest = new Map<string, Page>();
+  readonly #byRoot = new Map<string, Page>();
   readonly #lines = new LRUCache<number, Buffer[]>({ max: keptPages });
   readonly #rows = new LRUCache<number, { rows: IndexRow[]; digests: BigUint64Array }>({ max: keptSegments });
 
@@ -104,7 +104,7 @@ export class PreviousSnapshot {
         };
       });
     });
-    for (const { page, usable } of this.#pages) if (usable) this.#byDigest.set(page.rawDigest, page);
+    for (const { page, usable } of this.#pages) if (usable) this.#byRoot.set(page.root, page);
   }
 
   /**
@@ -186,9 +186,9 @@ export class PreviousSnapshot {
     return same && ordinals.every((ordinal, n) => ordinal === first + n) ? { index, page } : undefined;
   }
 
-  /** A stored page with this text, at any position. */
-  pageWithText(rawDigest: string): Page | undefined {
-    return this.#byDigest.get(rawDigest);
+  /** A stored page with these markets, at any position. */
+  pageWithRoot(root: string): Page | undefined {
+    return this.#byRoot.get(root);
   }
 
   /** The segment that consists of exactly these old pages, given by index from the oldest. */

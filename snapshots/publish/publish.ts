@@ -1,8 +1,9 @@
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
-import { snapshotIdOf } from "../format/snapshot-id.ts";
+import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
+import { rootOver } from "../format/tree.ts";
 import type { Sources } from "../sources/sources.ts";
-import { appendCommit, newestCommit } from "../store/commits.ts";
+import { appendCommit, type CommitContent, newestCommit } from "../store/commits.ts";
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
@@ -164,12 +165,18 @@ async function writeManifest(
   scores: ScoreObjects,
 ): Promise<Manifest> {
   const stored = await writeScores(objects, scores);
-  const { segments, pageDigests, markets, newestResolvedAt } = archive;
+  const { segments, pages, markets, newestResolvedAt } = archive;
+  const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };
+  const roots = {
+    archiveRoot: rootOver("archive", segments).toString("hex"),
+    scoresRoot: scoresRootOf(stored),
+  };
   return {
     formatVersion,
     feedVersion,
-    snapshotId: snapshotIdOf({ pageDigests, scores: stored }),
-    counts: { markets, protocols: scores.records.size, segments: segments.length, pages: pageDigests.length },
+    snapshotId: snapshotIdOf({ counts, ...roots }),
+    ...roots,
+    counts,
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),
     newestUpdatedAt: scores.newestUpdatedAt,
     rowDigests,
@@ -181,16 +188,18 @@ async function writeManifest(
 /** The commit after `current`, which makes this manifest current. */
 function nextCommit(
   current: Commit | undefined,
-  { snapshotId, counts }: Manifest,
+  { snapshotId, archiveRoot, counts }: Manifest,
   manifest: Commit["manifest"],
   size: Size,
   now: Date,
-): Omit<Commit, "digest"> {
+): CommitContent {
   return {
     formatVersion,
     commit: (current?.commit ?? 0) + 1,
     snapshotId,
+    archiveRoot,
     manifest,
+    changes: null,
     counts,
     size,
     publishedAt: now.toISOString(),

@@ -1,8 +1,9 @@
 import type { Condition, LabelName } from "../../schemas/filters.ts";
+import type { StoredPage } from "../format/page.ts";
 import { rangeBitmap } from "../index/bitmap.ts";
 import { keepRange } from "../index/integer-column.ts";
 import { keepLabels } from "../index/label-column.ts";
-import type { LabelTables, Segment, StoredPage } from "../index/segment.ts";
+import type { LabelTables, Segment } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
 

@@ -72,11 +72,14 @@ export class CommitUnknownError extends Error {
   override readonly name = "CommitUnknownError";
 }
 
+/** A commit before it is sealed. */
+export type CommitContent = Omit<Commit, "digest" | "checkpoint">;
+
 /**
  * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Throws
  * CommitLostError or CommitUnknownError. Once it returns, the commit is stored.
  */
-export async function appendCommit(storage: Storage, content: Omit<Commit, "digest">): Promise<Commit> {
+export async function appendCommit(storage: Storage, content: CommitContent): Promise<Commit> {
   const key = layout.commit(content.commit);
   const bytes = seal(content);
   const created = await storage.putIfAbsent(key, bytes).catch((error) => {

@@ -1,6 +1,7 @@
 import type { Manifest } from "../../schemas/snapshot.ts";
 import { compareKeys } from "../format/market-key.ts";
-import { snapshotIdOf } from "../format/snapshot-id.ts";
+import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
+import { rootOver } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { CheckedSegment } from "./segment-check.ts";
 
@@ -29,8 +30,13 @@ export function checkManifest(key: string, manifest: Manifest, segments: readonl
   if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
     throw new CorruptObjectError(key, "its newestResolvedAt differs from its newest market's");
   }
-  const pageDigests = pages.map((page) => page.rawDigest);
-  if (snapshotIdOf({ pageDigests, scores: manifest.scores }) !== manifest.snapshotId) {
+  if (rootOver("archive", manifest.segments).toString("hex") !== manifest.archiveRoot) {
+    throw new CorruptObjectError(key, "its archive root does not match its segments");
+  }
+  if (scoresRootOf(manifest.scores) !== manifest.scoresRoot) {
+    throw new CorruptObjectError(key, "its scores root does not match its scores");
+  }
+  if (snapshotIdOf(manifest) !== manifest.snapshotId) {
     throw new CorruptObjectError(key, "its snapshot id does not match its content");
   }
 }

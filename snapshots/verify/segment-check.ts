@@ -5,6 +5,7 @@ import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/cuts.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import { type Page, pageText, readRun } from "../format/page.ts";
+import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeSegment, type IndexRow, readPages } from "../index/segment.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
@@ -58,6 +59,9 @@ export async function checkSegment(
   if (rows.length !== ref.markets || pages.length !== ref.pages) {
     throw new CorruptObjectError(key, "its numbers of markets and pages differ from the manifest's");
   }
+  if (rootOver("segment", pages).toString("hex") !== ref.root) {
+    throw new CorruptObjectError(key, "its root differs from the manifest's");
+  }
   if (!encodeSegment(pages, rows).equals(stored)) {
     throw new CorruptObjectError(key, "its index does not match its pages");
   }
@@ -86,7 +90,8 @@ function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Pa
   const lines = readRuns(segmentKey, stored, page);
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
   if (!text.equals(pageText(lines))) throw wrongTable("the runs");
-  if (sha256(text) !== page.rawDigest) throw wrongTable("the digest");
+  const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
+  if (root !== page.root) throw wrongTable("the root");
   return lines.map((line) => parseMarket(pageKey, line)).reverse();
 }
 

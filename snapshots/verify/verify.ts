@@ -168,7 +168,8 @@ class StoreCheck {
     if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit.manifest));
     const manifest = this.#manifests.get(hash);
     const same = JSON.stringify(manifest?.counts) === JSON.stringify(commit.counts);
-    if (manifest && (manifest.snapshotId !== commit.snapshotId || !same)) {
+    const named = manifest?.snapshotId === commit.snapshotId && manifest.archiveRoot === commit.archiveRoot;
+    if (manifest && !(named && same)) {
       this.#faults.push({ key: layout.commit(commit.commit), reason: "it disagrees with its manifest" });
     }
     return manifest;

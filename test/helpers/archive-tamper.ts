@@ -3,7 +3,8 @@ import { filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
 import { compressPage, type Page, pageText, readRun } from "../../snapshots/format/page.ts";
-import { snapshotIdOf } from "../../snapshots/format/snapshot-id.ts";
+import { scoresRootOf, snapshotIdOf } from "../../snapshots/format/snapshot-id.ts";
+import { leafHash, pageRootOf, rootOver } from "../../snapshots/format/tree.ts";
 import { encodeSegment, readPages } from "../../snapshots/index/segment.ts";
 import { issueKey, revokeKey } from "../../snapshots/keys/records.ts";
 import { layout } from "../../snapshots/store/layout.ts";
@@ -66,8 +67,8 @@ export function replaceManifest(objects: Objects, changes: Partial<Manifest>): s
   const bytes = Buffer.from(JSON.stringify(manifest));
   const hash = sha256(bytes);
   objects.set(layout.manifest(hash), bytes);
-  const { snapshotId, counts } = manifest;
-  replaceCommit(objects, { manifest: { hash, bytes: bytes.length }, snapshotId, counts });
+  const { snapshotId, archiveRoot, counts } = manifest;
+  replaceCommit(objects, { manifest: { hash, bytes: bytes.length }, snapshotId, archiveRoot, counts });
   return layout.manifest(hash);
 }
 
@@ -114,7 +115,8 @@ export async function rebuild(
     const lines = list.map((market) => Buffer.from(JSON.stringify(market)));
     const { page, stored } = compress(pageText(lines));
     objects.set(layout.page(page.hash), stored);
-    pages.push(page);
+    const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
+    pages.push({ ...page, root });
   }
   const rows = markets.flatMap((list) =>
     list.toReversed().map((market) => {
@@ -122,7 +124,8 @@ export async function rebuild(
     }),
   );
   const segment = replaceSegment(objects, index, encodeSegment(pages, rows), (segments) => {
-    segments[index] = { ...segments[index]!, markets: rows.length, pages: pages.length };
+    const root = rootOver("segment", pages).toString("hex");
+    segments[index] = { ...segments[index]!, markets: rows.length, pages: pages.length, root };
     return agreeing(objects, segments);
   });
   return { segment, pages: pages.map(({ hash }) => layout.page(hash)) };
@@ -133,11 +136,12 @@ export function agreeing(objects: Objects, segments: SegmentRef[]): Partial<Mani
   const { scores, counts } = newestManifest(objects);
   const pages = segments.flatMap(({ hash }) => readPages("segment", objects.get(layout.segment(hash))!));
   const markets = segments.reduce((sum, segment) => sum + segment.markets, 0);
-  return {
-    segments,
-    snapshotId: snapshotIdOf({ pageDigests: pages.map((page) => page.rawDigest), scores }),
-    counts: { ...counts, markets, pages: pages.length, segments: segments.length },
+  const changed = { ...counts, markets, pages: pages.length, segments: segments.length };
+  const roots = {
+    archiveRoot: rootOver("archive", segments).toString("hex"),
+    scoresRoot: scoresRootOf(scores),
   };
+  return { segments, snapshotId: snapshotIdOf({ counts: changed, ...roots }), ...roots, counts: changed };
 }
 
 /** Puts a public object. */

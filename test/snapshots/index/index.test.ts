@@ -191,7 +191,7 @@ describe("segments", () => {
     markets,
     hash: String(seed % 10).repeat(64),
     bytes: 100 + seed,
-    rawDigest: "ab".repeat(32),
+    root: "ab".repeat(32),
     runs: Array.from({ length: Math.ceil(markets / 32) }, (_, n) => ({
       compressedBytes: n,
       rawBytes: 2 * n,

@@ -65,6 +65,8 @@ describe("names what is wrong where all hashes agree", () => {
 
   test.for<[string, (objects: Objects) => Partial<Manifest>]>([
     ["another snapshot id", () => ({ snapshotId: sha256("another") })],
+    ["another archive root", () => ({ archiveRoot: sha256("another") })],
+    ["another scores root", () => ({ scoresRoot: sha256("another") })],
     ["a market less", (objects) => ({ counts: { ...newestManifest(objects).counts, markets: 199 } })],
     ["another newest market", () => ({ newestResolvedAt: "2025-01-01T00:00:00.000Z" })],
     ["another newest score", () => ({ newestUpdatedAt: "2025-01-01T00:00:00.000Z" })],
@@ -87,12 +89,13 @@ describe("names what is wrong where all hashes agree", () => {
     replaceCommit(objects, { manifest });
     const { faults } = await verify(memoryStorage(objects), () => {});
     expect(faults).toEqual([
-      { key: layout.manifest(manifest.hash), reason: expect.stringMatching(/version 7.*version 1/) },
+      { key: layout.manifest(manifest.hash), reason: expect.stringMatching(/version 7.*version 2/) },
     ]);
   });
 
   test.for<[string, Partial<Commit>]>([
     ["another snapshot than its manifest", { snapshotId: sha256("another") }],
+    ["another archive root than its manifest", { archiveRoot: sha256("another") }],
     ["other counts than its manifest", { counts: { markets: 1, protocols: 1, segments: 1, pages: 1 } }],
     ["another predecessor", { previous: sha256("another") }],
   ])("the commit, when it names %s", async ([, changes]) => {

@@ -1,0 +1,98 @@
+import { hash } from "node:crypto";
+
+/** The SHA-256 over consecutive bytes. */
+const sha256 = (...parts: readonly Uint8Array[]): Buffer => hash("sha256", Buffer.concat(parts), "buffer");
+
+// What is hashed begins with a byte that says what it is, so that no value of one kind can stand for another.
+const [leafTag, nodeTag] = [Buffer.of(0), Buffer.of(1)];
+/** The first byte of a sealed root, by the kind of its tree. */
+const rootTags = { page: 2, segment: 3, archive: 4, scores: 5 } as const;
+
+/** The hash of a text as a leaf of a tree. */
+export function leafHash(text: Uint8Array): Buffer {
+  return sha256(leafTag, text);
+}
+
+/** The hash of an inner node with these two children. */
+export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
+  return sha256(nodeTag, left, right);
+}
+
+/** The hash of the empty tree (RFC 6962, 2.1). */
+const emptyTree = sha256();
+
+/** The hash at the top of a tree of the shape of RFC 6962 over these hashes. */
+export function treeHead(hashes: readonly Buffer[]): Buffer {
+  if (hashes.length <= 1) return hashes[0] ?? emptyTree;
+  const split = leftSize(hashes.length);
+  return nodeHash(treeHead(hashes.slice(0, split)), treeHead(hashes.slice(split)));
+}
+
+/** The hashes that lead from the one at `index` to the head, from the bottom up (RFC 6962, 2.1.1). */
+export function auditPath(hashes: readonly Buffer[], index: number): Buffer[] {
+  if (hashes.length <= 1) return [];
+  const split = leftSize(hashes.length);
+  const [left, right] = [hashes.slice(0, split), hashes.slice(split)];
+  return index < split
+    ? [...auditPath(left, index), treeHead(right)]
+    : [...auditPath(right, index - split), treeHead(left)];
+}
+
+/**
+ * The head of the tree of `size` hashes in which `hash` is the one at `index`, computed from its audit path. Undefined
+ * when a path of this length does not belong there.
+ */
+export function headFrom(
+  hash: Buffer,
+  { index, size, path }: { index: number; size: number; path: readonly Buffer[] },
+): Buffer | undefined {
+  if (!(index >= 0 && index < size)) return undefined;
+  if (size === 1) return path.length === 0 ? hash : undefined;
+  const [split, top] = [leftSize(size), path.at(-1)];
+  if (!top) return undefined;
+  const rest = path.slice(0, -1);
+  const inLeft = index < split;
+  const below = headFrom(
+    hash,
+    inLeft ? { index, size: split, path: rest } : { index: index - split, size: size - split, path: rest },
+  );
+  return below && (inLeft ? nodeHash(below, top) : nodeHash(top, below));
+}
+
+/** The largest power of two below `size`. */
+function leftSize(size: number): number {
+  return 2 ** (31 - Math.clz32(size - 1));
+}
+
+/** How many children a tree has, and how many markets (of a scores tree, lines) there are below it in all. */
+export interface TreeSize {
+  children: number;
+  total: number;
+}
+
+/** The root of a tree: the hash of its kind, its size and its head. The root thereby proves totals and positions too. */
+export function rootOf(kind: keyof typeof rootTags, { children, total }: TreeSize, head: Uint8Array): Buffer {
+  const sizes = Buffer.alloc(16);
+  sizes.writeBigUInt64LE(BigInt(total), 0);
+  sizes.writeBigUInt64LE(BigInt(children), 8);
+  return sha256(Buffer.of(rootTags[kind]), sizes, head);
+}
+
+/** The root of a page: a tree over the leaf hashes of its markets, from the oldest up. */
+export function pageRootOf(leaves: readonly Buffer[]): Buffer {
+  return rootOf("page", { children: leaves.length, total: leaves.length }, treeHead(leaves));
+}
+
+/** A subtree in hexadecimal, as page tables and manifests name it. */
+export interface Subtree {
+  root: string;
+  markets: number;
+}
+
+/** The root of a segment over its pages, or of an archive over its segments, from the oldest up. */
+export function rootOver(kind: "segment" | "archive", subtrees: readonly Subtree[]): Buffer {
+  const total = subtrees.reduce((sum, { markets }) => sum + markets, 0);
+  return rootOf(kind, { children: subtrees.length, total }, treeHead(subtrees.map(hashOf)));
+}
+
+const hashOf = ({ root }: Subtree): Buffer => Buffer.from(root, "hex");
