@@ -1,10 +1,10 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
+import { ServiceError } from "./errors/service-error.ts";
 import { type Exchange, type Middleware, newExchange } from "./exchange.ts";
 import type { AppParts } from "./parts.ts";
 import { commonHeaders, isApiPath, preflightHeaders } from "./reply/headers.ts";
 import { refusalOf } from "./reply/problem.ts";
-import { ServiceError } from "./reply/service-error.ts";
 import { createAnswers } from "./routes/answers.ts";
 import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";
 

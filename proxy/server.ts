@@ -53,8 +53,12 @@ export function createProxyServer(proxy: ProxyParts) {
     const refusal = await goLive(request, socket, head);
     if (refusal) connections.end(socket, bytesOf(refusal));
   });
-  const headersOf = (requestId: string) => commonHeaders(catalog, "", requestId);
-  answerMalformed(server, { headersOf, connections, finish, answered: metrics.answered });
+  answerMalformed(server, {
+    headersOf: (id) => commonHeaders(catalog, "", id),
+    connections,
+    finish,
+    answered: (answer) => metrics.answered({ ...answer, route: "none", seconds: 0 }),
+  });
 
   return {
     server,

@@ -1,5 +1,5 @@
 import { keyProtocolPrefix } from "../../schemas/feed.ts";
-import { ServiceError } from "../reply/service-error.ts";
+import { ServiceError } from "../errors/service-error.ts";
 
 /**
  * The API key that a request presents (INTERFACE 5.1), or undefined. `rawHeaders` are Node's: alternating names and

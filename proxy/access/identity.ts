@@ -1,8 +1,8 @@
 import { type Plan, plans } from "../../schemas/plans.ts";
 import type { KeyRing, KeyVerdict } from "../../snapshots/keys/ring.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Caller } from "../quota/quota.ts";
 import { freeAccounts } from "../quota/store.ts";
-import { ServiceError } from "../reply/service-error.ts";
 import { clientAccount, type Trust } from "./client-address.ts";
 import { headerValues, presentedKey } from "./credentials.ts";
 

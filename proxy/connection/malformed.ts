@@ -1,11 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { type IncomingMessage, type Server, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import type { ErrorCode } from "../../schemas/errors.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import { type ProblemReply, problemReply } from "../reply/problem.ts";
-import { ServiceError } from "../reply/service-error.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
 import type { Connections } from "./connections.ts";
 import type { Pipeline } from "./pipelining.ts";
+
+interface MalformedParts extends Pick<Pipeline, "finish"> {
+  connections: Connections;
+  /** The common headers of an answer. */
+  headersOf: (requestId: string) => Record<string, string>;
+  /** Reports an answer. */
+  answered: (answer: { method: string; status: number; code: ErrorCode }) => void;
+}
 
 /**
  * Answers what never becomes a request, namely CONNECT and bytes that Node's parser refuses, with a problem that ends the
@@ -13,22 +21,13 @@ import type { Pipeline } from "./pipelining.ts";
  */
 export function answerMalformed(
   server: Server,
-  {
-    headersOf,
-    connections,
-    finish,
-    answered,
-  }: { headersOf: (requestId: string) => Record<string, string>; connections: Connections } & Pick<
-    Pipeline,
-    "finish"
-  > &
-    Pick<Metrics, "answered">,
+  { headersOf, connections, finish, answered }: MalformedParts,
 ): void {
   function fail(socket: Socket, error: ServiceError, method: string): void {
     const id = randomUUID();
     const { status, headers, body } = problemReply(error, id);
     connections.end(socket, bytesOf({ status, headers: { ...headersOf(id), ...headers }, body }));
-    answered({ route: "none", method, status, code: error.code, seconds: 0 });
+    answered({ method, status, code: error.code });
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {

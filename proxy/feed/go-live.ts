@@ -5,10 +5,10 @@ import { sinceOf } from "../../snapshots/read/query.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
+import { inTime } from "../reply/deadline.ts";
 import { commonHeaders } from "../reply/headers.ts";
 import { type ProblemReply, refusalOf } from "../reply/problem.ts";
 import { checksOf, requireOneHost } from "../routes/checks.ts";
-import { inTime } from "../routes/deadline.ts";
 
 /**
  * Returns a function that hands the connection of a WebSocket handshake over to the live feed, or returns the refusal to

@@ -4,7 +4,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
 import { ScoreChangeLog } from "../../snapshots/read/score-change-log.ts";
 import type { Identity } from "../access/identity.ts";
-import { ServiceError } from "../reply/service-error.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import { FeedClient, type FeedSources } from "./feed-client.ts";
 
 /** The commit after which a client begins; `expired` if it asked for one that is gone. */

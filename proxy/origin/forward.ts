@@ -7,8 +7,8 @@ import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
-import { ServiceError } from "../reply/service-error.ts";
 import { guardPeer } from "./breaker.ts";
 
 /** Forwards requests to the origin: the CDN, or the process's own loopback server. */

@@ -3,15 +3,17 @@ import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import type { CacheCounts } from "../../snapshots/read/object-cache.ts";
-import type { Coding } from "../reply/coding.ts";
 import { ClientGone } from "./forward.ts";
 
 const compress = promisify(gzip);
 
-/** Verified public objects in both codings, cached in memory. */
+/** The bytes of an object by content coding. */
+type Coded = Record<"identity" | "gzip", Buffer>;
+
+/** Verified public objects, cached in memory. */
 export interface PublicObjects {
-  /** The object in a coding. `fetch` gets its bytes when it is not in memory. Throws what `fetch` throws. */
-  get(object: ObjectRef, coding: Coding, fetch: () => Promise<Buffer>): Promise<Buffer>;
+  /** The object. `fetch` gets its bytes when it is not in memory. Throws what `fetch` throws. */
+  get(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Coded>;
   has(object: ObjectRef): boolean;
   counts(): CacheCounts;
 }
@@ -21,7 +23,7 @@ export interface PublicObjects {
  * an object share one fetch.
  */
 export function publicObjects(cacheBytes: number): PublicObjects {
-  const cache = new LRUCache<string, Record<Coding, Buffer>, () => Promise<Buffer>>({
+  const cache = new LRUCache<string, Coded, () => Promise<Buffer>>({
     maxSize: cacheBytes,
     sizeCalculation: (entry) => entry.identity.length + entry.gzip.length,
     async fetchMethod(_hash, _stale, { context: fetch }) {
@@ -35,7 +37,7 @@ export function publicObjects(cacheBytes: number): PublicObjects {
   let misses = 0;
 
   return {
-    async get({ hash }, coding, fetch) {
+    async get({ hash }, fetch) {
       if (cache.has(hash)) hits += 1;
       else misses += 1;
       for (let own = false; ; ) {
@@ -44,7 +46,7 @@ export function publicObjects(cacheBytes: number): PublicObjects {
           return fetch();
         };
         try {
-          return (await cache.forceFetch(hash, { context }))[coding];
+          return await cache.forceFetch(hash, { context });
         } catch (error) {
           // Another request's fetch ended because its client went away: this request fetches for itself.
           if (own || !(error instanceof ClientGone)) throw error;

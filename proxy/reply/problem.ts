@@ -1,8 +1,8 @@
 import { type ErrorCode, errors, type Problem } from "../../schemas/errors.ts";
+import { serviceErrorOf } from "../errors/errors-of.ts";
+import type { ServiceError } from "../errors/service-error.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
-import { serviceErrorOf } from "./errors-of.ts";
-import type { ServiceError } from "./service-error.ts";
 
 const mediaType = "application/problem+json";
 

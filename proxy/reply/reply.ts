@@ -1,8 +1,8 @@
 import type { RowsPlan } from "../../snapshots/read/rows.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 import { type Coding, encode, heldTag, preferredCoding } from "./coding.ts";
-import { ServiceError } from "./service-error.ts";
 
 /** What an endpoint answers, before it is known whether and in which coding the body is wanted. */
 export interface Reply {

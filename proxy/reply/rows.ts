@@ -6,14 +6,14 @@ import { errors } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import type { RowsChunk, RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Identity } from "../access/identity.ts";
+import { serviceErrorOf } from "../errors/errors-of.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import type { ProxyParts } from "../parts.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
-import { inTime } from "../routes/deadline.ts";
-import { serviceErrorOf } from "./errors-of.ts";
+import { inTime } from "./deadline.ts";
 import { vary } from "./headers.ts";
 import { type Prepared, type Reply, writeHead } from "./reply.ts";
-import { ServiceError } from "./service-error.ts";
 
 /** Rows that a unit of the quota pays for: as many as the largest page has. */
 const rowsPerUnit = paging.maxPageSize;

@@ -1,13 +1,13 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { sinceOf } from "../../snapshots/read/query.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
+import { inTime } from "../reply/deadline.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
 import { createRowsSender, requireUnits } from "../reply/rows.ts";
-import { ServiceError } from "../reply/service-error.ts";
 import { staticReplies } from "../reply/static-files.ts";
 import { archiveAnswers } from "./archive.ts";
-import { inTime } from "./deadline.ts";
 import { createLane } from "./lane.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";

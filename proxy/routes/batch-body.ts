@@ -2,9 +2,9 @@ import type { IncomingMessage } from "node:http";
 import { BatchRequest, maxBatchSlugs } from "../../schemas/envelopes.ts";
 import { headerValues } from "../access/credentials.ts";
 import { isBroken } from "../connection/pipelining.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Check } from "../exchange.ts";
 import type { Limits } from "../limits.ts";
-import { ServiceError } from "../reply/service-error.ts";
 
 const maxBodyBytes = 16 * 1024;
 // A refused body is read up to here, because a client that is still writing would not see the answer.

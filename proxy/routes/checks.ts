@@ -2,11 +2,11 @@ import type { Endpoint } from "../../schemas/endpoints.ts";
 import { readParameters } from "../../snapshots/read/query.ts";
 import { headerValues } from "../access/credentials.ts";
 import { identify, requirePlan } from "../access/identity.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Check, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { quotaExceeded } from "../quota/quota.ts";
 import { isApiPath } from "../reply/headers.ts";
-import { ServiceError } from "../reply/service-error.ts";
 import { readBody } from "./batch-body.ts";
 import { searchOf } from "./target.ts";
 

@@ -3,11 +3,11 @@ import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
 import type { Snapshot } from "../../snapshots/read/snapshot.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encode, tagsOf } from "../reply/coding.ts";
 import { type Answer, momentary, type Reply } from "../reply/reply.ts";
-import { ServiceError } from "../reply/service-error.ts";
 
 /** Finds an object among the scores of a snapshot. */
 type Find = (scores: Manifest["scores"]) => ObjectRef | undefined;
@@ -58,9 +58,10 @@ function publicReply(parts: AppParts, find: Find, request: Request, response: Re
     cacheControl: response.locals.caller?.keyed
       ? "private, no-cache"
       : "private, max-age=60, stale-while-revalidate=600",
-    body: async (coding) => [
-      await objects.get(object, coding, () => forwarder.forward(request, response, object)),
-    ],
+    async body(coding) {
+      const body = await objects.get(object, () => forwarder.forward(request, response, object));
+      return [body[coding]];
+    },
   });
   const snapshot = catalog.requireCurrent();
   const object = find(snapshot.manifest.scores);

@@ -1,8 +1,8 @@
 import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
 import type { Commit } from "../../schemas/snapshot.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
 import { type Answer, momentary } from "../reply/reply.ts";
-import { ServiceError } from "../reply/service-error.ts";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {

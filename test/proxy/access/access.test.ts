@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { presentedKey } from "../../../proxy/access/credentials.ts";
-import { ServiceError } from "../../../proxy/reply/service-error.ts";
+import { ServiceError } from "../../../proxy/errors/service-error.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";

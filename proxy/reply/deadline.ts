@@ -1,6 +1,6 @@
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import type { Limits } from "../limits.ts";
-import { ServiceError } from "../reply/service-error.ts";
 
 /**
  * Waits for an answer as long as a caller has to wait. `late` tells work that is still queued when nobody waits for it any

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { serviceErrorOf } from "../../../proxy/reply/errors-of.ts";
+import { serviceErrorOf } from "../../../proxy/errors/errors-of.ts";
+import { ServiceError } from "../../../proxy/errors/service-error.ts";
 import { problemReply } from "../../../proxy/reply/problem.ts";
-import { ServiceError } from "../../../proxy/reply/service-error.ts";
 import * as readErrors from "../../../snapshots/read/errors.ts";
 import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
