@@ -59,9 +59,14 @@ export const Manifest = z.object({
 });
 export type Manifest = z.infer<typeof Manifest>;
 
+/** How many markets, or protocols, differ between two snapshots. */
+export const ChangeCounts = z.object({ added: Count, changed: Count, removed: Count });
+export type ChangeCounts = z.infer<typeof ChangeCounts>;
+
 /**
  * `commits/<number>.json`: one published state. `archiveRoot` is the manifest's. `changes` refers to the record of what the
- * archive gained and lost since the commit before; null where there is none. `previous` is the digest of the commit before,
+ * archive gained and lost since the commit before; null where there is none. `changeCounts` counts these markets; null where
+ * the snapshot before was gone. `publishedAt` is never before the predecessor's. `previous` is the digest of the commit before,
  * null in the first one. A rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn`
  * as [first, last]. `checkpoint` is a signed note about the digest, where the publisher has a key.
  */
@@ -72,6 +77,7 @@ export const Commit = z.object({
   archiveRoot: Digest,
   manifest: ObjectRef,
   changes: ObjectRef.nullable(),
+  changeCounts: ChangeCounts.nullable(),
   counts: SnapshotCounts,
   size: Size,
   publishedAt: Timestamp,

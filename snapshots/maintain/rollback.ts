@@ -2,7 +2,7 @@ import { type Commit, formatVersion, type ObjectRef } from "../../schemas/snapsh
 import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objects.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { publicNames } from "../publish/public-names.ts";
-import { appendCommit, listCommits, newestCommit, readCommit } from "../store/commits.ts";
+import { appendCommit, listCommits, newestCommit, publishedAtAfter, readCommit } from "../store/commits.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
@@ -46,9 +46,10 @@ export async function rollback(
     archiveRoot,
     manifest,
     changes: null,
+    changeCounts: null,
     counts,
     size,
-    publishedAt: now().toISOString(),
+    publishedAt: publishedAtAfter(current, now()),
     hold: true,
     withdrawn: [...current.withdrawn, [wanted.commit + 1, current.commit]],
     previous: current.digest,

@@ -1,11 +1,4 @@
-import type { Manifest } from "../../schemas/snapshot.ts";
-
-/** How many markets, or protocols, differ between two snapshots. */
-export interface ChangeCounts {
-  added: number;
-  changed: number;
-  removed: number;
-}
+import type { ChangeCounts, Manifest } from "../../schemas/snapshot.ts";
 
 /** What a publish run changes for readers. */
 export interface Changes {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import type { ChangeCounts } from "../../schemas/snapshot.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
-import type { ChangeCounts } from "./change-counts.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** At most this share of the current snapshot's markets or protocols may disappear or change in one run. */

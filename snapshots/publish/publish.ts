@@ -1,15 +1,21 @@
 import { feedVersion } from "../../schemas/envelopes.ts";
-import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
+import {
+  type ChangeCounts,
+  type Commit,
+  formatVersion,
+  type Manifest,
+  type Size,
+} from "../../schemas/snapshot.ts";
 import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import type { Sources } from "../sources/sources.ts";
-import { appendCommit, type CommitContent, newestCommit } from "../store/commits.ts";
+import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from "../store/commits.ts";
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
 import type { Storage } from "../store/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
-import { type ChangeCounts, type Changes, protocolChanges } from "./change-counts.ts";
+import { type Changes, protocolChanges } from "./change-counts.ts";
 import { ExternalSort } from "./external-sort.ts";
 import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
 import { mergeMarkets } from "./merge-markets.ts";
@@ -104,7 +110,10 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     return report("unchanged", current.commit);
   }
   await refuseCollected(storage, new Set([manifestKey]));
-  const commit = await appendCommit(storage, nextCommit(current, manifest, ref, objects.total, now()));
+  const commit = await appendCommit(
+    storage,
+    nextCommit(current, manifest, changes, ref, objects.total, now()),
+  );
   await finishRun(storage, publicObjects(scores), "published", now(), options);
   return report("published", commit.commit);
 }
@@ -189,6 +198,7 @@ async function writeManifest(
 function nextCommit(
   current: Commit | undefined,
   { snapshotId, archiveRoot, counts }: Manifest,
+  changes: Changes | undefined,
   manifest: Commit["manifest"],
   size: Size,
   now: Date,
@@ -200,9 +210,10 @@ function nextCommit(
     archiveRoot,
     manifest,
     changes: null,
+    changeCounts: changes?.markets ?? null,
     counts,
     size,
-    publishedAt: now.toISOString(),
+    publishedAt: publishedAtAfter(current, now),
     hold: false,
     withdrawn: current?.withdrawn ?? [],
     previous: current?.digest ?? null,

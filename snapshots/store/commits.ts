@@ -76,6 +76,15 @@ export class CommitUnknownError extends Error {
 export type CommitContent = Omit<Commit, "digest" | "checkpoint">;
 
 /**
+ * When a commit counts as published (ISO 8601): now, or at the time of its predecessor where this machine's clock is behind
+ * that. Times of the log never go back, so that each time belongs to one commit.
+ */
+export function publishedAtAfter(predecessor: Commit | undefined, now: Date): string {
+  const time = now.toISOString();
+  return predecessor && predecessor.publishedAt > time ? predecessor.publishedAt : time;
+}
+
+/**
  * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Throws
  * CommitLostError or CommitUnknownError. Once it returns, the commit is stored.
  */
