@@ -15,7 +15,7 @@ export const defaultLimits = {
   stalledSeconds: 30,
   /** Preparing an answer. */
   answerSeconds: 25,
-  /** Sending an answer; in NDJSON, every 500 rows of it. */
+  /** Sending an answer; with all rows, every 500 of them. */
   sendSeconds: 180,
   /** One fetch from the origin. */
   originSeconds: 10,

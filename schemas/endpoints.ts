@@ -47,6 +47,9 @@ export interface Endpoint {
 /** Media type of answers with one JSON text per line. */
 export const ndjson = "application/x-ndjson";
 
+/** Media type of answers as a table with a header line (RFC 4180). */
+export const csv = "text/csv";
+
 const open = {
   plan: "free",
   availability: "available",

@@ -64,7 +64,7 @@ export const archiveParameters: readonly QueryParameter[] = [
     name: "skip",
     type: `integer 0..${paging.maxPage}`,
     schema: integerBetween(0, paging.maxPage),
-    meaning: "NDJSON with a cursor only: how many lines behind the cursor have been received.",
+    meaning: "NDJSON or CSV with a cursor only: how many markets behind the cursor have been received.",
   },
 ];
 

@@ -1,10 +1,11 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
-import { ndjson } from "../../schemas/endpoints.ts";
+import { csv, ndjson } from "../../schemas/endpoints.ts";
 import { errors } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import type { RowsChunk, RowsPlan } from "../../snapshots/read/rows.ts";
+import { csvForm } from "../../snapshots/read/csv.ts";
+import { ndjsonForm, type RowsChunk, type RowsForm, type RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Identity } from "../access/identity.ts";
 import { serviceErrorOf } from "../errors/errors-of.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -18,28 +19,37 @@ import { type Prepared, type Reply, writeHead } from "./reply.ts";
 /** Rows that a unit of the quota pays for: as many as the largest page has. */
 const rowsPerUnit = paging.maxPageSize;
 
+const forms = new Map<string | false, { form: RowsForm; contentType: string }>([
+  [ndjson, { form: ndjsonForm, contentType: ndjson }],
+  [csv, { form: csvForm, contentType: `${csv}; charset=utf-8; header=present` }],
+]);
+
 /**
- * Whether a request prefers NDJSON to JSON (RFC 9110, 12.5.1). One that accepts both or neither gets JSON. Throws ServiceError
+ * The form of rows that a request prefers to JSON (RFC 9110, 12.5.1). One that prefers nothing gets JSON. Throws ServiceError
  * BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off.
  */
-export function prefersRows(request: Request): boolean {
-  if (request.accepts("application/json", ndjson) !== ndjson) return false;
-  if (request.httpVersion !== "1.0") return true;
-  throw new ServiceError("BAD_REQUEST", `${ndjson} needs HTTP/1.1, where the end of an answer can be told.`);
+export function preferredRows(request: Request) {
+  const preferred = request.accepts("application/json", ndjson, csv);
+  const found = forms.get(preferred);
+  if (!found || request.httpVersion !== "1.0") return found;
+  throw new ServiceError(
+    "BAD_REQUEST",
+    `${preferred} needs HTTP/1.1, where the end of an answer can be told.`,
+  );
 }
 
 /** Headers that tell caches that the media type is negotiated. */
 export const negotiated = { Vary: `${vary}, Accept` };
 
 /** A reply with all rows of a plan. */
-export function rowsReply(plan: RowsPlan): Reply {
+export function rowsReply(plan: RowsPlan, contentType: string): Reply {
   return {
     etag: () => plan.etag,
     cacheControl: "private, no-cache",
     snapshotId: plan.snapshot.manifest.snapshotId,
     headers: negotiated,
     bodyHeaders: {
-      "Content-Type": ndjson,
+      "Content-Type": contentType,
       "X-Count": plan.count,
       "X-Total-Count": plan.total,
       "X-Cursor": plan.cursor,
@@ -96,7 +106,10 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
     const identify = exchange.identify!;
     const { owner } = identify();
     if (owners.has(owner))
-      throw new ServiceError("TOO_MANY_CONNECTIONS", "One owner may have one answer in NDJSON at a time.");
+      throw new ServiceError(
+        "TOO_MANY_CONNECTIONS",
+        "One owner may have one answer with all rows at a time.",
+      );
     owners.add(owner);
     try {
       const chunks = rows.read();

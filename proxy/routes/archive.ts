@@ -4,13 +4,17 @@ import { parseArchiveQuery, parseRowsQuery } from "../../snapshots/read/query.ts
 import { planRows } from "../../snapshots/read/rows.ts";
 import type { AppParts } from "../parts.ts";
 import type { Answer } from "../reply/reply.ts";
-import { negotiated, prefersRows, rowsReply } from "../reply/rows.ts";
+import { negotiated, preferredRows, rowsReply } from "../reply/rows.ts";
 
 /** Answers about the archive (INTERFACE 4.5). */
 export function archiveAnswers({ catalog, now }: AppParts) {
   return {
     marketsHistorical: async (request, { locals: { parameters, caller } }) => {
-      if (prefersRows(request)) return rowsReply(await planRows(catalog, parseRowsQuery(parameters!)));
+      const rows = preferredRows(request);
+      if (rows) {
+        const plan = await planRows(catalog, parseRowsQuery(parameters!), rows.form);
+        return rowsReply(plan, rows.contentType);
+      }
       const page = await planPage(catalog, parseArchiveQuery(parameters!));
       const { tier } = plans[caller!.plan];
       const timestamp = new Date(now()).toISOString();

@@ -52,7 +52,7 @@ export function createMetrics(sources: MetricSources) {
   const aborts = counter("http_requests_aborted_total", "Requests whose answer was not sent to its end", [
     "route",
   ]);
-  const broken = counter("prs_ndjson_broken_total", "Answers in NDJSON broken off from our side", ["code"]);
+  const broken = counter("prs_broken_off_total", "Answers of many rows broken off from our side", ["code"]);
   const drops = counter("http_connections_dropped_total", "Connections turned away at the limit");
   const stale = counter("prs_stale_answers_total", "Answers from an older snapshot, the origin being away");
   const quotaFailures = counter("prs_quota_failures_total", "Times the quota store began to fail");

@@ -19,9 +19,9 @@ export const answerExample = (id: EndpointId): unknown => stored(id);
 
 const Example = z.strictObject({ endpoint: z.string(), problem: Problem });
 
-/** Example of an endpoint's answer in NDJSON, as text. */
-export function linesExample(id: EndpointId): string | undefined {
-  const file = new URL(`${id}.ndjson`, folder);
+/** Example of an endpoint's answer with all rows, as text. */
+export function rowsExample(id: EndpointId, extension: "ndjson" | "csv"): string | undefined {
+  const file = new URL(`${id}.${extension}`, folder);
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 

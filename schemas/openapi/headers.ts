@@ -28,9 +28,12 @@ export const headers = {
   "WWW-Authenticate": { description: "How to present a key.", schema: text },
   Age: { description: "While the origin is away: seconds since the data was superseded.", schema: number },
   "Cache-Status": { description: "While the origin is away: says so.", schema: text },
-  "X-Count": { description: "In NDJSON: lines of this answer.", schema: number },
-  "X-Total-Count": { description: "In NDJSON: all markets that match.", schema: number },
-  "X-Cursor": { description: "In NDJSON: the place where this answer begins, as a cursor.", schema: text },
+  "X-Count": { description: "In NDJSON and CSV: markets in this answer.", schema: number },
+  "X-Total-Count": { description: "In NDJSON and CSV: all markets that match.", schema: number },
+  "X-Cursor": {
+    description: "In NDJSON and CSV: the place where this answer begins, as a cursor.",
+    schema: text,
+  },
   Upgrade: { description: "websocket", schema: text },
   "Sec-WebSocket-Accept": { description: "As RFC 6455 has it.", schema: text },
   "Sec-WebSocket-Version": { description: "The one version spoken, 13.", schema: text },
@@ -51,7 +54,7 @@ export const rateLimit = [
   "RateLimit-Policy",
 ] as const satisfies HeaderName[];
 
-/** Headers of answers in NDJSON. */
+/** Headers of answers with all rows. */
 export const ofLines = ["X-Count", "X-Total-Count", "X-Cursor"] as const satisfies HeaderName[];
 
 /** Additional headers of errors, by status. */

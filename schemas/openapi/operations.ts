@@ -1,13 +1,13 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiParameters } from "zod-openapi";
-import { type Endpoint, type EndpointId, endpoints, ndjson } from "../endpoints.ts";
+import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../endpoints.ts";
 import { historyDays, maxBatchSlugs, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
 import { ProtocolSlug } from "../primitives.ts";
 import { archiveParameters, sinceParameter } from "../query.ts";
 import { ProtocolScore } from "../records.ts";
-import { answerExample, feedExamples, linesExample } from "./examples.ts";
+import { answerExample, feedExamples } from "./examples.ts";
 import { type Answers, responsesOf } from "./responses.ts";
 
 /** Groups of operations, in the order of /docs/. */
@@ -63,10 +63,10 @@ const notes: Record<DescribedId, Notes> = {
       "Parameters combine; one that is unknown, repeated, empty or malformed is refused, never ignored. To walk the " +
       "archive, pass each answer's `nextCursor` as `cursor` until it is null: `total` stays constant, and no market is " +
       "missed or repeated, whatever is published meanwhile. `page` and `cursor` exclude each other.\n\n" +
-      `A caller whose \`Accept\` prefers \`${ndjson}\` gets all matching markets in one answer, from one snapshot; ` +
-      "`page` and `pageSize` are refused then.\n\n" +
-      `It costs one unit for every ${paging.maxPageSize} lines, taken as they are sent. An answer that breaks off has fewer lines ` +
-      "than `X-Count`. To continue, send its `X-Cursor` as `cursor` and the number of whole lines received as `skip`.",
+      `A caller whose \`Accept\` prefers \`${ndjson}\` or \`${csv}\` gets all matching markets in one answer, from one ` +
+      "snapshot; `page` and `pageSize` are refused then.\n\n" +
+      `It costs one unit for every ${paging.maxPageSize} markets, taken as they are sent. An answer that breaks off has fewer ` +
+      "markets than `X-Count`. To continue, send its `X-Cursor` as `cursor` and the number of whole markets received as `skip`.",
   },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
@@ -114,7 +114,7 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     security: securityOf(endpoint),
     requestParams: parametersOf(endpoint),
     ...(body && { requestBody: body }),
-    responses: responsesOf(id, endpoint, { ...answers, example, linesExample: linesExample(id) }),
+    responses: responsesOf(id, endpoint, { ...answers, example }),
     ...(endpoint.method === "WS" && { "x-messages": feedSchemas }),
   };
 }

@@ -1,8 +1,8 @@
 import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-openapi";
-import { type Endpoint, type EndpointId, ndjson } from "../endpoints.ts";
+import { csv, type Endpoint, type EndpointId, ndjson } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
 import { plans } from "../plans.ts";
-import { hasProblemExample } from "./examples.ts";
+import { hasProblemExample, rowsExample } from "./examples.ts";
 import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "./headers.ts";
 
 /** What an endpoint can answer beyond what follows from its row of the endpoint table. */
@@ -14,9 +14,8 @@ export interface Answers {
   /** Additional headers of a 200. */
   headers?: readonly HeaderName[];
   example?: unknown;
-  /** Name of the component that describes a line of the answer in NDJSON, where there is one. */
+  /** Name of the component that describes a line of the answer in NDJSON, where there is one. It then has CSV, too. */
   line?: string;
-  linesExample?: string | undefined;
 }
 
 /** Error codes that every endpoint can answer. */
@@ -53,12 +52,12 @@ export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers
     const examples = codes.filter((code) => hasProblemExample(code, id));
     return [status, problemResponse(endpoint, status, codes, examples)];
   });
-  const success = endpoint.availability === "available" ? successOf(endpoint, answers) : {};
+  const success = endpoint.availability === "available" ? successOf(id, endpoint, answers) : {};
   return { ...success, ...Object.fromEntries(refusals) };
 }
 
-function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
-  const { etag, headers = [], example, line, linesExample } = answers;
+function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
+  const { etag, headers = [], example, line } = answers;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
@@ -75,7 +74,7 @@ function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObj
         ...(example !== undefined && { example }),
       },
     },
-    ...(line && { "x-content": { [ndjson]: linesOf(line, linesExample) } }),
+    ...(line && { "x-content": rowsOf(line, id) }),
   };
   const held = {
     description: "The content is still the one that If-None-Match names.",
@@ -85,14 +84,20 @@ function successOf(endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObj
 }
 
 /**
- * Describes NDJSON in an extension, with `itemSchema` as in OpenAPI 3.2; version 3.1 cannot describe sequences. As a second
- * media type it would be a string, and generated clients would type the answer as page or string.
+ * Describes NDJSON and CSV in an extension, with `itemSchema` as in OpenAPI 3.2; version 3.1 cannot describe sequences. As
+ * further media types they would be strings, and generated clients would type the answer as page or string.
  */
-function linesOf(line: string, example: string | undefined) {
+function rowsOf(line: string, id: EndpointId) {
   return {
-    description: `One ${line} a line, each line ended by a line feed.`,
-    itemSchema: { $ref: `#/components/schemas/${line}` },
-    ...(example !== undefined && { example }),
+    [ndjson]: {
+      description: `One ${line} a line, each line ended by a line feed.`,
+      itemSchema: { $ref: `#/components/schemas/${line}` },
+      example: rowsExample(id, "ndjson"),
+    },
+    [csv]: {
+      description: `A header line, then one ${line} a record, dimensions by their scores alone (RFC 4180).`,
+      example: rowsExample(id, "csv"),
+    },
   };
 }
 

@@ -94,7 +94,7 @@ export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
   if (parameters.has("skip"))
     throw new InvalidParameterError(
       "skip",
-      "skip goes on with an answer in NDJSON; ask for one with Accept, or leave it out.",
+      "skip goes on with an answer in NDJSON or CSV; ask for one with Accept, or leave it out.",
     );
   const query = {
     filter: parseFilter(parameters),
@@ -117,7 +117,7 @@ export function parseRowsQuery(parameters: Parameters): RowsQuery {
     if (parameters.has(name))
       throw new InvalidParameterError(
         name,
-        `${name} belongs to pages of JSON; an answer in NDJSON has all rows. Leave it out.`,
+        `${name} belongs to pages of JSON; an answer in NDJSON or CSV has all rows. Leave it out.`,
       );
   }
   const cursor = parameters.get("cursor");
@@ -125,7 +125,7 @@ export function parseRowsQuery(parameters: Parameters): RowsQuery {
   if (skip !== undefined && cursor === undefined)
     throw new InvalidParameterError(
       "skip",
-      "skip counts lines behind a cursor: give the X-Cursor they came with, too.",
+      "skip counts markets behind a cursor: give the X-Cursor they came with, too.",
     );
   return { filter: parseFilter(parameters), page: undefined, pageSize: undefined, cursor, skip: skip ?? 0 };
 }

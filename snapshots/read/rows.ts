@@ -7,10 +7,20 @@ import { cursorAt, type Position, planAt, weakTag } from "./paging.ts";
 import type { RowsQuery } from "./query.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-/** A chunk of NDJSON: `count` lines, each with its line break. */
+/** A chunk of an answer with all rows: how many rows it has, and their text. */
 export interface RowsChunk {
   count: number;
   text: Buffer;
+}
+
+/** How rows are written. */
+export interface RowsForm {
+  /** Tells the entity tags of the forms apart. */
+  name: string;
+  /** What comes before the rows. */
+  head: Buffer;
+  /** The text of some rows, given the JSON texts of their markets. */
+  textOf(markets: readonly Buffer[]): Promise<Buffer>;
 }
 
 /** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
@@ -38,16 +48,16 @@ const rowsAtOnce = rowsFetched / 4;
  * Finds what a query asks for in one answer. Throws as planPage does, and InvalidParameterError when more are to be
  * skipped than there are.
  */
-export async function planRows(catalog: Catalog, query: RowsQuery): Promise<RowsPlan> {
+export async function planRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<RowsPlan> {
   const { skip } = query;
   try {
-    return await planAt(catalog, query, (start) => planFrom(catalog, start, skip));
+    return await planAt(catalog, query, (start) => planFrom(catalog, start, skip, form));
   } catch (error) {
     throw skip > 0 && error instanceof CursorExpiredError ? gone() : error;
   }
 }
 
-async function planFrom(catalog: Catalog, start: Position, skip: number): Promise<RowsPlan> {
+async function planFrom(catalog: Catalog, start: Position, skip: number, form: RowsForm): Promise<RowsPlan> {
   const { snapshot, filter, matches } = start;
   const left = matches.total - start.skip;
   if (skip > left) {
@@ -56,35 +66,44 @@ async function planFrom(catalog: Catalog, start: Position, skip: number): Promis
   const position = { ...start, skip: start.skip + skip };
   return {
     snapshot,
-    etag: weakTag(snapshot.commit.digest, filter.canonical, position.skip, "rows"),
+    etag: weakTag(snapshot.commit.digest, filter.canonical, position.skip, form.name),
     total: matches.total,
     count: left - skip,
     cursor: encodeCursor(await cursorAt(catalog, position)),
-    read: () => readFrom(catalog, position),
+    read: () => readFrom(catalog, position, form),
   };
 }
 
-async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position) {
+async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position, form: RowsForm) {
+  // In one chunk with the first rows: if these cannot be read, nothing has been sent.
+  let { head } = form;
+  if (skip >= matches.total) yield { count: 0, text: head };
   const read = (ordinals: readonly number[]) => Lines.read(snapshot.archive, ordinals, catalog);
   for (let at = skip; at < matches.total; at += rowsFetched) {
     const ordinals = matches.slice(at, rowsFetched);
     await read(ordinals);
     for (let from = 0; from < ordinals.length; from += rowsAtOnce) {
       const some = ordinals.slice(from, from + rowsAtOnce);
-      yield { count: some.length, text: await textOf(await read(some)) };
+      const text = await form.textOf(await (await read(some)).all());
+      yield { count: some.length, text: Buffer.concat([head, text]) };
+      head = nothing;
     }
   }
 }
 
+const nothing = Buffer.alloc(0);
 const lineEnd = Buffer.from("\n");
 
-async function textOf(lines: Lines): Promise<Buffer> {
-  return Buffer.concat((await lines.all()).flatMap((line) => [line, lineEnd]));
-}
+/** One market a line, as its JSON text. */
+export const ndjsonForm: RowsForm = {
+  name: "rows",
+  head: nothing,
+  textOf: async (markets) => Buffer.concat(markets.flatMap((market) => [market, lineEnd])),
+};
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
 function gone(): CursorExpiredError {
   return new CursorExpiredError(
-    "The snapshot of this cursor is no longer kept, and skip counts lines of that one; start again without a cursor.",
+    "The snapshot of this cursor is no longer kept, and skip counts markets of that one; start again without a cursor.",
   );
 }

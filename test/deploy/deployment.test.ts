@@ -227,7 +227,8 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     expect([none.status, none.headers["x-count"], await none.toEnd()]).toEqual([200, "0", []]);
     const old = (accept: string) =>
       `GET ${archive} HTTP/1.0\r\nHost: x\r\nx-api-key: ${key.key}\r\nAccept: ${accept}\r\n\r\n`;
-    expect(await raw(balancer.port, old("application/x-ndjson"))).toMatch(/^HTTP\/1\.1 400 /);
+    for (const accept of ["application/x-ndjson", "text/csv"])
+      expect(await raw(balancer.port, old(accept))).toMatch(/^HTTP\/1\.1 400 /);
     expect(await raw(balancer.port, old("*/*"))).toMatch(/^HTTP\/1\.1 200 /);
   });
 

@@ -139,6 +139,9 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
     await writeFile(file, whole.subarray(0, whole.lastIndexOf("\n", -2) - 100));
     await bash(block("sh", "CURSOR=$(grep"), "lines");
     expect(await readFile(join(folder, "lines/whole.ndjson"))).toEqual(whole);
+    await prints("bash", ["-c", block("sh", "curl -sS --fail --compressed -o markets.csv")], "lines");
+    const rows = (await readFile(join(folder, "lines/markets.csv"), "utf8")).split("\r\n");
+    expect(rows).toHaveLength(whole.toString().split("\n").length + 1);
   });
 
   describe("a copy", () => {

@@ -1,7 +1,7 @@
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type Endpoint, endpoints, ndjson } from "../../schemas/endpoints.ts";
+import { csv, type Endpoint, endpoints, ndjson } from "../../schemas/endpoints.ts";
 import { type ErrorCode, errors } from "../../schemas/errors.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
@@ -254,7 +254,7 @@ describe("the API's description", () => {
     const { headers, ...response } = z
       .looseObject({ "x-content": members, headers: members })
       .parse(responses?.[200]);
-    expect(Object.keys(response["x-content"])).toEqual([ndjson]);
+    expect(Object.keys(response["x-content"])).toEqual([ndjson, csv]);
     expect(response["x-content"][ndjson]).toMatchObject({
       itemSchema: { $ref: "#/components/schemas/HistoricalMarket" },
     });

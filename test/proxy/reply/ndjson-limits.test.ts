@@ -70,7 +70,7 @@ const left = async (key: string) =>
 
 /** What was broken off, by code; and what the log says of it. */
 const broken = async (code: string) =>
-  new RegExp(`^prs_ndjson_broken_total\\{code="${code}"\\} 1$`, "m").test(await proxy.metrics.metrics()) &&
+  new RegExp(`^prs_broken_off_total\\{code="${code}"\\} 1$`, "m").test(await proxy.metrics.metrics()) &&
   proxy.logged.some((line) => line.includes(`"code":"${code}"`));
 
 describe("the quota", () => {

@@ -6,8 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runMarkets } from "../../../snapshots/format/page.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { csvForm } from "../../../snapshots/read/csv.ts";
 import { planPage } from "../../../snapshots/read/paging.ts";
-import { planRows } from "../../../snapshots/read/rows.ts";
+import { ndjsonForm, planRows } from "../../../snapshots/read/rows.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
@@ -112,9 +113,9 @@ describe("a page of matches that lie in as many runs", () => {
     expect(rounds).toBeGreaterThanOrEqual(10 * (pieces - 1));
   });
 
-  test("lets others through in NDJSON", async () => {
+  test.each([ndjsonForm, csvForm])("lets others through in rows: $name", async (form) => {
     const rounds = await roundsOf(async () => {
-      const plan = await planRows(catalog, rowsQuery(filter));
+      const plan = await planRows(catalog, rowsQuery(filter), form);
       for await (const { count } of plan.read()) expect(count).toBeGreaterThan(0);
     });
     expect(rounds).toBeGreaterThanOrEqual(pieces);

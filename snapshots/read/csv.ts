@@ -1,0 +1,56 @@
+import { type HistoricalMarket, marketDimensionKeys } from "../../schemas/records.ts";
+import { awaitBudget } from "./event-loop-budget.ts";
+import type { RowsForm } from "./rows.ts";
+
+/** Members of a market that are columns of their own, in the order of the header line. */
+const members = [
+  "id",
+  "slug",
+  "question",
+  "category",
+  "composite",
+  "tier",
+  "resolvedOutcome",
+  "resolvedAt",
+  "resolutionSource",
+  "disputed",
+  "topRiskDriver",
+  "flaggedCount",
+  "formulaVersion",
+  "weightVersion",
+] as const satisfies readonly (keyof HistoricalMarket)[];
+
+/** The columns of a market in CSV (INTERFACE 4.5): its members, then the score of each dimension. */
+export const csvColumns: readonly string[] = [...members, ...marketDimensionKeys];
+
+// Parsing this many markets takes about as long as inflating a run.
+const marketsPerStep = 8;
+
+/** A header line, then one record per market (RFC 4180). */
+export const csvForm: RowsForm = {
+  name: "csv",
+  head: Buffer.from(recordOf(csvColumns)),
+  async textOf(markets) {
+    let text = "";
+    for (const [place, market] of markets.entries()) {
+      if (place % marketsPerStep === 0) await awaitBudget();
+      text += recordOf(valuesOf(JSON.parse(market.toString("utf8"))));
+    }
+    return Buffer.from(text);
+  },
+};
+
+function valuesOf(market: HistoricalMarket): (string | number | boolean)[] {
+  const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));
+  return [...members.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
+}
+
+function recordOf(values: readonly (string | number | boolean)[]): string {
+  return `${values.map((value) => (typeof value === "string" ? quotedText(value) : value)).join(",")}\r\n`;
+}
+
+/** A text as a field. An apostrophe keeps spreadsheets from running what would begin as a formula does. */
+function quotedText(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,179 @@
+import { spawnSync } from "node:child_process";
+import { expect, test } from "vitest";
+import { type HistoricalMarket, marketDimensionKeys } from "../../../schemas/records.ts";
+import { readPages } from "../../../snapshots/index/segment.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { type Query, startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { serveSample } from "../../helpers/archive-served.ts";
+import { wantsRows } from "../../helpers/ndjson.ts";
+import { findProgram } from "../../helpers/programs.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { problemOf } from "../../helpers/proxy-client.ts";
+
+const served = serveSample({ markets: 600, seed: 8 });
+const wantsCsv = { accept: "text/csv" };
+const get = (query: Query = {}, headers = {}) => served.proxy.get(query, { ...wantsCsv, ...headers });
+
+const columns =
+  "id,slug,question,category,composite,tier,resolvedOutcome,resolvedAt,resolutionSource,disputed,topRiskDriver," +
+  "flaggedCount,formulaVersion,weightVersion,informed,integrity,oracle,catalyst,design,counterparty";
+
+const hasPython = findProgram("python3") !== undefined;
+// Debian's pandas belongs to Debian's Python, which need not be the first one.
+const withPandas = ["python3", "/usr/bin/python3"].find(
+  (program) => spawnSync(program, ["-c", "import pandas"]).status === 0,
+);
+
+/** What a Python script prints as JSON, given an input. */
+function python(script: string, input: Buffer, program = "python3") {
+  const { stdout, stderr, status } = spawnSync(program, ["-c", script], {
+    input,
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  expect([status, stderr.toString()]).toEqual([0, ""]);
+  return JSON.parse(stdout.toString());
+}
+
+const readStrictly = `
+import csv, io, json, sys
+rows = csv.reader(io.TextIOWrapper(sys.stdin.buffer, "utf-8", newline=""), strict=True)
+print(json.dumps(list(rows)))`;
+
+/** The fields of a market as a reader of CSV gets them. */
+function fieldsOf(row: HistoricalMarket): string[] {
+  const plain = columns.split(",").slice(0, 14) as (keyof HistoricalMarket)[];
+  const scores = marketDimensionKeys.map((key) => row.dimensions.find((one) => one.key === key)?.score);
+  return [...plain.map((name) => row[name]), ...scores].map((value) =>
+    typeof value === "string" && "=+-@\t\r".includes(value[0] ?? "x") ? `'${value}` : String(value),
+  );
+}
+
+test.skipIf(!hasPython)("has the archive's rows as another reader of CSV understands it", async () => {
+  for (const query of [{}, { category: "CRYPTO", max_oracle: 80 }, { outcome: "+" }, { outcome: "never" }]) {
+    const answer = await get(query);
+    expect(answer.headers["content-type"]).toBe("text/csv; charset=utf-8; header=present");
+    const [header, ...rows] = python(readStrictly, answer.body);
+    const lines = (await served.proxy.get(query, wantsRows)).text.split("\n").slice(0, -1);
+    expect(header.join()).toBe(columns);
+    expect(rows).toEqual(lines.map((line) => fieldsOf(JSON.parse(line))));
+    expect(answer.headers["x-count"]).toBe(String(rows.length));
+  }
+});
+
+test.skipIf(!withPandas)("gets the right types in pandas", async () => {
+  const script = `
+import json, pandas, sys
+table = pandas.read_csv(sys.stdin.buffer, keep_default_na=False, parse_dates=["resolvedAt"])
+first = table.iloc[0]
+print(json.dumps({
+  "types": {name: str(kind) for name, kind in table.dtypes.items()},
+  "rows": len(table), "disputed": int(table.disputed.sum()), "composite": int(table.composite.sum()),
+  "newest": table.resolvedAt.max().isoformat(), "missing": int(table.isna().sum().sum())}))`;
+  const { types, newest, ...told } = python(script, (await get()).body, withPandas);
+  const integers = ["composite", "flaggedCount", ...marketDimensionKeys];
+  for (const name of columns.split(",")) {
+    const type = { disputed: "bool", resolvedAt: "datetime64[ns, UTC]" }[name] ?? "object";
+    expect([name, types[name]]).toEqual([name, integers.includes(name) ? "int64" : type]);
+  }
+  const all = served.markets;
+  expect(new Date(newest).toISOString()).toBe(all[0]!.resolvedAt);
+  expect(told).toEqual({
+    rows: all.length,
+    disputed: all.filter(({ disputed }) => disputed).length,
+    composite: all.reduce((sum, { composite }) => sum + composite, 0),
+    missing: 0,
+  });
+});
+
+test("begins with a header line, ends every line with CR LF, and runs nothing in a spreadsheet", async () => {
+  const questions = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", '=a,"b"', "a=1", "'=1", "", "ä,\n€"];
+  const records = questions.map((text, index) => ({
+    ...market(index),
+    question: text || " ",
+    slug: `s${index}`,
+  }));
+  await publishRecords(served.storage, records, 640);
+  const before = served.proxy.catalog.current()!.commit;
+  await served.proxy.refresh();
+  expect(served.proxy.catalog.current()!.commit.commit).toBe(before.commit + 1);
+  const { text } = await get();
+  const written = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", '"\'\rx"', '"\'=a,""b"""', "a=1", "'=1", " "];
+  const expected = [...written, '"ä,\n€"'].map((question, index) => {
+    const { question: _, ...others } = records[index]!;
+    return fieldsOf({ ...others, question: "?" })
+      .join()
+      .replace("?", question);
+  });
+  expect(text).toBe(`${[columns, ...expected.toReversed()].join("\r\n")}\r\n`);
+});
+
+test("is gone on with by cursor and skip, with its header again, and has tags of its own", async () => {
+  const whole = await get();
+  const zipped = await get({}, { "accept-encoding": "gzip" });
+  expect([zipped.text === whole.text, zipped.headers["content-encoding"]]).toEqual([true, "gzip"]);
+  const cursor = String(whole.headers["x-cursor"]);
+  const [header, ...rows] = whole.text.split("\r\n");
+  const rest = await get({ cursor, skip: 4 });
+  expect(rest.text.split("\r\n")).toEqual([header, ...rows.slice(4)]);
+  expect([rest.headers["x-count"], rest.headers["x-total-count"]]).toEqual(["7", "11"]);
+  const end = await get({ cursor, skip: 11 });
+  expect([end.text, end.headers["x-count"]]).toEqual([`${header}\r\n`, "0"]);
+  const { etag = "" } = whole.headers;
+  expect((await get({}, { "if-none-match": etag })).status).toBe(304);
+  expect((await served.proxy.get({}, { ...wantsRows, "if-none-match": etag })).status).toBe(200);
+});
+
+test.each([
+  ["text/*", true],
+  ["text/csv, */*", true],
+  ["text/csv;q=0.5, application/x-ndjson;q=0.4", true],
+  ["text/html, application/xhtml+xml, */*;q=0.8", false],
+  ["application/x-ndjson, text/csv", false],
+  ["application/json, text/csv", false],
+])("Accept: %s gets CSV: %s", async (accept, given) => {
+  const { headers } = await served.proxy.get({}, { accept });
+  expect(headers["content-type"]?.startsWith("text/csv")).toBe(given);
+  expect(headers.vary).toContain("Accept");
+});
+
+test("refuses what belongs to pages", async () => {
+  for (const [query, parameter] of [
+    [{ page: 1 }, "page"],
+    [{ pageSize: 9 }, "pageSize"],
+    [{ skip: 1 }, "skip"],
+  ] as const)
+    expect(problemOf(await get(query))).toMatchObject({ code: "INVALID_PARAMETER", parameter });
+});
+
+test("takes units as rows are sent; what cannot be read breaks it off, or is a problem before it has begun", async () => {
+  const { commit } = await publishRecords(
+    served.storage,
+    Array.from({ length: 1_201 }, (_, index) => market(index)),
+    641,
+  );
+  await served.proxy.refresh();
+  const { manifest } = served.proxy.catalog.current()!;
+  expect(served.proxy.catalog.current()!.commit.commit).toBe(commit);
+  const left = async () => Number((await get({}, { "if-none-match": "*" })).headers["x-ratelimit-remaining"]);
+  const before = await left();
+  const answer = await get();
+  expect(answer.text.split("\r\n")).toHaveLength(1_203);
+  expect(before - (await left())).toBe(1 + 3);
+  const key = layout.segment(manifest.segments[0]!.hash);
+  const pages = readPages(key, (await served.storage.get(key))!);
+  for (const [page, expected] of [
+    [pages[0]!, "broken off"],
+    [pages.at(-1)!, "503"],
+  ] as const) {
+    await served.storage.delete(layout.page(page.hash));
+    // One that has no page in memory.
+    const other = await startArchiveProxy(served.storage);
+    const answer = await fetch(other.address, { headers: { ...other.headers, ...wantsCsv } });
+    const ending = answer.text().then(
+      () => String(answer.status),
+      () => "broken off",
+    );
+    expect(await ending).toBe(expected);
+    await other.stop();
+  }
+});
