@@ -1,6 +1,7 @@
 import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
+import { messageOf } from "../snapshots/store/error-code.ts";
 import { layout } from "../snapshots/store/layout.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseTrust } from "./access/client-address.ts";
@@ -42,7 +43,7 @@ const trustProxy = z.string().transform((text, context) => {
   try {
     return parseTrust(text);
   } catch (error) {
-    context.addIssue(`must be ${error instanceof Error ? error.message : "a number of hops or networks"}`);
+    context.addIssue(`must be ${messageOf(error)}`);
     return z.NEVER;
   }
 });
@@ -133,14 +134,6 @@ export const variables = Object.entries(Environment.shape).map(([setting, schema
   const fixed = schema.safeParse(undefined).data?.toString();
   return { name: variableName(setting), meaning, fixed, otherwise: String(otherwise) };
 });
-
-/** The variables as text for a terminal. */
-export function variablesHelp(): string {
-  const lines = variables.map(
-    ({ name, meaning, fixed, otherwise }) => `  ${name} (default: ${fixed ?? otherwise})\n      ${meaning}`,
-  );
-  return lines.join("\n");
-}
 
 /**
  * Reads the configuration. An empty variable counts as absent. `memory` is what all processes together may use, in bytes.

@@ -1,5 +1,6 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { promisify } from "node:util";
 import { createApp } from "./app.ts";
 import { followConnections } from "./connection/connections.ts";
 import { acceptPending, drain } from "./connection/drain.ts";
@@ -11,6 +12,7 @@ import type { Limits } from "./limits.ts";
 import type { ProxyParts } from "./parts.ts";
 import { commonHeaders } from "./reply/headers.ts";
 import { canonicalTarget } from "./routes/target.ts";
+import { registerGauges } from "./telemetry/gauges.ts";
 import { createRecorder } from "./telemetry/recorder.ts";
 
 const maxHeadBytes = 16 * 1024;
@@ -24,6 +26,7 @@ export function createProxyServer(proxy: ProxyParts) {
   const app = createApp(parts);
   const goLive = createGoLive(parts);
   const connections = followConnections(server);
+  registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
   server.on("drop", () => {
     metrics.dropped();
     connections.makeRoom();

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { resolve } from "node:path";
-import { promisify } from "node:util";
 import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { Catalog } from "../snapshots/read/catalog.ts";
+import { hasCode, messageOf } from "../snapshots/store/error-code.ts";
 import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
 import { openStorage } from "../snapshots/store/open-storage.ts";
 import type { S3Environment } from "../snapshots/store/s3.ts";
@@ -13,7 +13,7 @@ import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { docsFiles } from "./docs/files.ts";
 import { createLiveFeed } from "./feed/live-feed.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
-import { createForwarder, type Forwarder } from "./origin/forward.ts";
+import { createForwarder } from "./origin/forward.ts";
 import { startLocalOrigin } from "./origin/local-origin.ts";
 import { publicObjects } from "./origin/public-objects.ts";
 import { createPoller } from "./polling.ts";
@@ -49,6 +49,7 @@ export async function startService(
   { directory, environment, log, now = Date.now, limits: changes }: Surroundings,
 ) {
   const limits = { ...defaultLimits, ...changes };
+  const metrics = createMetrics();
   const storage = openStorage(config.snapshotStore, directory, environment, limits.store);
   const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
   const keys = keyRing(storage, {
@@ -64,7 +65,10 @@ export async function startService(
     },
     recovered: () => log.info("the quota store answers again"),
   });
-  const forwarder = await openOrigin(config.publicOrigin, storage, limits.originSeconds);
+  const origin = config.publicOrigin ? undefined : await startLocalOrigin(storage);
+  const forwarder = createForwarder(config.publicOrigin ?? origin!.url, {
+    deadlineSeconds: limits.originSeconds,
+  });
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
   const feed = createLiveFeed({
     catalog,
@@ -79,8 +83,6 @@ export async function startService(
     metrics.polled(chore, error === undefined);
     if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
   });
-  const connections = () => promisify(server.getConnections.bind(server))();
-  const metrics = createMetrics({ catalog, objects, quota, feed, pollAge: poller.age, connections, now });
   const { server, drain } = createProxyServer({
     ...config,
     catalog,
@@ -102,6 +104,7 @@ export async function startService(
   if (!catalog.current()) void warnOfNoStore(storage, log);
   const release = () => {
     forwarder.close();
+    origin?.close();
     quota.close();
   };
   const url = await listen(server, config).catch((error) => {
@@ -136,24 +139,8 @@ async function openQuota(location: string, directory: string, log: Logger): Prom
   try {
     return sqliteQuota(resolve(directory, location));
   } catch (error) {
-    throw new ConfigError(`QUOTA_STORE cannot be used: ${error instanceof Error ? error.message : error}`);
+    throw new ConfigError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
   }
-}
-
-async function openOrigin(
-  base: URL | undefined,
-  storage: Storage,
-  deadlineSeconds: number,
-): Promise<Forwarder> {
-  const local = base ? undefined : await startLocalOrigin(storage);
-  const forwarder = createForwarder(base ?? local!.url, { deadlineSeconds });
-  return {
-    ...forwarder,
-    close() {
-      forwarder.close();
-      local?.close();
-    },
-  };
 }
 
 /** Throws ConfigError if the proxy could not listen on its address. */
@@ -170,15 +157,12 @@ async function listen(server: Server, { host, port }: Config): Promise<string> {
     server.listen(port, host);
     await once(server, "listening");
   } catch (error) {
-    throw new ConfigError(addressFault(error, host, port));
+    if (hasCode(error, "EADDRINUSE"))
+      throw new ConfigError(`PORT ${port} is taken by another process; set PORT to a free one.`);
+    if (hasCode(error, "EACCES"))
+      throw new ConfigError(`PORT ${port} may not be used by this user; set PORT to one above 1023.`);
+    throw new ConfigError(`HOST ${host} cannot be listened on: ${messageOf(error)}`);
   }
   const { port: actual } = server.address() as AddressInfo;
   return `http://${host.includes(":") ? `[${host}]` : host}:${actual}`;
-}
-
-function addressFault(error: unknown, host: string, port: number): string {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  if (code === "EADDRINUSE") return `PORT ${port} is taken by another process; set PORT to a free one.`;
-  if (code === "EACCES") return `PORT ${port} may not be used by this user; set PORT to one above 1023.`;
-  return `HOST ${host} cannot be listened on: ${error instanceof Error ? error.message : error}`;
 }

@@ -1,5 +1,6 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
 import { nearest } from "../snapshots/read/nearest.ts";
+import { messageOf } from "../snapshots/store/error-code.ts";
 import { type ExitCode, exitCodes, reportFailure, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
@@ -70,7 +71,7 @@ function readArguments<Named extends Options>(args: readonly string[], options: 
   try {
     return parse(args, options);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     // Node's message goes on with advice about operands that begin with a dash, which no command accepts.
     const fault = /^Unknown option '--([^']*)'/.exec(message);
     if (!fault) throw new UsageError(message);

@@ -1,10 +1,11 @@
 import cluster from "node:cluster";
 import { type Logger, pino } from "pino";
 import { AggregatorRegistry, collectDefaultMetrics } from "prom-client";
-import { type Config, ConfigError, readConfig, variablesHelp } from "../proxy/config.ts";
+import { type Config, ConfigError, readConfig } from "../proxy/config.ts";
 import { startService } from "../proxy/start.ts";
 import { serveMetrics } from "../proxy/telemetry/metrics-server.ts";
 import { supervise } from "../proxy/workers.ts";
+import { variablesHelp } from "./variables.ts";
 
 if (process.argv.some((argument) => argument === "--help" || argument === "-h")) {
   process.stdout.write(

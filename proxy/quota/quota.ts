@@ -13,23 +13,32 @@ export interface Caller {
   limit: number;
 }
 
-/** What a metered request took, and the state its rate-limit headers tell. */
-export interface Receipt {
-  plan: Plan;
+/** A caller's state: what GET /api/v1/usage tells. */
+interface Standing {
   limit: number;
   remaining: number;
   /** When the counter starts anew, epoch milliseconds. */
   resetAt: number;
+}
+
+/** What a metered request took, and the state its rate-limit headers tell. */
+export interface Receipt extends Standing {
+  plan: Plan;
   allowed: boolean;
   /** Returns the units of a request that cost the caller nothing after all. Never throws. */
   giveBack(): Promise<void>;
 }
 
+/** A store that counts nothing. */
+const uncounted: QuotaStore = {
+  take: async () => ({ allowed: true, used: 0 }),
+  giveBack: async () => {},
+  used: async () => 0,
+  close() {},
+};
+
 /** What happens to requests while the quota store fails: counted in this process, let through, or refused. */
 export type FailurePolicy = "local" | "open" | "closed";
-
-/** A caller's state without a request: what GET /api/v1/usage tells. */
-type Standing = Pick<Receipt, "limit" | "remaining" | "resetAt">;
 
 /** Daily quotas. */
 export type Quota = ReturnType<typeof createQuota>;
@@ -49,7 +58,7 @@ export function createQuota(
     recovered?: () => void;
   },
 ) {
-  const local = sqliteQuota(":memory:");
+  const instead = { local: sqliteQuota(":memory:"), open: uncounted, closed: undefined }[options.onFailure];
   const guarded = guardPeer();
   let failing = false;
   let asked = false;
@@ -59,21 +68,17 @@ export function createQuota(
     failing = true;
   }
 
-  /** Asks the store, or in its stead what the policy says; `free` is the answer of a store that counts nothing. */
-  async function ask<T>(
-    question: (store: QuotaStore) => Promise<T>,
-    free: T,
-  ): Promise<{ store: QuotaStore | undefined; answer: T }> {
+  /** Asks the store, or while it fails the one that the policy puts in its place. */
+  async function ask<T>(question: (store: QuotaStore) => Promise<T>): Promise<T> {
     asked = true;
     try {
       const answer = await guarded(() => question(store));
       if (failing) options.recovered?.();
       failing = false;
-      return { store, answer };
+      return answer;
     } catch (error) {
       report(error);
-      if (options.onFailure === "local") return { store: local, answer: await question(local) };
-      if (options.onFailure === "open") return { store: undefined, answer: free };
+      if (instead) return question(instead);
       throw new ServiceError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
     }
   }
@@ -82,20 +87,20 @@ export function createQuota(
     /** Takes units, unless they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
     async take({ plan, account, limit }: Caller, units: number): Promise<Receipt> {
       const { day, resetAt } = dayOf(options.now());
-      const { store: counted, answer } = await ask((asked) => asked.take(account, day, units, limit), {
-        allowed: true,
-        used: 0,
-      });
+      const { counter, allowed, used } = await ask(async (counter) => ({
+        counter,
+        ...(await counter.take(account, day, units, limit)),
+      }));
       const receipt: Receipt = {
         plan,
         limit,
-        remaining: Math.max(0, limit - answer.used),
+        remaining: Math.max(0, limit - used),
         resetAt,
-        allowed: answer.allowed,
+        allowed,
         async giveBack() {
+          const give = () => counter.giveBack(account, day, units);
           try {
-            if (counted === store) await guarded(() => store.giveBack(account, day, units));
-            else await counted?.giveBack(account, day, units);
+            await (counter === store ? guarded(give) : give());
             receipt.remaining = Math.min(limit, receipt.remaining + units);
           } catch (error) {
             report(error);
@@ -107,7 +112,7 @@ export function createQuota(
     /** Tells what is left without taking anything. Throws ServiceError QUOTA_UNAVAILABLE. */
     async standing({ account, limit }: Caller): Promise<Standing> {
       const { day, resetAt } = dayOf(options.now());
-      const { answer: used } = await ask((asked) => asked.used(account, day), 0);
+      const used = await ask((counter) => counter.used(account, day));
       return { limit, remaining: Math.max(0, limit - used), resetAt };
     },
     /** Whether the store failed when it was last asked. */
@@ -117,12 +122,12 @@ export function createQuota(
       // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a failure
       // the process would never notice that the store is back, because it gets no requests.
       const { day } = dayOf(options.now());
-      if (failing || !asked) await ask((asked) => asked.used("", day), 0).catch(() => {});
+      if (failing || !asked) await ask((counter) => counter.used("", day)).catch(() => {});
       return !failing || options.onFailure !== "closed";
     },
     close() {
       store.close();
-      local.close();
+      instead?.close();
     },
   };
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { z } from "zod";
+import { messageOf } from "../../snapshots/store/error-code.ts";
 import type { QuotaStore } from "./store.ts";
 
 /** Deadline of a Redis command: far longer than a round trip, far shorter than a caller waits. */
@@ -86,5 +87,5 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
 
 /** The message of a client's error without its members, which hold the command's arguments and the password. */
 function wordsOf(error: unknown): Error {
-  return new Error(`Redis: ${error instanceof Error ? error.message : "unknown error"}`);
+  return new Error(`Redis: ${messageOf(error)}`);
 }

@@ -6,14 +6,10 @@ import { freeAccounts, type QuotaStore, type Taken } from "./store.ts";
 // How long a process waits for the write of another. A write takes microseconds.
 const busyMilliseconds = 500;
 
-// How often rows are counted while the table fills up to maxRows.
-const sweeps = 16;
 // Accounts that used more are never forgotten, so that nobody gets a spent day's units again.
 const mostForgotten = 128;
-// Sweeping a million rows at once would take seconds, in which no process could count.
-const sweptAtOnce = 500;
-// Keeps the sweep ahead of new rows: each take adds at most one.
-const sweptPerTake = 4;
+// Deleting a million rows at once would take seconds, in which no process could count.
+const deletedAtOnce = 500;
 
 /** Units to be taken, and the caller's promise. */
 interface Waiting {
@@ -29,9 +25,17 @@ const tables = `
   PRAGMA journal_mode = WAL;
   -- With NORMAL a crash of the process loses nothing, and a power cut at most the last moments.
   PRAGMA synchronous = NORMAL;
+  BEGIN IMMEDIATE;
   CREATE TABLE IF NOT EXISTS quota (
-    day TEXT NOT NULL, account TEXT NOT NULL, used INTEGER NOT NULL, PRIMARY KEY (day, account)
-  ) STRICT, WITHOUT ROWID;
+    day TEXT NOT NULL, account TEXT NOT NULL, used INTEGER NOT NULL, UNIQUE (day, account)
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS forgettable ON quota (used) WHERE account GLOB '${freeAccounts}*';
+  -- Counting a million rows takes longer than a request may.
+  CREATE TABLE IF NOT EXISTS total (id INTEGER PRIMARY KEY, rows INTEGER NOT NULL) STRICT;
+  INSERT OR IGNORE INTO total SELECT 1, count(*) FROM quota;
+  CREATE TRIGGER IF NOT EXISTS added AFTER INSERT ON quota BEGIN UPDATE total SET rows = rows + 1; END;
+  CREATE TRIGGER IF NOT EXISTS removed AFTER DELETE ON quota BEGIN UPDATE total SET rows = rows - 1; END;
+  COMMIT;
 `;
 
 // The limit is part of the statement, so that two takers cannot both see the last unit free. Parameters are day, account,
@@ -42,15 +46,15 @@ const takeSql = `
   RETURNING used
 `;
 
-/** A walk over all rows, a few per transaction. Forgets accounts without a key that used at most `most` units. */
-const sweepOf = (most: number) => ({
-  most,
-  /** The last row seen. */
-  day: "",
-  account: "",
-  /** Rows seen and not deleted. */
-  kept: 0,
-});
+// Yesterday stays, for units given back after midnight and clocks that are set back.
+const oldSql = "SELECT rowid FROM quota WHERE day < date(?1, '-1 day')";
+const lookSql = `SELECT rows, EXISTS (${oldSql}) AS old FROM total`;
+const deleteOldSql = `DELETE FROM quota WHERE rowid IN (${oldSql} LIMIT ?2)`;
+const deleteLeastSql = `
+  DELETE FROM quota WHERE rowid IN (
+    SELECT rowid FROM quota WHERE account GLOB '${freeAccounts}*' AND used <= ${mostForgotten} ORDER BY used, rowid LIMIT ?1
+  )
+`;
 
 /**
  * Counters in an SQLite file, or in memory for `:memory:`. A file survives restarts and is shared by the processes of one
@@ -66,57 +70,31 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
   const lower = database.prepare(
     "UPDATE quota SET used = max(0, used - :units) WHERE day = :day AND account = :account",
   );
-  const next = database.prepare(
-    "SELECT day, account, used FROM quota WHERE (day, account) > (?1, ?2) ORDER BY day, account LIMIT ?3",
-  );
-  const remove = database.prepare("DELETE FROM quota WHERE day = ?1 AND account = ?2");
+  const look = database.prepare(lookSql);
+  const deleteOld = database.prepare(deleteOldSql);
+  const deleteLeast = database.prepare(deleteLeastSql);
   const [begin, commit, rollback] = ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"].map((sql) =>
     database.prepare(sql),
   );
-  let newestDay = "";
-  let oldestDay = "";
-  let added = 0;
-  let sweep: ReturnType<typeof sweepOf> | undefined;
+  let forgetting = false;
   let waiting: Waiting[] = [];
 
   const usedOf = (account: string, day: string) => Number(read.get({ account, day })?.used ?? 0);
 
-  /** Once a day. Yesterday stays, for units given back after midnight and clocks that are set back. */
-  function pruneBefore(day: string) {
-    if (day <= newestDay) return;
-    newestDay = day;
-    oldestDay = new Date(Date.parse(day) - 86_400_000).toISOString().slice(0, 10);
-    sweep = sweepOf(0);
-  }
-
-  function boundRows() {
-    added += 1;
-    if (added % Math.ceil(maxRows / sweeps) === 0) sweep ??= sweepOf(0);
-  }
-
-  /** Continues the current sweep. If a sweep leaves too many rows, the next one forgets more. */
-  function sweepSome(rows: number) {
-    if (!sweep) return;
-    let seen = 0;
-    for (const row of next.all(sweep.day, sweep.account, rows)) {
-      const [day, account] = [String(row.day), String(row.account)];
-      const forgotten = Number(row.used) <= sweep.most && account.startsWith(freeAccounts);
-      if (forgotten || day < oldestDay) remove.run(day, account);
-      else sweep.kept += 1;
-      seen += 1;
-      Object.assign(sweep, { day, account });
-    }
-    if (seen === rows) return;
-    const { kept, most } = sweep;
-    sweep = kept > maxRows && most < mostForgotten ? sweepOf(most * 2 || 1) : undefined;
+  /** Deletes some of the rows that are too old or too many; more than a transaction adds. */
+  function deleteSome(day: string, added: number) {
+    const most = deletedAtOnce + added;
+    const { rows, old } = look.get(day)!;
+    if (old) deleteOld.run(day, most);
+    const surplus = Number(rows) - maxRows;
+    // Not at every new row, or in a full table a new account would be forgotten at once and never reach its limit.
+    forgetting = surplus > (forgetting ? 0 : maxRows / 16);
+    if (forgetting) deleteLeast.run(Math.min(surplus, most));
   }
 
   function takeNow({ account, day, units, limit }: Waiting): Taken {
-    pruneBefore(day);
     const row = take.get(day, account, units, limit);
-    if (!row) return { allowed: false, used: usedOf(account, day) };
-    if (row.used === units) boundRows();
-    return { allowed: true, used: Number(row.used) };
+    return row ? { allowed: true, used: Number(row.used) } : { allowed: false, used: usedOf(account, day) };
   }
 
   /** Counts everything that arrived in one turn of the event loop in one transaction, which costs as much as many counts. */
@@ -126,7 +104,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     try {
       begin?.run();
       const taken = taking.map(takeNow);
-      sweepSome(sweptAtOnce + sweptPerTake * taking.length);
+      deleteSome(taking[0]!.day, taking.length);
       commit?.run();
       for (const [index, { resolve }] of taking.entries()) resolve(taken[index]!);
     } catch (error) {

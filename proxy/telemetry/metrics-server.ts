@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { Registry } from "prom-client";
+import { messageOf } from "../../snapshots/store/error-code.ts";
 import { ConfigError } from "../config.ts";
 
 /**
@@ -23,8 +24,6 @@ export async function serveMetrics(port: number | undefined, render: () => Promi
     server.listen(port, "127.0.0.1");
     await once(server, "listening");
   } catch (error) {
-    throw new ConfigError(
-      `METRICS_PORT ${port} cannot be listened on: ${error instanceof Error ? error.message : error}`,
-    );
+    throw new ConfigError(`METRICS_PORT ${port} cannot be listened on: ${messageOf(error)}`);
   }
 }

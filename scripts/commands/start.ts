@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { z } from "zod";
 import { $ } from "zx";
-import { type Config, readConfig, variablesHelp } from "../../proxy/config.ts";
+import { type Config, readConfig } from "../../proxy/config.ts";
 import { checkAddress, startService } from "../../proxy/start.ts";
 import { keyPattern } from "../../schemas/keys.ts";
 import { KeyPlan } from "../../schemas/plans.ts";
@@ -17,6 +17,7 @@ import type { Storage } from "../../snapshots/store/storage.ts";
 import { exitCodes, FailedStepError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
 import type { Shell } from "../shell.ts";
+import { variablesHelp } from "../variables.ts";
 
 const root = join(import.meta.dirname, "../..");
 const local = join(root, ".local");

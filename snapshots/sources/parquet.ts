@@ -1,3 +1,4 @@
+import { messageOf } from "../store/error-code.ts";
 import type { SourceFile } from "./source-files.ts";
 import { textList } from "./sql-literals.ts";
 
@@ -24,7 +25,7 @@ export function selectFromAll(
 
 /** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (/^(Out of Memory|INTERRUPT)|No space left on device/.test(message)) throw error;
   return `cannot be read: ${message.split("\n")[0]}`;
 }

@@ -3,7 +3,7 @@ import type { Stats } from "node:fs";
 import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
-import { hasCode } from "./error-code.ts";
+import { hasCode, messageOf } from "./error-code.ts";
 import { Folders } from "./folder-sync.ts";
 import { layout } from "./layout.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "./leftovers.ts";
@@ -24,12 +24,7 @@ export function directoryStorage(root: string): Storage {
   };
 
   const failed = (operation: string, key: string, error: unknown) =>
-    new StorageError(
-      `${root}: cannot ${operation} ${key}: ${error instanceof Error ? error.message : error}`,
-      {
-        cause: error,
-      },
-    );
+    new StorageError(`${root}: cannot ${operation} ${key}: ${messageOf(error)}`, { cause: error });
 
   const folders = new Folders(root);
   let deletedFrom: string | undefined;

@@ -68,7 +68,7 @@ export async function startArchiveProxy(
     ...parts,
     keys,
     forwarder,
-    metrics: createMetrics({ ...parts, connections: async () => 0 }),
+    metrics: createMetrics(),
     trustProxy: undefined,
     files: [],
     staleAfterSeconds: 60,

@@ -38,7 +38,7 @@ async function withObjects(
   const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
   const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: () => {} });
   const parts = { catalog, objects, quota, feed, pollAge: () => 0, now };
-  const metrics = createMetrics({ ...parts, connections: async () => 0 });
+  const metrics = createMetrics();
   const forwarder = createForwarder(new URL("http://127.0.0.1:9"));
   const limits = { ...defaultLimits, answerSeconds };
   const rest = { trustProxy: undefined, staleAfterSeconds: 1, files: [] };

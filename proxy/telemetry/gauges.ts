@@ -1,0 +1,62 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+import type { ProxyParts } from "../parts.ts";
+
+type Aggregator = "min" | "max" | "sum";
+type Reading = () => number | undefined | Promise<number>;
+
+/** Registers what is read at every scrape. With several processes the worst value is shown, and memory is summed. */
+export function registerGauges(
+  registry: Registry,
+  { catalog, objects, quota, feed, pollAge, now }: ProxyParts,
+  connections: () => Promise<number>,
+): void {
+  const registers = [registry];
+  const gauge = (name: string, help: string, aggregator: Aggregator, read: Reading) =>
+    new Gauge({
+      name,
+      help,
+      aggregator,
+      registers,
+      async collect() {
+        const value = await read();
+        if (value !== undefined) this.set(value);
+      },
+    });
+  const commit = () => catalog.current()?.commit;
+  const age = (time: string | undefined) =>
+    time === undefined ? undefined : (now() - Date.parse(time)) / 1000;
+  const snapshotAge = () => age(commit()?.publishedAt);
+  gauge("prs_snapshot_commit", "Commit number served", "min", () => commit()?.commit ?? 0);
+  gauge("prs_snapshot_age_seconds", "Since the snapshot was published", "max", snapshotAge);
+  const publishAge = () => age(catalog.checkedAt());
+  gauge("prs_publish_age_seconds", "Since the newest successful publish run", "max", publishAge);
+  gauge("prs_poll_age_seconds", "Since snapshot and keys were looked for with success", "max", pollAge);
+  gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
+  gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", () => (quota.failing() ? 0 : 1));
+  gauge("prs_feed_connections", "Clients of the live feed", "sum", () => feed.connections());
+  gauge("http_connections", "Open connections", "sum", connections);
+
+  const caches = () => Object.entries({ public: objects.counts(), private: catalog.objects.counts() });
+  new Gauge({
+    name: "prs_cache_bytes",
+    help: "Stored objects in memory",
+    labelNames: ["cache"],
+    registers,
+    collect() {
+      for (const [cache, { bytes }] of caches()) this.set({ cache }, bytes);
+    },
+  });
+  new Counter({
+    name: "prs_cache_requests_total",
+    help: "Stored objects found in memory, or fetched",
+    labelNames: ["cache", "outcome"],
+    registers,
+    collect() {
+      this.reset();
+      for (const [cache, { hits, misses }] of caches()) {
+        this.inc({ cache, outcome: "hit" }, hits);
+        this.inc({ cache, outcome: "miss" }, misses);
+      }
+    },
+  });
+}
