@@ -9,6 +9,7 @@ import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
 import { openStorage } from "../snapshots/store/open-storage.ts";
 import type { S3Environment } from "../snapshots/store/s3.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
+import { clientFiles } from "./client/files.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { docsFiles } from "./docs/files.ts";
 import { createLiveFeed } from "./feed/live-feed.ts";
@@ -93,7 +94,7 @@ export async function startService(
     feed,
     pollAge: poller.age,
     metrics,
-    files: [...servedSite, ...docsFiles],
+    files: [...servedSite, ...clientFiles, ...docsFiles],
     limits,
     now,
     log,

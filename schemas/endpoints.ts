@@ -174,6 +174,7 @@ export const endpoints = {
       "app.js",
       "archive.js",
       "chart.js",
+      "client.js",
       "dom.js",
       "icon.svg",
       "key.js",
@@ -186,6 +187,18 @@ export const endpoints = {
       "words.js",
     ],
     summary: "What the site loads",
+  },
+  client: {
+    ...open,
+    method: "GET",
+    path: "/client.js",
+    summary: "A client for browsers and Node, as one JavaScript module",
+  },
+  clientTypes: {
+    ...open,
+    method: "GET",
+    path: "/client.d.ts",
+    summary: "Its types",
   },
   openapi: {
     ...open,

@@ -23,6 +23,8 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     scoreFeed: upgradeRequired,
     site: file,
     siteFile: file,
+    client: file,
+    clientTypes: file,
     openapi: file,
     docs: file,
     docsFile: file,

@@ -1,23 +1,9 @@
-/**
- * @import { StoredScoreList as ScoreList, ScoreHistory, ScoreDimensions, MarketPage, Usage, Status } from "../../schemas/envelopes.ts"
- * @import { ProtocolScore } from "../../schemas/records.ts"
- * @import { Problem } from "../../schemas/errors.ts"
- */
+import { ApiError, Client } from "./client.js";
 
-/** A failed request. Title and detail come from the service's problem document, or are written here if there is none. */
-export class ApiError extends Error {
-  /**
-   * @param {string} title
-   * @param {string} detail
-   * @param {{ status?: number, parameter?: string | undefined }} [about] `parameter` is the name of the invalid query parameter
-   */
-  constructor(title, detail, { status = 0, parameter } = {}) {
-    super(detail);
-    this.title = title;
-    this.status = status;
-    this.parameter = parameter;
-  }
-}
+/**
+ * @import { StoredScoreList as ScoreList } from "../../schemas/envelopes.ts"
+ * @import { Filters, Usage } from "./client.js"
+ */
 
 /**
  * Requests left today; `reset` in epoch seconds.
@@ -35,6 +21,10 @@ export class Api {
   /** The base of API paths, without a slash at the end; undefined when there is no service.
    * @type {string | undefined} */
   #base;
+  /** Asks the service, with the key if there is one. */
+  #service;
+  /** Reads the scores: from the service when it serves the page, else from the files beside it. */
+  #scores;
   /** @type {Usage["plan"]} */
   plan = "free";
   /** @type {Quota | undefined} */
@@ -45,13 +35,44 @@ export class Api {
   /** @param {string | null} base */
   constructor(base) {
     this.#base = base ?? undefined;
+    this.#service = this.#clientWith(undefined);
+    const beside = new Client({
+      url: absolute("api/v1"),
+      retries: 0,
+      fetch: (address, how) => request(`${address}.json`, how),
+    });
+    this.#scores = () => (this.live && !isElsewhere(base ?? "") ? this.#service : beside);
+  }
+
+  /** @param {string | undefined} key */
+  #clientWith(key) {
+    return new Client({
+      url: absolute(this.#base ?? "api/v1"),
+      ...(key !== undefined && { key }),
+      // The page says at once what is wrong, and its user decides when to try again.
+      retries: 0,
+      fetch: async (address, how) => {
+        // The browser revalidates its copy, which costs no quota if that is current.
+        const response = await request(String(address), { ...how, cache: "no-cache" });
+        // The key may have changed meanwhile; the response then counts another key's quota.
+        if (key === this.#key) this.#count(response.headers);
+        return response;
+      },
+    });
   }
 
   /** The API named by the file `site/api.json`. Throws ApiError. */
   static async find() {
-    /** @type {{ api: string | null }} */
-    const { api } = await (await request("site/api.json", {})).json();
-    return new Api(api);
+    try {
+      /** @type {{ api: string | null }} */
+      const { api } = await (await request(absolute("site/api.json"), {})).json();
+      return new Api(api);
+    } catch (cause) {
+      throw new ApiError("UNREACHABLE", "Check your connection and reload the page.", {
+        title: "The service cannot be reached",
+        cause,
+      });
+    }
   }
 
   /** Whether there is a service to ask, not only files. */
@@ -79,48 +100,45 @@ export class Api {
 
   /** @returns {Promise<ScoreList>} */
   scores(/** @type {AbortSignal} */ signal) {
-    return this.#read(this.addresses.scores, signal);
+    return this.#scores().scores({ signal });
   }
 
   /**
    * @param {string} slug
    * @param {AbortSignal} signal
-   * @returns {Promise<ProtocolScore>}
    */
   score(slug, signal) {
-    return this.#read(this.addresses.score(slug), signal);
+    return this.#scores().score(slug, { signal });
   }
 
   /**
    * @param {string} slug
    * @param {AbortSignal} signal
-   * @returns {Promise<ScoreHistory>}
    */
   history(slug, signal) {
-    return this.#read(`${this.#base}/scores/${slug}/history`, signal);
+    return this.#service.history(slug, { signal });
   }
 
   /**
    * @param {string} slug
    * @param {AbortSignal} signal
-   * @returns {Promise<ScoreDimensions>}
    */
   dimensions(slug, signal) {
-    return this.#read(`${this.#base}/scores/${slug}/dimensions`, signal);
+    return this.#service.dimensions(slug, { signal });
   }
 
   /**
    * @param {URLSearchParams} query
    * @param {AbortSignal} signal
-   * @returns {Promise<MarketPage>}
    */
   markets(query, signal) {
-    return this.#read(`${this.#base}/markets/historical?${query}`, signal);
+    // The service checks the texts that were typed in, and says what is wrong with them.
+    const filters = /** @type {Filters} */ (Object.fromEntries(query));
+    return this.#service.page(filters, { signal });
   }
 
-  /** @returns {Promise<Status>} */
   status(/** @type {AbortSignal} */ signal) {
-    return this.#read(`${this.#base}/status`, signal);
+    return this.#service.status({ signal });
   }
 
   /**
@@ -128,37 +146,20 @@ export class Api {
    * @param {string} key
    */
   async useKey(key) {
-    // fetch refuses other characters in a header, and its error message would show the key.
-    if (!/^[!-~]+$/.test(key)) {
-      throw new ApiError("Invalid API key", "A key is prs_live_ followed by 38 letters and digits.");
-    }
-    /** @type {Usage} */
-    const usage = await (await request(`${this.#base}/usage`, { key })).json();
-    this.#key = key;
-    this.plan = usage.plan;
-    this.quota = { limit: usage.limit, remaining: usage.remaining, reset: usage.reset };
+    const service = this.#clientWith(key);
+    const { plan, limit, remaining, reset } = await service.usage();
+    [this.#key, this.#service] = [key, service];
+    this.plan = plan;
+    this.quota = { limit, remaining, reset };
     this.onquota();
   }
 
   forgetKey() {
     this.#key = undefined;
+    this.#service = this.#clientWith(undefined);
     this.plan = "free";
     this.quota = undefined;
     this.onquota();
-  }
-
-  /**
-   * @param {string} path
-   * @param {AbortSignal} signal
-   */
-  async #read(path, signal) {
-    const asked = this.#base !== undefined && path.startsWith(`${this.#base}/`);
-    const key = asked ? this.#key : undefined;
-    const counted = (/** @type {Headers} */ headers) => {
-      // The key may have changed meanwhile; the response then counts another key's quota.
-      if (key === this.#key) this.#count(headers);
-    };
-    return (await request(path, { key, signal, counted, fresh: asked })).json();
   }
 
   /** @param {Headers} headers */
@@ -173,47 +174,22 @@ export class Api {
   }
 }
 
+/** @param {string} path relative to the page, so that the site works in any folder, or an absolute address */
+const absolute = (path) => new URL(path, document.baseURI).href;
+
 /** @param {string} path */
 const isElsewhere = (path) => new URL(path, document.baseURI).origin !== location.origin;
 
 /**
- * @param {string} path relative to the page, so that the site works in any folder, or an absolute address
- * @param {{ key?: string | undefined, signal?: AbortSignal, counted?: (headers: Headers) => void, fresh?: boolean }} how
- *   `fresh`: revalidates the browser's cached copy, which costs no quota if that is current
+ * @param {string} address
+ * @param {RequestInit | undefined} how
  */
-async function request(path, { key, signal, counted, fresh }) {
-  const headers = new Headers({ Accept: "application/json" });
-  if (key !== undefined) headers.set("Authorization", `Bearer ${key}`);
-  /** @type {Response} */
-  let response;
-  try {
-    response = await fetch(new URL(path, document.baseURI), {
-      headers,
-      mode: isElsewhere(path) ? "cors" : "same-origin",
-      credentials: "omit",
-      redirect: "error",
-      referrerPolicy: "no-referrer",
-      cache: fresh ? "no-cache" : "default",
-      ...(signal && { signal }),
-    });
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw new ApiError("The service cannot be reached", "Check your connection and reload the page.");
-  }
-  counted?.(response.headers);
-  if (!response.ok) throw await refusal(response);
-  return response;
-}
-
-/** @param {Response} response */
-async function refusal(response) {
-  const { status } = response;
-  if (!response.headers.get("Content-Type")?.startsWith("application/problem+json")) {
-    return status === 404 || status === 403
-      ? new ApiError("Not found", "There is nothing at this address.", { status })
-      : new ApiError(`Error ${status}`, "Try again later.", { status });
-  }
-  /** @type {Problem} */
-  const { title, detail, parameter } = await response.json();
-  return new ApiError(title, detail, { status, parameter });
+function request(address, how) {
+  return fetch(address, {
+    ...how,
+    mode: isElsewhere(address) ? "cors" : "same-origin",
+    credentials: "omit",
+    redirect: "error",
+    referrerPolicy: "no-referrer",
+  });
 }

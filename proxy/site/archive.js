@@ -1,4 +1,4 @@
-import { ApiError } from "./api.js";
+import { ApiError } from "./client.js";
 import { failure, fill, html, meaningsOf } from "./dom.js";
 import { planNames } from "./key.js";
 import { marketItem } from "./market.js";
@@ -217,12 +217,13 @@ class Explorer {
    * @param {unknown} error
    */
   #spoken(error) {
-    if (!(error instanceof Error)) return error;
+    if (!(error instanceof ApiError)) return error;
     const label = (/** @type {string} */ name) => {
       const field = this.#fields.get(name);
       return field ? `“${field.label}”` : name;
     };
-    return new ApiError("Check this field", error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, label));
+    const detail = error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, label);
+    return new ApiError(error.code, detail, { title: "Check this field" });
   }
 
   #clearProblems() {

@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../../proxy/config.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
+import { layout } from "../../snapshots/store/layout.ts";
 import { type Query, search } from "../helpers/archive-proxy.ts";
 import { withDuckDb } from "../helpers/archive-sql.ts";
 import { testFolder } from "../helpers/archive-store.ts";
@@ -53,6 +54,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
   let proxy: TestProxy;
   let key: string;
   let newest: string;
+  let commit: number;
 
   beforeAll(async () => {
     proxy = await startTestProxy({ empty: true, cacheBytes: 64 * 1024 * 1024 });
@@ -61,14 +63,14 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
       await loadSample(sql, folder);
       await publish(await writeTables(sql, join(folder, "sources")));
     });
-    for (const name of ["lines", "copy", "types"]) await mkdir(join(folder, name));
+    for (const name of ["lines", "copy", "client", "types"]) await mkdir(join(folder, name));
   });
   afterAll(() => proxy?.stop());
 
   /** Publishes sources, and waits until the proxy answers from them. */
   async function publish(sources: string): Promise<void> {
     const { report } = await publishCounted(sources, proxy.storage, folder);
-    newest = report.snapshotId;
+    [newest, commit] = [report.snapshotId, report.commit];
     await takenUp(proxy, newest);
   }
 
@@ -222,6 +224,21 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
       expect(rows).toEqual(expected);
       expect(rows.length).toBeGreaterThan(3);
     });
+  });
+
+  test("JavaScript: the client, from the service, with its types", async () => {
+    const example = block("js", "import { archiveRoot");
+    await bash(
+      'curl -sS --fail "$BASE/client.js" -o client.js; curl -sS --fail "$BASE/client.d.ts" -o client.d.ts',
+      "client",
+    );
+    await writeFile(join(folder, "client/example.mjs"), example);
+    const [disputed, all] = [await totalOf({ disputed: "true", min_composite: 600 }), await totalOf({})];
+    const { archiveRoot } = JSON.parse(String(await proxy.storage.get(layout.commit(commit))));
+    expect(await prints("node", ["example.mjs"], "client")).toBe(
+      `${disputed} of ${disputed} markets of snapshot ${newest}\n` +
+        `the archive of ${all} markets has the root ${archiveRoot}\n`,
+    );
   });
 
   test("TypeScript: types out of the description, with which a client compiles, and not with a wrong name", async () => {

@@ -1,5 +1,6 @@
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { clientFiles } from "../../../proxy/client/files.ts";
 import { docsFiles } from "../../../proxy/docs/files.ts";
 import { servedSite } from "../../../proxy/site/files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
@@ -13,14 +14,14 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-const files = [...servedSite, ...docsFiles];
+const files = [...servedSite, ...clientFiles, ...docsFiles];
 
 describe("static files", () => {
   test("are those of the endpoint table, one for each name of a closed list", () => {
     const listed = Object.values<Endpoint>(endpoints).flatMap(({ path, files: names = [] }) =>
       names.map((name) => path.replace(":file", name)),
     );
-    const single = ["/", "/openapi.json", "/docs/"];
+    const single = ["/", "/client.js", "/client.d.ts", "/openapi.json", "/docs/"];
     expect(files.map(({ path }) => path).sort()).toEqual([...single, ...listed].sort());
   });
 
@@ -64,10 +65,10 @@ describe("static files", () => {
     }
   });
 
-  test("the description is open to every site, nothing else is", async () => {
+  test("the description and the client are open to every site, nothing else is", async () => {
     for (const { path } of files) {
       const { headers } = await proxy.get(path);
-      const open = path === "/openapi.json" ? "*" : undefined;
+      const open = ["/openapi.json", "/client.js", "/client.d.ts"].includes(path) ? "*" : undefined;
       expect([path, headers["access-control-allow-origin"]]).toEqual([path, open]);
     }
   });

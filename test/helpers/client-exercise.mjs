@@ -1,0 +1,42 @@
+// What a user of the client does with it, in whatever runs it: `node client-exercise.mjs BASE KEY` or a page of the service.
+
+/** Calls everything that reads, and returns what came as one JSON value. */
+export async function exercise({ Client, ApiError, archiveRoot, linesFromEnd }, url, key) {
+  const client = new Client({ url, key });
+  const [{ slug }] = (await client.scores()).scores;
+  const codeOf = (promise) =>
+    promise.then(
+      () => "none",
+      (error) => (error instanceof ApiError ? `${error.code} ${error.status}` : String(error)),
+    );
+  const walked = [];
+  for await (const page of client.pages({ pageSize: 7 })) walked.push(...page.markets.map(({ id }) => id));
+  const texts = [];
+  for await (const { text, market } of client.rows()) texts.push([market.id, text]);
+  const copy = new Blob(texts.map(([, text]) => `${text}\n`));
+  return {
+    record: (await client.score(slug)).slug === slug,
+    batch: (await client.batch([slug, "nobody"])).notFound,
+    history: (await client.history(slug)).days,
+    dimensions: (await client.dimensions(slug)).dimensions.length,
+    plan: (await client.usage()).plan,
+    markets: (await client.status()).counts.markets,
+    walked: walked.join() === texts.map(([id]) => id).join(),
+    root: await archiveRoot(linesFromEnd(copy)),
+    codes: [
+      await codeOf(client.score("nobody")),
+      await codeOf(new Client({ url }).page()),
+      await codeOf(client.page({ min_composite: 999, max_composite: 998 })),
+      await codeOf(new Client({ url: "http://127.0.0.1:9", retries: 0 }).status()),
+      await codeOf(client.status({ signal: AbortSignal.abort(new Error("as asked")) })),
+    ],
+  };
+}
+
+const { argv } = globalThis.process ?? { argv: [] };
+if (argv[1]?.endsWith("client-exercise.mjs")) {
+  const [, , url, key] = argv;
+  const source = await (await fetch(`${url}/client.js`)).text();
+  const client = await import(`data:text/javascript,${encodeURIComponent(source)}`);
+  console.log(JSON.stringify(await exercise(client, url, key)));
+}

@@ -1,0 +1,79 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+/** What happens to a connection. `cut`: it ends after so many bytes of the answer. `answer`: these bytes come instead of one. */
+export type LinkFault = { cut: number } | { answer: string } | "refuse" | undefined;
+
+/** A link between a client and a server, on which connections can be made to fail. */
+export interface FaultyLink {
+  url: string;
+  /** Heads of the requests that came first on each connection. */
+  asked: string[];
+  stop(): Promise<void>;
+}
+
+/** Starts a link to a port of this machine. `fault` tells what becomes of each connection, counted from 0. */
+export async function startFaultyLink(
+  port: number,
+  fault: (connection: number, head: string) => LinkFault,
+): Promise<FaultyLink> {
+  const asked: string[] = [];
+  const sockets = new Set<Socket>();
+  const known = (socket: Socket) => {
+    sockets.add(socket);
+    socket.on("error", () => socket.destroy());
+    socket.on("close", () => sockets.delete(socket));
+    return socket;
+  };
+
+  const server = createServer((socket) => {
+    known(socket).once("data", (first: Buffer) => {
+      const head = first.toString("latin1");
+      asked.push(head);
+      const what = fault(asked.length - 1, head);
+      if (what === "refuse") socket.destroy();
+      else if (what && "answer" in what) socket.end(what.answer);
+      else pass(socket, first, what?.cut);
+    });
+  });
+
+  /** Passes everything on; each connection carries one request, so that each has its own fault. */
+  function pass(socket: Socket, first: Buffer, cut = Number.POSITIVE_INFINITY): void {
+    const onward = known(connect(port, "127.0.0.1"));
+    onward.write(first.toString("latin1").replace("\r\n", "\r\nConnection: close\r\n"), "latin1");
+    socket.pipe(onward);
+    let left = cut;
+    onward.on("data", (bytes: Buffer) => {
+      const part = bytes.subarray(0, Math.min(left, bytes.length));
+      left -= part.length;
+      socket.write(part, () => {
+        if (left <= 0) socket.destroy();
+      });
+    });
+    onward.on("end", () => socket.end());
+    onward.on("close", () => socket.end());
+    socket.on("close", () => onward.destroy());
+  }
+
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked,
+    async stop() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** An answer that a gateway might give. */
+export const gatewayAnswer = (status: number, headers: Record<string, string> = {}, body = "") =>
+  [
+    `HTTP/1.1 ${status} Some Reason`,
+    ...Object.entries({ "Content-Length": String(body.length), Connection: "close", ...headers }).map(
+      ([name, value]) => `${name}: ${value}`,
+    ),
+    "",
+    body,
+  ].join("\r\n");

@@ -1,0 +1,109 @@
+import { hash } from "node:crypto";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { archiveRoot, linesFromEnd } from "../../../proxy/client/client.js";
+import { Cutter } from "../../../snapshots/format/cuts.ts";
+import { leafHash, pageRootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";
+
+/** The root by the publisher's own parts, all in memory. */
+function oracle(texts: readonly string[]): string {
+  const cutter = new Cutter();
+  const segments: Subtree[] = [];
+  let [pages, leaves]: [Subtree[], Buffer[]] = [[], []];
+  const endPage = () => {
+    if (leaves.length > 0) pages.push({ root: pageRootOf(leaves).toString("hex"), markets: leaves.length });
+    leaves = [];
+  };
+  const endSegment = () => {
+    const markets = pages.reduce((sum, page) => sum + page.markets, 0);
+    if (markets > 0) segments.push({ root: rootOver("segment", pages).toString("hex"), markets });
+    pages = [];
+  };
+  for (const text of texts) {
+    leaves.push(leafHash(Buffer.from(text)));
+    const ended = cutter.next(text.slice(7, 43));
+    if (ended !== "none") endPage();
+    if (ended === "segment") endSegment();
+  }
+  endPage();
+  endSegment();
+  return rootOver("archive", segments).toString("hex");
+}
+
+const textOf = (id: number | string) => `{"id":"${String(id).padStart(36, "0")}","question":"Ünd?"}`;
+const native = { sha256: (bytes: Uint8Array) => hash("sha256", bytes, "buffer") };
+const seed = Date.now() % 2 ** 31;
+
+describe("the root of a copy", () => {
+  test(`is the archive's, for any number of markets (seed ${seed})`, async () => {
+    const numbers = fc.tuple(fc.integer({ min: 0, max: 4_000 }), fc.integer({ min: 0, max: 2 ** 31 }));
+    await fc.assert(
+      fc.asyncProperty(numbers, async ([count, first]) => {
+        const texts = Array.from({ length: count }, (_, index) => textOf(first + index * 7));
+        const found = await archiveRoot(texts, native);
+        expect(found).toEqual({ archiveRoot: oracle(texts), markets: count });
+      }),
+      { seed, numRuns: 15, examples: [[[0, 0]], [[1, 0]], [[31, 0]], [[512, 0]]] },
+    );
+  });
+
+  test("is the archive's where pages and segments are cut at their largest", async () => {
+    // Ids that end no page: pages of 512, and a segment that is full.
+    const ids: string[] = [];
+    for (let id = 0; ids.length < 70_000; id += 1) {
+      const text = String(id).padStart(36, "0");
+      if (endsNoPage(text)) ids.push(text);
+    }
+    const texts = ids.map(textOf);
+    expect((await archiveRoot(texts, native)).archiveRoot).toBe(oracle(texts));
+  });
+
+  test("is the same by Web Crypto, and from texts in bytes", async () => {
+    const texts = Array.from({ length: 3_000 }, (_, index) => textOf(index));
+    const expected = { archiveRoot: oracle(texts), markets: 3_000 };
+    expect(await archiveRoot(texts)).toEqual(expected);
+    expect(await archiveRoot(texts.map((text) => Buffer.from(text)))).toEqual(expected);
+  });
+});
+
+/** Whether a page of 511 markets does not end with this one. */
+function endsNoPage(id: string): boolean {
+  const cutter = new Cutter();
+  for (let index = 0; index < 31; index += 1) cutter.next("00000000-0000-0000-0000-000000000001");
+  return cutter.next(id) === "none";
+}
+
+describe("the lines of a file from its end", () => {
+  const linesOf = async (text: string | Buffer) => {
+    const lines: string[] = [];
+    for await (const line of linesFromEnd(new Blob([text as string])))
+      lines.push(Buffer.from(line).toString("latin1"));
+    return lines;
+  };
+
+  test(`are all of them, however long (seed ${seed})`, async () => {
+    const long = fc.integer({ min: 0, max: 700_000 }).map((length) => "x".repeat(length));
+    const line = fc.oneof(
+      { weight: 9, arbitrary: fc.constantFrom("", "a", "bc") },
+      { weight: 1, arbitrary: long },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(line, { maxLength: 40 }), async (lines) => {
+        expect(await linesOf(lines.map((each) => `${each}\n`).join(""))).toEqual(lines.toReversed());
+      }),
+      { seed, numRuns: 30 },
+    );
+  });
+
+  test("where a piece begins or ends with a line", async () => {
+    for (const length of [2 ** 20 - 2, 2 ** 20 - 1, 2 ** 20]) {
+      const lines = ["first", "y".repeat(length - 1), "", "last"];
+      expect(await linesOf(`${lines.join("\n")}\n`)).toEqual(lines.toReversed());
+    }
+  });
+
+  test("are refused when the last one has no end, or one is too long", async () => {
+    await expect(linesOf("a\nb")).rejects.toMatchObject({ code: "MISMATCH" });
+    await expect(linesOf(`${"z".repeat(2 ** 20 + 2)}\n`)).rejects.toMatchObject({ code: "MISMATCH" });
+  });
+});

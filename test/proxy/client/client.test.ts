@@ -1,0 +1,325 @@
+import { execFile, execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Browser } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { ApiError, Client, type ClientOptions } from "../../../proxy/client/client.js";
+import { findChromium, launch } from "../../helpers/chromium.ts";
+import {
+  type FaultyLink,
+  gatewayAnswer,
+  type LinkFault,
+  startFaultyLink,
+} from "../../helpers/faulty-link.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { bearer } from "../../helpers/proxy-client.ts";
+
+const root = new URL("../../..", import.meta.url).pathname;
+const markets = 300;
+let proxy: TestProxy;
+let key: string;
+let lines: string[];
+/** What the exercise finds wherever it runs. */
+let expected: object;
+
+beforeAll(async () => {
+  proxy = await startTestProxy({ markets });
+  key = await proxy.issue();
+  const headers = { ...bearer(key), accept: "application/x-ndjson" };
+  lines = (await proxy.get("/api/v1/markets/historical", { headers })).text.split("\n").slice(0, -1);
+  const head = JSON.parse(String(await proxy.storage.get("commits/0000000001.json")));
+  expected = {
+    record: true,
+    batch: ["nobody"],
+    history: 7,
+    dimensions: 12,
+    plan: "aegis",
+    markets,
+    walked: true,
+    root: { archiveRoot: head.archiveRoot, markets },
+    codes: [
+      "PROTOCOL_NOT_FOUND 404",
+      "API_KEY_REQUIRED 401",
+      "INVALID_PARAMETER 400",
+      "UNREACHABLE 0",
+      "Error: as asked",
+    ],
+  };
+});
+afterAll(() => proxy?.stop());
+
+describe("the client's file", () => {
+  const script = join(root, "proxy/client/client.js");
+
+  test("imports nothing, and is small without comments and long names", () => {
+    expect(readFileSync(script, "utf8")).not.toMatch(/^import |\bimport\(|\brequire\(/m);
+    const minified = execFileSync(join(root, "node_modules/.bin/esbuild"), ["--minify", script]);
+    expect(minified.length).toBeLessThanOrEqual(12_000);
+  });
+
+  test("says what everything public does", () => {
+    const declared = readFileSync(join(root, "proxy/client/client.d.ts"), "utf8").split("\n");
+    const public_ = declared.flatMap((line, at) =>
+      /^(export declare (class|function)| {2}[a-z]\w*\()/.test(line) && !/constructor|slice/.test(line)
+        ? [at]
+        : [],
+    );
+    expect(public_.length).toBeGreaterThan(15);
+    expect(public_.filter((at) => !declared[at - 1]?.endsWith("*/")).map((at) => declared[at])).toEqual([]);
+  });
+});
+
+describe("runs as it is served", () => {
+  const run = promisify(execFile);
+  const script = join(root, "test/helpers/client-exercise.mjs");
+  /** The text of its function, for pages. */
+  const exercise = /export (async function exercise.*?^\})/ms.exec(readFileSync(script, "utf8"))?.[1];
+  const url = () => `http://127.0.0.1:${proxy.port}`;
+
+  /** Node 24 comes with the packages; .ci/run installs the older ones. */
+  function nodeOf(version: string): string | undefined {
+    const place = `.ci/nodes/node_modules/node${version}-${process.arch}/bin/node`;
+    if (existsSync(join(root, place))) return join(root, place);
+    if (process.env.CI) throw new Error("CI runs the client in older Nodes too: npm ci --prefix .ci/nodes");
+    console.warn(`Tests with Node ${version} are skipped: npm ci --prefix .ci/nodes installs it`);
+    return undefined;
+  }
+
+  const nodes = [
+    ["20", nodeOf("20")],
+    ["22", nodeOf("22")],
+    ["24", process.execPath],
+  ] as const;
+
+  for (const [version, program] of nodes) {
+    test.skipIf(!program)(`in Node ${version}`, async () => {
+      const found = await run(program!, ["-p", "process.versions.node"]);
+      expect(found.stdout.split(".")[0]).toBe(version);
+      const { stdout, stderr } = await run(program!, [script, url(), key]);
+      expect([JSON.parse(stdout), stderr]).toEqual([expected, ""]);
+    });
+  }
+
+  const program = findChromium();
+  test.skipIf(!program)("in Chromium, on a page of the service and on another site's", async () => {
+    const browser: Browser = await launch(program!);
+    try {
+      const page = await browser.newPage();
+      const here = `(async () => (${exercise})(await import("${url()}/client.js"), "${url()}", "${key}"))()`;
+      await page.goto(url());
+      // The page's policy lets it ask its own service only.
+      expect(await page.evaluate(here)).toEqual(expected);
+      await page.goto("about:blank");
+      expect(await page.evaluate("isSecureContext")).toBe(false);
+      const other = await startFaultyLink(proxy.port, () => ({
+        answer: gatewayAnswer(200, { "Content-Type": "text/html" }, "<p>another site"),
+      }));
+      await page.goto(other.url);
+      expect(await page.evaluate(here)).toEqual(expected);
+      await other.stop();
+    } finally {
+      await browser.close();
+    }
+  });
+});
+
+describe("a link that fails", () => {
+  let link: FaultyLink;
+  afterEach(() => link?.stop());
+
+  /** A client behind a link with these faults. */
+  async function behind(
+    fault: (connection: number, head: string) => LinkFault,
+    how: Partial<ClientOptions> = {},
+  ) {
+    link = await startFaultyLink(proxy.port, fault);
+    return new Client({ url: link.url, key, ...how });
+  }
+
+  const failure = (work: Promise<unknown>) =>
+    work.then(
+      () => new Error("nothing failed"),
+      (error: unknown) => error,
+    );
+
+  test("does not show in rows: every answer is taken up where it broke off", async () => {
+    // Heads have some 1,000 bytes: the first cuts fall into heads, others within a line.
+    const cuts = [200, 1_100, 2_000, 2_500, 4_000, 1_999, 1_500];
+    const client = await behind((connection) => (cuts[connection] ? { cut: cuts[connection] } : undefined));
+    const rows = client.rows();
+    const texts: string[] = [];
+    for await (const { text } of rows) texts.push(text);
+    expect(texts).toEqual(lines);
+    expect([rows.skip, rows.count, rows.total]).toEqual([markets, markets, markets]);
+    expect(link.asked.length).toBeGreaterThan(5);
+    expect(link.asked.some((head) => /cursor=.*&skip=[1-9]/.test(head))).toBe(true);
+  });
+
+  test("does not show in rows that another process goes on with", async () => {
+    const client = await behind(() => undefined);
+    const first = client.rows({ disputed: true });
+    for await (const row of first)
+      if (first.skip === 20) expect(row.market.disputed).toBe(true);
+      else if (first.skip > 20) break;
+    const rest = new Client({ url: link.url, key }).rows({ cursor: first.cursor!, skip: first.skip });
+    const ids: string[] = [];
+    for await (const { market } of rest) ids.push(market.id);
+    const all = lines.map((line) => JSON.parse(line)).filter(({ disputed }) => disputed);
+    expect(ids).toEqual(all.slice(21).map(({ id }) => id));
+    expect([rest.skip, rest.count]).toEqual([60, 60]);
+  });
+
+  test("does not show in pages, scores and batches", async () => {
+    const storms = ["refuse", { answer: gatewayAnswer(503) }, { cut: 1_500 }] as const;
+    const client = await behind((connection) =>
+      connection % 4 === 3 ? undefined : storms[(connection % 4) as 0 | 1 | 2],
+    );
+    const ids: string[] = [];
+    for await (const page of client.pages({ pageSize: 200 })) ids.push(...page.markets.map(({ id }) => id));
+    expect(ids).toEqual(lines.map((line) => JSON.parse(line).id));
+    expect((await client.batch(["aave"])).count).toBe(1);
+    expect(link.asked.filter((head) => head.startsWith("POST")).length).toBeGreaterThan(1);
+  });
+
+  test.each([
+    [429, { "Retry-After": "0" }],
+    [502, {}],
+    [503, { "Retry-After": "0" }],
+    [504, {}],
+  ] as [number, Record<string, string>][])(
+    "is asked again after %i, but not for ever",
+    async (status, headers) => {
+      const client = await behind(() => ({ answer: gatewayAnswer(status, headers) }), { retries: 2 });
+      expect(await failure(client.scores())).toMatchObject({ code: "UNEXPECTED_ANSWER", status });
+      expect(link.asked.length).toBe(3);
+    },
+  );
+
+  test.each([400, 401, 403, 404, 410, 500, 501])("is not asked again after %i", async (status) => {
+    const client = await behind(() => ({ answer: gatewayAnswer(status) }));
+    expect(await failure(client.scores())).toMatchObject({ name: "ApiError", status });
+    expect(link.asked.length).toBe(1);
+  });
+
+  test("is not waited for longer than allowed", async () => {
+    const client = await behind(() => ({ answer: gatewayAnswer(429, { "Retry-After": "3600" }) }));
+    expect(await failure(client.scores())).toMatchObject({ status: 429, retryAfter: 3600 });
+    expect(link.asked.length).toBe(1);
+  });
+
+  test("ends by deadline, and by the caller's signal with the caller's reason", async () => {
+    const unheard = new Client({ url: "http://service.test", timeout: 50, retries: 0, fetch: never });
+    expect(await failure(unheard.scores())).toMatchObject({ code: "TIMEOUT" });
+    const client = await behind(() => ({ cut: 0 }), { retries: 1_000 });
+    const stop = new AbortController();
+    const asked = failure(client.scores({ signal: stop.signal }));
+    stop.abort(new Error("enough"));
+    expect(await asked).toMatchObject({ message: "enough" });
+  });
+
+  test("gets the key and no other host does", async () => {
+    const client = await behind(() => ({ answer: gatewayAnswer(302, { Location: "http://127.0.0.1:1/" }) }), {
+      retries: 0,
+    });
+    expect(await failure(client.scores())).toMatchObject({ code: "UNREACHABLE" });
+    expect(link.asked[0]).toContain(`Authorization: Bearer ${key}`);
+    expect(() => new Client({ url: link.url, key: "with\nbreak" })).toThrow(ApiError);
+  });
+});
+
+/** A fetch that is never answered. */
+const never = ((_address: unknown, { signal }: RequestInit = {}) =>
+  new Promise((_resolve, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason));
+  })) as typeof fetch;
+
+describe("answers that cannot be right", () => {
+  /** A client whose requests get these answers in turn. */
+  function answered(...answers: [body: string, headers: Record<string, string>][]) {
+    let next = 0;
+    const fetch = async () => {
+      const [body, headers] = answers[next++ % answers.length]!;
+      return new Response(body, { headers });
+    };
+    return new Client({ url: "http://service.test", key: "k", retries: 0, fetch });
+  }
+  const row = (index: number) => `${lines[index]}\n`;
+  const snapshot = (letter: string) => letter.repeat(64);
+  const head = (count: number, letter = "a") => ({
+    "X-Count": String(count),
+    "X-Total-Count": "2",
+    "X-Cursor": "c",
+    "X-Snapshot-Id": snapshot(letter),
+  });
+  /** Reads to the end. */
+  async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+    const taken: T[] = [];
+    for await (const item of items) taken.push(item);
+    return taken;
+  }
+  const rowsOf = (client: Client) => all(client.rows());
+  const page = (changes: object) =>
+    JSON.stringify({ count: 1, total: 2, nextCursor: "c", markets: [JSON.parse(lines[0]!)], ...changes });
+  const pagesOf = (client: Client) => all(client.pages());
+
+  test.each([
+    ["more rows than counted", "MISMATCH", () => rowsOf(answered([row(0) + row(1), head(1)]))],
+    ["fewer rows than counted", "BROKEN_ANSWER", () => rowsOf(answered([row(0), head(2)]))],
+    ["a last row without end", "BROKEN_ANSWER", () => rowsOf(answered([row(0).trimEnd(), head(1)]))],
+    ["no count of rows", "MISMATCH", () => rowsOf(answered([row(0), { ...head(1), "X-Count": "some" }]))],
+    ["bytes that are no text", "BROKEN_ANSWER", () => rowsOf(binary(head(1)))],
+    ["a line without end", "MISMATCH", () => rowsOf(answered(["x".repeat(2 ** 20 + 1), head(1)]))],
+    ["a page with fewer markets", "BROKEN_ANSWER", () => pagesOf(answered([page({ count: 2 }), head(0)]))],
+    ["a body that is no JSON", "BROKEN_ANSWER", () => pagesOf(answered(["{", head(0)]))],
+    [
+      "a page of another snapshot",
+      "MISMATCH",
+      () => pagesOf(answered([page({}), head(0)], [page({ nextCursor: null }), head(0, "b")])),
+    ],
+    [
+      "a page with another total",
+      "MISMATCH",
+      () => pagesOf(answered([page({}), head(0)], [page({ total: 3 }), head(0)])),
+    ],
+    [
+      "a walk without end",
+      "MISMATCH",
+      () => pagesOf(answered([page({}), head(0)], [page({ count: 0, markets: [] }), head(0)])),
+    ],
+  ])("%s: %s", async (_what, code, work) => {
+    await expect(work()).rejects.toMatchObject({ code });
+  });
+
+  const binary = (headers: Record<string, string>) =>
+    new Client({
+      url: "http://service.test",
+      retries: 0,
+      fetch: async () => new Response(Buffer.of(0xff, 10), { headers }),
+    });
+
+  test("rows that go on with another snapshot", async () => {
+    const answers = [
+      new Response(row(0), { headers: head(2) }),
+      new Response(row(1), { headers: head(1, "b") }),
+    ];
+    const client = new Client({ url: "http://service.test", fetch: async () => answers.shift()! });
+    await expect(rowsOf(client)).rejects.toMatchObject({ code: "MISMATCH" });
+  });
+
+  test("an expired cursor is reported with the way on", async () => {
+    const problem = { code: "CURSOR_EXPIRED", title: "t", detail: "d", requestId: "r", resumeCursor: "next" };
+    const headers = { "Content-Type": "application/problem+json", "X-Request-Id": "r" };
+    const fetch = async () => new Response(JSON.stringify(problem), { status: 410, headers });
+    const client = new Client({ url: "http://service.test", fetch });
+    const same = {
+      name: "ApiError",
+      message: "d",
+      title: "t",
+      status: 410,
+      requestId: "r",
+      resumeCursor: "next",
+    };
+    await expect(pagesOf(client)).rejects.toMatchObject(same);
+  });
+});
