@@ -4,9 +4,6 @@ import type { StaticFile } from "../site/static-file.ts";
 
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
-/** The client's source, which runs as it is. */
-export const clientScript = readOwn("client.js");
-
 /** Programs and pages on other sites may load it. */
 const headers = { "access-control-allow-origin": "*" };
 
@@ -15,7 +12,7 @@ export const clientFiles: readonly StaticFile[] = [
   {
     path: endpoints.client.path,
     contentType: "text/javascript; charset=utf-8",
-    bytes: clientScript,
+    bytes: readOwn("client.js"),
     headers,
   },
   {

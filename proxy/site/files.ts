@@ -3,7 +3,6 @@ import { endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ApiPlace, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { clientScript } from "../client/files.ts";
 import { pagePolicy, policyHeader } from "./page-policy.ts";
 import type { StaticFile } from "./static-file.ts";
 
@@ -27,7 +26,7 @@ function pageFor(api: ApiPlace): Buffer {
 
 function fileFor(name: FileName, api: ApiPlace): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api }));
-  if (name === "client.js") return clientScript;
+  if (name === "client.js") return readOwn("../client/client.js");
   if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
   return readOwn(name);
 }
