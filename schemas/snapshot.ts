@@ -63,6 +63,24 @@ export type Manifest = z.infer<typeof Manifest>;
 export const ChangeCounts = z.object({ added: Count, changed: Count, removed: Count });
 export type ChangeCounts = z.infer<typeof ChangeCounts>;
 
+/** A part of a change record, and how many markets it holds. */
+export const ChangePartRef = ObjectRef.extend({ lines: z.int().min(1) });
+export type ChangePartRef = z.infer<typeof ChangePartRef>;
+
+/**
+ * `private/changes/<hash>.json`: what the archive lost from the snapshot `since` to the snapshot `until`, `before`, and what
+ * it gained, `after` (snapshots/SPEC.md, "Change records"). Parts are listed from the oldest up.
+ */
+export const ChangeRecord = z.object({
+  formatVersion: FormatVersion,
+  since: Digest,
+  until: Digest,
+  counts: ChangeCounts,
+  before: z.array(ChangePartRef),
+  after: z.array(ChangePartRef),
+});
+export type ChangeRecord = z.infer<typeof ChangeRecord>;
+
 /**
  * `commits/<number>.json`: one published state. `archiveRoot` is the manifest's. `changes` refers to the record of what the
  * archive gained and lost since the commit before; null where there is none. `changeCounts` counts these markets; null where

@@ -1,4 +1,6 @@
 import { ConfigError } from "../proxy/config.ts";
+import { SnapshotGoneError } from "../snapshots/maintain/diff.ts";
+import { UnknownSnapshotError } from "../snapshots/maintain/find-commit.ts";
 import { RollbackError } from "../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
 import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
@@ -49,6 +51,8 @@ const meanings = [
   [UsageError, exitCodes.usage],
   [SourceRefusal, exitCodes.refused],
   [RollbackError, exitCodes.usage],
+  [UnknownSnapshotError, exitCodes.usage],
+  [SnapshotGoneError, exitCodes.usage],
   [GuardRefusal, exitCodes.refused],
   [PublishingOnHoldError, exitCodes.refused],
   [CommitLostError, exitCodes.lost],

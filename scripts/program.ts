@@ -20,13 +20,15 @@ type Options = Record<string, Option>;
 export interface Command {
   /** "" when the program has only this command. */
   name: string;
+  /** Placeholders of the operands, separated by spaces. */
   operand?: string;
   does: string;
   options: Options;
   run(args: readonly string[], shell: Shell): Promise<ExitCode | undefined>;
 }
 
-/** A command before its arguments are parsed. `run` gets the values of the options, and the operand or "". */
+/** A command before its arguments are parsed. `run` gets the values of the options, and the operands
+ * with spaces between them. */
 interface CommandSource<Named extends Options> extends Omit<Command, "options" | "run"> {
   options: Named;
   run(values: ValuesOf<Named>, operand: string, shell: Shell): Promise<ExitCode | undefined>;
@@ -59,10 +61,10 @@ export function command<const Named extends Options>(source: CommandSource<Named
       const operands = source.name === "" ? positionals : positionals.slice(1);
       if (source.name !== "" && positionals[0] !== source.name)
         throw new UsageError(`${source.name} must come before its options' values`);
-      const first = source.operand ? 1 : 0;
-      if (operands.length > first)
-        throw new UsageError(`unexpected argument ${JSON.stringify(operands[first])}`);
-      return source.run(values, operands[0] ?? "", shell);
+      const most = source.operand?.split(" ").length ?? 0;
+      if (operands.length > most)
+        throw new UsageError(`unexpected argument ${JSON.stringify(operands[most])}`);
+      return source.run(values, operands.join(" "), shell);
     },
   };
 }

@@ -1,8 +1,9 @@
 import { publishedSite } from "../../proxy/site/files.ts";
 import { retention, type Size } from "../../schemas/snapshot.ts";
+import type { Changes, Summary } from "../../snapshots/changes/summary.ts";
+import { diff } from "../../snapshots/maintain/diff.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import type { Changes } from "../../snapshots/publish/change-counts.ts";
 import type { Allowance } from "../../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { type ApiPlace, apiPlaceAt } from "../../snapshots/publish/site.ts";
@@ -134,28 +135,59 @@ function describePublish(done: PublishReport): string[] {
   return [
     headline,
     ...(changes && outcome !== "unchanged" && wouldCommit !== false
-      ? [`${outcome === "dry-run" ? "It would change" : "It changes"} ${describeChanges(changes)}`]
+      ? describeChanges(outcome === "dry-run" ? "It would change" : "It changes", changes)
       : []),
     `${counts.markets} markets in ${counts.pages} pages and ${counts.segments} segments, ${counts.protocols} protocols`,
     `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
   ];
 }
 
-/** Describes changes in one line: `+0 ~18 -1 markets, -1 protocol (usdd)`. */
-function describeChanges({ markets, protocols }: Changes): string {
-  const kinds = [
-    ["+", "added"],
-    ["~", "changed"],
-    ["-", "removed"],
-  ] as const;
+const kinds = [
+  ["+", "added"],
+  ["~", "changed"],
+  ["-", "removed"],
+] as const;
+
+/** Describes changes: `It changes +0 ~18 -1 markets, -1 protocol (usdd)`, and what differs in lines of their own. */
+function describeChanges(verb: string, { markets, protocols }: Changes): string[] {
   const told = kinds.flatMap(([sign, kind]) => {
-    const [count, names] = [protocols[kind], protocols.first[kind].slice(0, namedSlugs)];
+    const count = protocols[kind];
     if (count === 0) return [];
-    const more = count > names.length ? ["…"] : [];
-    return [`${sign}${count} ${count === 1 ? "protocol" : "protocols"} (${[...names, ...more].join(", ")})`];
+    return [
+      `${sign}${count} ${count === 1 ? "protocol" : "protocols"} (${named(protocols, kind, namedSlugs)})`,
+    ];
   });
   const counts = kinds.map(([sign, kind]) => `${sign}${markets[kind]}`).join(" ");
-  return [`${counts} markets`, ...(told.length > 0 ? told : ["no protocol"])].join(", ");
+  const { fields, composite, tiers } = markets.details ?? { fields: {}, composite: [], tiers: {} };
+  const shifts = composite.map(({ from, to, shift }) => [`${from}-${to}`, signed(shift)] as const);
+  return [
+    `${verb} ${[`${counts} markets`, ...(told.length > 0 ? told : ["no protocol"])].join(", ")}`,
+    ...kinds.flatMap(([, kind]) =>
+      markets[kind] > 0 && markets.first[kind].length > 0
+        ? [`  markets ${kind}: ${named(markets, kind)}`]
+        : [],
+    ),
+    ...listed("fields of changed markets", Object.entries(fields)),
+    ...listed("fields of changed protocols", Object.entries(protocols.fields)),
+    ...listed("markets by composite", shifts),
+    ...listed(
+      "markets by tier",
+      Object.entries(tiers).map(([tier, shift]) => [tier, signed(shift)] as const),
+    ),
+  ];
+}
+
+const signed = (count: number) => (count > 0 ? `+${count}` : String(count));
+
+function listed(what: string, rows: readonly (readonly [string, string | number])[]): string[] {
+  return rows.length === 0
+    ? []
+    : [`  ${what}: ${rows.map(([name, value]) => `${name} ${value}`).join(", ")}`];
+}
+
+function named(summary: Summary, kind: keyof Summary["first"], most = Number.POSITIVE_INFINITY): string {
+  const names = summary.first[kind].slice(0, most);
+  return [...names, ...(summary[kind] > names.length ? ["…"] : [])].join(", ");
 }
 
 function describeSize({ objects, bytes }: Size): string {
@@ -249,6 +281,24 @@ async function rollbackCommand(
   return undefined;
 }
 
+async function diffCommand(
+  values: ValuesOf<typeof common>,
+  operands: string,
+  shell: Shell,
+): Promise<undefined> {
+  const [older, newer] = operands.split(" ");
+  if (!older || !newer)
+    throw new UsageError("diff takes two commit numbers or snapshot ids, as `list` shows them");
+  const done = await diff(await openStore(shell, values.store), older, newer);
+  const { since, until, changes } = done;
+  shell.report(values.json ?? false, done, [
+    `From commit ${since.commit}, snapshot ${since.snapshotId}`,
+    `to commit ${until.commit}, snapshot ${until.snapshotId}`,
+    ...describeChanges("It changes", changes),
+  ]);
+  return undefined;
+}
+
 async function collectCommand(
   values: ValuesOf<typeof collecting>,
   _operand: string,
@@ -305,6 +355,13 @@ export const snapshotProgram: Program = {
       does: "the commits of a store, newest first",
       options: common,
       run: listCommand,
+    }),
+    command({
+      name: "diff",
+      operand: "A B",
+      does: "what differs between two snapshots; A and B are commit numbers or snapshot ids",
+      options: common,
+      run: diffCommand,
     }),
     command({
       name: "rollback",

@@ -10,6 +10,7 @@ import {
   storedHeaderBytes,
   storedPiece,
 } from "./gzip.ts";
+import type { MarketKey } from "./market-key.ts";
 
 /**
  * Markets per run; the last run of a page may have fewer (snapshots/SPEC.md, "Pages"). Runs of 32 would make pages 8 %
@@ -132,12 +133,16 @@ export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, l
 
 /** The JSON texts of a run's markets, newest first. `key` is the page's, for errors. Throws CorruptObjectError. */
 export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
-  const piece = runsPiece(stored, runs, index);
-  const raw = inflate(key, index, piece.bytes, piece.rawBytes);
-  if (raw.length !== piece.rawBytes || crc32(raw) !== piece.crc) {
-    throw new CorruptObjectError(key, `run ${index} is not what the page table says`);
+  return splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));
+}
+
+/** The raw bytes of a run, checked against its entry in the table. Throws CorruptObjectError. */
+export function inflatePiece(key: string, index: number, { bytes, rawBytes, crc }: DeflatePiece): Buffer {
+  const raw = inflate(key, index, bytes, rawBytes);
+  if (raw.length !== rawBytes || crc32(raw) !== crc) {
+    throw new CorruptObjectError(key, `run ${index} is not what its table says`);
   }
-  return splitLines(raw);
+  return raw;
 }
 
 // The first markets take a larger share of a run's compressed bytes, because later ones refer back to them. With this
@@ -195,4 +200,13 @@ function splitLines(raw: Buffer): Buffer[] {
 /** The id in a market's JSON text, where it is always the first member (INTERFACE 2.4). */
 export function idOfLine(line: Buffer): string {
   return line.toString("latin1", '{"id":"'.length, '{"id":"'.length + 36);
+}
+
+const timeMark = Buffer.from(',"resolvedAt":"');
+
+/** The key of a market, from its JSON text. Quotes are escaped within texts, so the first mark is the member's. */
+export function keyOfLine(line: Buffer): MarketKey {
+  const start = line.indexOf(timeMark) + timeMark.length;
+  const resolvedAt = Date.parse(line.toString("latin1", start, line.indexOf('"', start)));
+  return { id: idOfLine(line), resolvedAt };
 }

@@ -1,13 +1,21 @@
 import { type Commit, formatVersion, type ObjectRef } from "../../schemas/snapshot.ts";
+import { countsOf, difference, type Sides } from "../changes/difference.ts";
+import { Entries } from "../changes/entries.ts";
+import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
+import { differingRows, type ReadObject } from "../changes/walk.ts";
+import { leafHash } from "../format/tree.ts";
 import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objects.ts";
+import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { publicNames } from "../publish/public-names.ts";
-import { appendCommit, listCommits, newestCommit, publishedAtAfter, readCommit } from "../store/commits.ts";
+import { appendCommit, newestCommit, publishedAtAfter } from "../store/commits.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { MissingObjectError, readObject } from "../store/objects.ts";
+import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import { findCommit } from "./find-commit.ts";
 
 /** The requested snapshot cannot be rolled back to. */
 export class RollbackError extends Error {
@@ -18,7 +26,7 @@ export class RollbackError extends Error {
  * Makes an earlier snapshot current by a new commit, withdraws the commits in between, and puts publishing on hold.
  * `target` is a commit number, or the first 8 or more digits of a snapshot id. Also updates the public names. Returns the
  * new commit, or the current one when that already is this rollback.
- * Throws RollbackError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError.
+ * Throws RollbackError, UnknownSnapshotError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError.
  */
 export async function rollback(
   storage: Storage,
@@ -38,6 +46,7 @@ export async function rollback(
     throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
   }
   await requireComplete(storage, current, wanted);
+  const recorded = await recordChanges(storage, current, wanted);
   const { snapshotId, archiveRoot, manifest, counts, size } = wanted;
   const commit = await appendCommit(storage, {
     formatVersion,
@@ -45,8 +54,8 @@ export async function rollback(
     snapshotId,
     archiveRoot,
     manifest,
-    changes: null,
-    changeCounts: null,
+    changes: recorded?.ref ?? null,
+    changeCounts: recorded?.counts ?? null,
     counts,
     size,
     publishedAt: publishedAtAfter(current, now()),
@@ -55,30 +64,6 @@ export async function rollback(
     previous: current.digest,
   });
   await updateMutableObjects(storage, shown);
-  return commit;
-}
-
-/** The commit with this number, or the newest with this snapshot id. Withdrawn ones count, so a rollback can be undone. */
-async function findCommit(storage: Storage, target: string): Promise<Commit> {
-  if (/^[1-9]\d{0,9}$/.test(target) && target.length < 8) {
-    const commit = await readCommit(storage, Number(target));
-    if (commit) return commit;
-    throw new RollbackError(`${storage.location}: there is no commit ${target}`);
-  }
-  if (!/^[0-9a-f]{8,64}$/.test(target)) {
-    throw new RollbackError(
-      `${JSON.stringify(target)} is neither a commit number nor 8 or more digits of a snapshot id`,
-    );
-  }
-  const found = new Map<string, Commit>();
-  for (const number of await listCommits(storage)) {
-    const commit = await readCommit(storage, number);
-    if (commit?.snapshotId.startsWith(target)) found.set(commit.snapshotId, commit);
-  }
-  const [commit, another] = [...found.values()];
-  if (!commit)
-    throw new RollbackError(`${storage.location}: no commit has a snapshot id that begins with ${target}`);
-  if (another) throw new RollbackError(`several snapshot ids begin with ${target}; give more digits`);
   return commit;
 }
 
@@ -113,4 +98,34 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
   const manifestKey = layout.manifest(manifest.hash);
   await again(manifestKey, manifest);
   await refuseCollected(storage, new Set([manifestKey]));
+}
+
+/**
+ * Records what the rollback changes in the archive. Undefined when that is too much, or when the snapshot that is taken back
+ * is damaged, which may be the reason for the rollback. Throws CollectedMeanwhileError, CorruptObjectError or StorageError.
+ */
+async function recordChanges(storage: Storage, current: Commit, wanted: Commit) {
+  const objects = new ObjectWriter(storage, new Set(), false);
+  const writer = new ChangeRecordWriter(objects);
+  const sides: Sides = { before: new Entries(), after: new Entries() };
+  const read: ReadObject = (key, ref) => readObject(storage, key, ref);
+  try {
+    const [older, newer] = [
+      await readManifest(storage, current.manifest),
+      await readManifest(storage, wanted.manifest),
+    ];
+    for await (const rows of differingRows(read, older, newer)) {
+      for (const side of ["before", "after"] as const)
+        if (rows[side]) sides[side].add(rows[side], leafHash(rows[side].line));
+      await writer.add(rows);
+      if (writer.lines > maxRecordLines) return undefined;
+    }
+  } catch (error) {
+    if (error instanceof MissingObjectError || error instanceof CorruptObjectError) return undefined;
+    throw error;
+  }
+  const counts = countsOf(await difference(sides));
+  const ref = await writer.finish({ since: current.snapshotId, until: wanted.snapshotId, counts });
+  await refuseCollected(storage, objects.written);
+  return { ref, counts };
 }

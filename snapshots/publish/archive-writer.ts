@@ -8,7 +8,7 @@ import { sha256 } from "../store/sha256.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
-import type { KeptMarket, PreviousSnapshot } from "./previous-snapshot.ts";
+import type { OldMarket, PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
@@ -31,7 +31,7 @@ interface PlacedPage {
 type Row = number | Omit<SortedMarket, "line">;
 
 /** A market to be written: one kept from the current snapshot, or a new or changed one. */
-type Market = KeptMarket | (SortedMarket & { ordinal?: undefined });
+type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
 
 /**
  * Cuts a sorted stream of markets into pages and segments, and writes those that the current snapshot does not have.

@@ -1,6 +1,9 @@
-import { createHash } from "node:crypto";
-import type { HistoricalMarket } from "../../schemas/records.ts";
+import { crc32 } from "node:zlib";
 import type { ChangeCounts } from "../../schemas/snapshot.ts";
+import { type Difference, difference, type Sides } from "../changes/difference.ts";
+import { Entries } from "../changes/entries.ts";
+import { keyOfLine } from "../format/page.ts";
+import { leafHash } from "../format/tree.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
@@ -9,15 +12,8 @@ const sharePercent = 5;
 /** An archive that grows by this factor was probably loaded twice. */
 const growth = 2;
 
-/** Numbers of markets that a publish run removes, changes or adds. */
-export interface Difference {
-  removed: number;
-  changed: number;
-  added: number;
-}
-
 /** Exact numbers that the operator has reviewed and allows. `removed` counts markets and protocols together. */
-export type Allowance = Partial<Difference>;
+export type Allowance = Partial<ChangeCounts>;
 
 /** The sources look broken: more would disappear, change or be added than an ordinary run explains. */
 export class GuardRefusal extends Error {
@@ -31,58 +27,22 @@ export class GuardRefusal extends Error {
   }
 }
 
-/** Three 64-bit hashes per row: of the id, of the id with the formula version, and of the whole record. */
-class RowHashes {
-  #columns = [new BigUint64Array(1024), new BigUint64Array(1024), new BigUint64Array(1024)] as const;
-  #size = 0;
-
-  /** `record` is the JSON text of a market. */
-  add(record: Uint8Array): void {
-    if (this.#size === this.#columns[0].length) {
-      const grow = (column: BigUint64Array) => {
-        const larger = new BigUint64Array(column.length * 2);
-        larger.set(column);
-        return larger;
-      };
-      this.#columns = [grow(this.#columns[0]), grow(this.#columns[1]), grow(this.#columns[2])];
-    }
-    const line = Buffer.from(record.buffer, record.byteOffset, record.byteLength);
-    const { id, formulaVersion }: Pick<HistoricalMarket, "id" | "formulaVersion"> = JSON.parse(
-      line.toString("utf8"),
-    );
-    [id, `${id} ${formulaVersion}`, record].forEach((fact, column) => {
-      this.#columns[column]![this.#size] = createHash("sha256").update(fact).digest().readBigUInt64LE();
-    });
-    this.#size += 1;
-  }
-
-  get sorted(): { ids: BigUint64Array; formulas: BigUint64Array; records: BigUint64Array } {
-    const [ids, formulas, records] = this.#columns;
-    const cut = (column: BigUint64Array) => column.subarray(0, this.#size).sort();
-    return { ids: cut(ids), formulas: cut(formulas), records: cut(records) };
-  }
-}
-
-/** Counts the numbers that occur in both of two ascending lists. */
-function commonCount(a: BigUint64Array, b: BigUint64Array): number {
-  let [common, left, right] = [0, 0, 0];
-  while (left < a.length && right < b.length) {
-    if (a[left]! < b[right]!) left += 1;
-    else if (a[left]! > b[right]!) right += 1;
-    else {
-      common += 1;
-      left += 1;
-      right += 1;
-    }
-  }
-  return common;
+/** What a publish run changes in the archive. */
+export interface ArchiveDifference {
+  sides: Sides;
+  found: Difference;
+  /** The numbers that the guards judge: `changed` counts markets that changed under the same formula version. */
+  judged: ChangeCounts;
+  /** Whether every removed or changed market of the current snapshot can still be read. */
+  whole: boolean;
 }
 
 /** Compares the rows of a publish run with the current snapshot. The cost grows with what differs, not with the archive. */
-export class DifferenceCount {
+export class RunDifference {
   readonly #previous: PreviousSnapshot;
   readonly #kept: Uint8Array;
-  readonly #fresh = new RowHashes();
+  /** The tag of an entry tells one formula version from another. */
+  readonly #fresh = new Entries();
 
   /** `kept` is 1 at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
   constructor(previous: PreviousSnapshot, kept: Uint8Array) {
@@ -92,39 +52,52 @@ export class DifferenceCount {
 
   /** Adds markets that were rendered because they are new or changed. */
   add(rows: readonly RenderedMarket[]): void {
-    for (const { json } of rows) this.#fresh.add(json);
+    for (const row of rows) this.#fresh.add(row, leafHash(row.json), formulaOf(row.json));
   }
 
-  /**
-   * Counts the differences. Reads only those pages of the current snapshot that hold a removed or changed row.
-   * `changed` counts markets that changed under the same formula version, `all.changed` every changed market.
-   */
-  async markets(): Promise<Difference & { all: ChangeCounts }> {
-    const old = new RowHashes();
+  /** Finds the differences. Reads only those pages of the current snapshot that hold a removed or changed row. */
+  async markets(): Promise<ArchiveDifference> {
+    const old = new Entries();
+    // Pages of a segment that is gone are not known.
+    const known = this.#previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
+    let whole = known === this.#previous.markets;
     for (const [index, { page, start, usable }] of this.#previous.pages.entries()) {
       const end = start + page.markets;
-      if (!usable || !this.#kept.subarray(start, end).includes(0)) continue;
+      if (!this.#kept.subarray(start, end).includes(0)) continue;
+      whole &&= usable;
+      if (!usable) continue;
       const lines = await this.#previous.pageLines(index);
       lines.forEach((line, position) => {
-        if (this.#kept[end - 1 - position] === 0) old.add(line);
+        if (this.#kept[end - 1 - position] === 0) old.add(keyOfLine(line), leafHash(line), formulaOf(line));
       });
     }
-    const [before, after] = [old.sorted, this.#fresh.sorted];
-    const common = commonCount(before.ids, after.ids);
-    const [removed, added] = [before.ids.length - common, after.ids.length - common];
-    return {
-      removed,
-      added,
-      all: { added, removed, changed: common - commonCount(before.records, after.records) },
-      changed: commonCount(before.formulas, after.formulas) - commonCount(before.records, after.records),
-    };
+    const sides = { before: old, after: this.#fresh };
+    const found = await difference(sides);
+    const { added, changed, removed } = found;
+    const sameFormula = changed.before.filter(
+      (index, place) => old.tag(index) === sides.after.tag(changed.after[place]!),
+    );
+    const judged = { added: added.length, changed: sameFormula.length, removed: removed.length };
+    return { sides, found, judged, whole };
   }
+}
+
+const [formulaMark, formulaEnd] = ['"formulaVersion":', ',"weightVersion":'];
+
+/**
+ * Tells the formula version of a market from most others. Quotes are escaped within texts, so the first marks are the
+ * members.
+ */
+function formulaOf(record: Uint8Array): number {
+  const line = Buffer.from(record.buffer, record.byteOffset, record.byteLength);
+  const start = line.indexOf(formulaMark);
+  return crc32(line.subarray(start, line.indexOf(formulaEnd, start)));
 }
 
 /** Throws GuardRefusal, which names the numbers and the options that allow them. */
 export function checkGuards(
   previous: PreviousSnapshot,
-  markets: Difference,
+  markets: ChangeCounts,
   after: { markets: number; slugs: ReadonlySet<string> },
   allowed: Allowance,
 ): void {
@@ -134,7 +107,7 @@ export function checkGuards(
   const removed = markets.removed + gone;
   const faults: string[] = [];
   const needed: Allowance = {};
-  const judge = (kind: keyof Difference, count: number, broken: boolean, what: string) => {
+  const judge = (kind: keyof ChangeCounts, count: number, broken: boolean, what: string) => {
     if (!broken) return;
     needed[kind] = count;
     if (allowed[kind] === count) return;

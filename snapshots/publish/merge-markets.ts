@@ -1,35 +1,44 @@
-import { compareKeys } from "../format/market-key.ts";
+import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import type { ArchiveWriter } from "./archive-writer.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
+/** A market and its JSON text. */
+type Text = MarketKey & { line: Buffer };
+/** Takes what differs at one place of the archive, from the oldest place up. */
+export type TakeDifference = (rows: { before?: Text; after?: Text }) => Promise<void>;
+
 /**
  * Merges the rows of the current snapshot that are `kept` (1 at their ordinals) with the sorted `fresh` markets, and writes
- * the result. Unchanged pages, which are most, are not even read. Throws CorruptObjectError, MissingObjectError or
- * StorageError.
+ * the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that are not kept,
+ * and tells where old and fresh ones differ. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
 export async function mergeMarkets(
   writer: ArchiveWriter,
   previous: PreviousSnapshot | undefined,
   kept: Uint8Array,
   fresh: AsyncIterable<SortedMarket[]>,
+  differs?: TakeDifference,
 ): Promise<void> {
   const markets = oneByOne(fresh);
   let next = await markets.next();
-  const addFresh = async (market: SortedMarket) => {
+  const addFresh = async (market: SortedMarket, before?: Text) => {
+    if (!before?.line.equals(market.line)) await differs?.({ ...(before && { before }), after: market });
     await writer.add(market);
     next = await markets.next();
   };
   for (const [index, { page, start, oldest, newest }] of previous?.pages.entries() ?? []) {
     const rows = kept.subarray(start, start + page.markets);
-    if (!rows.includes(1)) continue;
+    if (!rows.includes(1) && !differs) continue;
     while (!next.done && next.value.resolvedAt < oldest) await addFresh(next.value);
     // Markets resolved at the same moment are ordered by id, which only the page's text tells.
     const alone = next.done || next.value.resolvedAt > newest;
     if (alone && !rows.includes(0) && (await writer.addPage(index))) continue;
-    for (const market of await previous!.keptMarkets(index, kept)) {
+    for (const market of await previous!.marketsOf(index)) {
       while (!next.done && compareKeys(next.value, market) < 0) await addFresh(next.value);
-      await writer.add(market);
+      if (kept[market.ordinal] === 1) await writer.add(market);
+      else if (!next.done && compareKeys(next.value, market) === 0) await addFresh(next.value, market);
+      else await differs?.({ before: market });
     }
   }
   while (!next.done) await addFresh(next.value);

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
-import { idOfLine, type Page, readRun } from "../format/page.ts";
+import { keyOfLine, type Page, readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
@@ -45,8 +45,8 @@ export interface PreviousPage extends Span {
   endsSegment: boolean | undefined;
 }
 
-/** A row of the current snapshot that the new one keeps. */
-export interface KeptMarket {
+/** A row of the current snapshot. */
+export interface OldMarket {
   id: string;
   /** Epoch milliseconds. */
   resolvedAt: number;
@@ -206,17 +206,11 @@ export class PreviousSnapshot {
     return this.#pages;
   }
 
-  /** The rows of a page that are `kept` (1 at their ordinals), from the oldest. */
-  async keptMarkets(index: number, kept: Uint8Array): Promise<KeptMarket[]> {
+  /** The rows of a page, from the oldest. */
+  async marketsOf(index: number): Promise<OldMarket[]> {
     const { start } = this.#pages[index]!;
-    const markets: KeptMarket[] = [];
-    for (const [place, line] of (await this.pageLines(index)).toReversed().entries()) {
-      const ordinal = start + place;
-      if (kept[ordinal] === 0) continue;
-      const { resolvedAt } = await this.row(ordinal);
-      markets.push({ id: idOfLine(line), resolvedAt, ordinal, line });
-    }
-    return markets;
+    const lines = await this.pageLines(index);
+    return lines.toReversed().map((line, place) => ({ ...keyOfLine(line), ordinal: start + place, line }));
   }
 
   /** The JSON texts of a page's rows, newest first. Throws CorruptObjectError, MissingObjectError or StorageError. */

@@ -1,11 +1,14 @@
 import { feedVersion } from "../../schemas/envelopes.ts";
 import {
-  type ChangeCounts,
   type Commit,
   formatVersion,
   type Manifest,
+  type ObjectRef,
   type Size,
 } from "../../schemas/snapshot.ts";
+import { protocolChanges } from "../changes/protocols.ts";
+import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
+import { type Changes, DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
 import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import type { Sources } from "../sources/sources.ts";
@@ -13,11 +16,11 @@ import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
-import { type Changes, protocolChanges } from "./change-counts.ts";
 import { ExternalSort } from "./external-sort.ts";
-import { type Allowance, checkGuards, DifferenceCount } from "./guards.ts";
+import { type Allowance, type ArchiveDifference, checkGuards, RunDifference } from "./guards.ts";
 import { mergeMarkets } from "./merge-markets.ts";
 import { finishRun, type SiteOptions, updateMutableObjects } from "./mutable-objects.ts";
 import { ObjectWriter } from "./object-writer.ts";
@@ -88,21 +91,40 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const previous = current && (await PreviousSnapshot.readIfKept(storage, current, options.faulty));
   const scores = renderScores(await sources.scores());
   const objects = new ObjectWriter(storage, new Set(previous?.present.keys()), dryRun);
-  const { changed, ...archive } = await writeArchive(options, objects, previous, scores);
+  // Not part of the snapshot, so not counted in its size either.
+  const records = new ObjectWriter(storage, new Set(), dryRun);
+  const recordWriter = new ChangeRecordWriter(records);
+  const {
+    changed: markets,
+    recorded,
+    ...archive
+  } = await writeArchive(options, objects, previous, scores, recordWriter);
   const manifest = await writeManifest(objects, sources.rowDigests, archive, scores);
 
   const before = current ? previous?.manifest.scores.records : {};
-  const changes = before && { markets: changed, protocols: protocolChanges(before, manifest.scores.records) };
+  const changes = before && {
+    markets,
+    protocols: await protocolChanges(before, manifest.scores.records, recordReader(storage, scores)),
+  };
   const report = (outcome: PublishReport["outcome"], commit: number) =>
-    reportOf(outcome, commit, manifest, objects, changes);
+    reportOf(outcome, commit, manifest, [objects, records], changes);
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
   // Deleted objects have been written again. If that gave them other names, a new commit must refer to those.
   const whole = previous?.complete || current?.manifest.hash === ref.hash;
   const same = current && current.snapshotId === manifest.snapshotId && !current.hold && whole;
+  const record =
+    !same && previous && recorded
+      ? await recordWriter.finish({
+          since: previous.manifest.snapshotId,
+          until: manifest.snapshotId,
+          counts: markets,
+        })
+      : null;
   if (dryRun) return { ...report("dry-run", current?.commit ?? 0), wouldCommit: !same };
   // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
-  if (!same) await refuseCollected(storage, objects.written, publicNames(manifest).keys());
+  const written = objects.written.union(records.written);
+  if (!same) await refuseCollected(storage, written, publicNames(manifest).keys());
   const manifestKey = layout.manifest(ref.hash);
   if (!same || !previous) await objects.write(manifestKey, manifestBytes);
   if (same) {
@@ -112,7 +134,15 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   await refuseCollected(storage, new Set([manifestKey]));
   const commit = await appendCommit(
     storage,
-    nextCommit(current, manifest, changes, ref, objects.total, now()),
+    nextCommit(current, manifest, {
+      manifest: ref,
+      changes: record,
+      changeCounts: changes
+        ? { added: markets.added, changed: markets.changed, removed: markets.removed }
+        : null,
+      size: objects.total,
+      publishedAt: publishedAtAfter(current, now()),
+    }),
   );
   await finishRun(storage, publicObjects(scores), "published", now(), options);
   return report("published", commit.commit);
@@ -123,14 +153,15 @@ async function writeArchive(
   objects: ObjectWriter,
   previous: PreviousSnapshot | undefined,
   scores: ScoreObjects,
-): Promise<WrittenArchive & { changed: ChangeCounts }> {
+  record: ChangeRecordWriter,
+): Promise<WrittenArchive & { changed: MarketChanges; recorded: boolean }> {
   const { marketCount } = sources;
   const cutPoints = await sources.cutPoints(Math.ceil(marketCount / bucketMarkets));
   const sort = await ExternalSort.create(temporaryDirectory, cutPoints);
   const writer = new ArchiveWriter(objects, previous, (done) => progress("writing pages", done, marketCount));
   try {
     const kept = new Uint8Array(previous?.markets ?? 0);
-    const difference = previous && new DifferenceCount(previous, kept);
+    const difference = previous && new RunDifference(previous, kept);
     const comparable = previous?.manifest.rowDigests === sources.rowDigests;
     let rendered = 0;
     for await (const rows of sources.markets(
@@ -143,28 +174,50 @@ async function writeArchive(
     }
     // Unchanged markets were skipped, so the count above ends below the total.
     progress("reading markets", marketCount, marketCount);
-    let changed: ChangeCounts = { added: marketCount, changed: 0, removed: 0 };
-    if (previous && difference) {
+    const compared = difference && (await difference.markets());
+    if (previous && compared) {
       const markets = kept.reduce((sum, bit) => sum + bit, rendered);
-      const after = { markets, slugs: new Set(scores.records.keys()) };
-      const found = await difference.markets();
-      checkGuards(previous, found, after, allow);
-      changed = found.all;
+      checkGuards(previous, compared.judged, { markets, slugs: new Set(scores.records.keys()) }, allow);
     }
     // Every row has passed validation and the guards. Nothing is written to the store before this point.
     if (!dryRun) {
       await probeConditionalWrites(storage);
       await storage.removeLeftovers?.();
     }
-    await mergeMarkets(writer, previous, kept, sort.sorted());
+    const details =
+      compared && isRecordable(compared) ? new DetailCount(compared.sides, compared.found) : undefined;
+    await mergeMarkets(
+      writer,
+      previous,
+      kept,
+      sort.sorted(),
+      details &&
+        (async (rows) => {
+          details.add(rows);
+          await record.add(rows);
+        }),
+    );
     const written = await writer.finish();
     if (written.markets !== marketCount)
       throw new Error(`${written.markets} markets were read, but the sources count ${marketCount}`);
-    return { ...written, changed };
+    const changed = compared
+      ? { ...summaryOf(compared.sides, compared.found), details: details?.details ?? null }
+      : allNew(marketCount);
+    return { ...written, changed, recorded: details !== undefined };
   } finally {
     await writer.close();
     await sort.close();
   }
+}
+
+/** Whether a change record can be made, and is not too large. */
+function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDifference): boolean {
+  return whole && added.length + 2 * changed.after.length + removed.length <= maxRecordLines;
+}
+
+/** What the first snapshot changes, or one whose predecessor is gone. */
+function allNew(added: number): MarketChanges {
+  return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
 }
 
 async function writeManifest(
@@ -198,34 +251,53 @@ async function writeManifest(
 function nextCommit(
   current: Commit | undefined,
   { snapshotId, archiveRoot, counts }: Manifest,
-  changes: Changes | undefined,
-  manifest: Commit["manifest"],
-  size: Size,
-  now: Date,
+  own: Pick<CommitContent, "manifest" | "changes" | "changeCounts" | "size" | "publishedAt">,
 ): CommitContent {
   return {
     formatVersion,
     commit: (current?.commit ?? 0) + 1,
     snapshotId,
     archiveRoot,
-    manifest,
-    changes: null,
-    changeCounts: changes?.markets ?? null,
+    manifest: own.manifest,
+    changes: own.changes,
+    changeCounts: own.changeCounts,
     counts,
-    size,
-    publishedAt: publishedAtAfter(current, now),
+    size: own.size,
+    publishedAt: own.publishedAt,
     hold: false,
     withdrawn: current?.withdrawn ?? [],
     previous: current?.digest ?? null,
   };
 }
 
+/** Reads records of protocols: those of this run from memory, the current snapshot's from the store. */
+function recordReader(storage: Storage, scores: ScoreObjects) {
+  const inMemory = publicObjects(scores);
+  return async (ref: ObjectRef) =>
+    inMemory.get(ref.hash) ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
+}
+
 function reportOf(
   outcome: PublishReport["outcome"],
   commit: number,
   { snapshotId, counts }: Manifest,
-  { uploaded, unchanged, total }: ObjectWriter,
+  writers: readonly ObjectWriter[],
   changes: Changes | null = null,
 ): PublishReport {
-  return { outcome, commit, snapshotId, counts, changes, uploaded, unchanged, total };
+  const sum = (sizes: readonly Size[]): Size => ({
+    objects: sizes.reduce((all, { objects }) => all + objects, 0),
+    bytes: sizes.reduce((all, { bytes }) => all + bytes, 0),
+  });
+  const uploaded = sum(writers.map((writer) => writer.uploaded));
+  const unchanged = sum(writers.map((writer) => writer.unchanged));
+  return {
+    outcome,
+    commit,
+    snapshotId,
+    counts,
+    changes,
+    uploaded,
+    unchanged,
+    total: sum([uploaded, unchanged]),
+  };
 }

@@ -8,6 +8,7 @@ import {
   type ObjectRef,
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
+import type { ReadObject } from "../changes/walk.ts";
 import { publicNames } from "../publish/public-names.ts";
 import { publishedApi, type Site } from "../publish/site.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
@@ -18,6 +19,7 @@ import { MissingObjectError, readManifest, readObject } from "../store/objects.t
 import { unseal } from "../store/sealed.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
+import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
@@ -142,6 +144,7 @@ class StoreCheck {
         commit && number !== numbers.at(-1) && !kept.has(layout.manifest(commit.manifest.hash));
       if (collected) this.#collected += 1;
       else newest = commit && (await this.#snapshot(commit));
+      if (commit) await this.#changes(commit, before?.commit === number - 1 ? before : undefined);
       before = commit;
     }
     const head = await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head), publishAgain);
@@ -173,6 +176,25 @@ class StoreCheck {
       this.#faults.push({ key: layout.commit(commit.commit), reason: "it disagrees with its manifest" });
     }
     return manifest;
+  }
+
+  /** Checks the change record of a commit, unless it was collected, and compares it with both snapshots if they are there. */
+  async #changes(commit: Commit, before: Commit | undefined): Promise<void> {
+    const ref = commit.changes;
+    if (!ref) return;
+    const key = layout.changeRecord(ref.hash);
+    if (!(await this.#storage.get(key))) return;
+    const read: ReadObject = async (object, of) => {
+      const bytes = await readObject(this.#storage, object, of);
+      this.#count(object, bytes.length);
+      return bytes;
+    };
+    await this.#attempt(async () => {
+      const named = { since: before?.snapshotId, until: commit.snapshotId, counts: commit.changeCounts };
+      const record = await checkChangeRecord(read, ref, named);
+      const [older, newer] = [before, commit].map((one) => one && this.#manifests.get(one.manifest.hash));
+      if (older && newer) await compareChangeRecord(read, key, record, { older, newer });
+    });
   }
 
   async #manifest(ref: ObjectRef): Promise<Manifest | undefined> {

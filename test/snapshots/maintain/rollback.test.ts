@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
+import { UnknownSnapshotError } from "../../../snapshots/maintain/find-commit.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
-import { RollbackError } from "../../../snapshots/maintain/rollback.ts";
 import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
 import { CommitLostError, newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -81,7 +81,7 @@ describe("a rollback", () => {
   ])("to %s is refused", async ([target, reason]) => {
     const storage = countingStorage(await storeOf(folder, "A", "B"));
     const error = await rollBack(storage, target!).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(RollbackError);
+    expect(error).toBeInstanceOf(UnknownSnapshotError);
     expect(String(error)).toContain(reason);
     expect(storage.written()).toEqual([]);
   });

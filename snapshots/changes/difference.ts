@@ -1,0 +1,121 @@
+import type { ChangeCounts } from "../../schemas/snapshot.ts";
+import { Entries } from "./entries.ts";
+import { atOnce, type Breathe, range, sortIndexes } from "./sort.ts";
+
+/** What an archive lost and gained: texts that only the older one has, and texts that only the newer one has. */
+export interface Sides {
+  before: Entries;
+  after: Entries;
+}
+
+/** The net difference between two sides, as indexes of their entries, each list by id. */
+export interface Difference {
+  added: Uint32Array;
+  /** Ids with another text: the same places of both lists belong together. */
+  changed: { before: Uint32Array; after: Uint32Array };
+  removed: Uint32Array;
+}
+
+/**
+ * Compares two sides, each of which has an id at most once. Texts that both have count as equal and are left out, so a side
+ * may hold more than what differs.
+ */
+export async function difference({ before, after }: Sides, breathe?: Breathe): Promise<Difference> {
+  const byId = (side: Entries) =>
+    sortIndexes(range(side.size), (a, b) => side.compareIds(a, side, b), breathe);
+  const [old, fresh] = [await byId(before), await byId(after)];
+  const [added, removed, changedBefore, changedAfter] = [
+    new Indexes(),
+    new Indexes(),
+    new Indexes(),
+    new Indexes(),
+  ];
+  let [left, right] = [0, 0];
+  while (left < old.length || right < fresh.length) {
+    const [a, b] = [old[left], fresh[right]];
+    const order = a === undefined ? 1 : b === undefined ? -1 : before.compareIds(a, after, b);
+    if (order < 0) removed.push(a!);
+    else if (order > 0) added.push(b!);
+    else if (!before.sameText(a!, after, b!)) {
+      changedBefore.push(a!);
+      changedAfter.push(b!);
+    }
+    if (order <= 0) left += 1;
+    if (order >= 0) right += 1;
+    if (breathe && (left + right) % atOnce === 0) await breathe();
+  }
+  return {
+    added: added.values,
+    changed: { before: changedBefore.values, after: changedAfter.values },
+    removed: removed.values,
+  };
+}
+
+export function countsOf({ added, changed, removed }: Difference): ChangeCounts {
+  return { added: added.length, changed: changed.after.length, removed: removed.length };
+}
+
+/** Whatever is to be put into a copy of the older archive, newest first: the order of the archive. */
+export async function putsOf(
+  { added, changed }: Difference,
+  after: Entries,
+  breathe?: Breathe,
+): Promise<Uint32Array> {
+  const puts = new Uint32Array(added.length + changed.after.length);
+  puts.set(added);
+  puts.set(changed.after, added.length);
+  const newestFirst = (a: number, b: number) =>
+    after.time(b) - after.time(a) || after.compareIds(b, after, a);
+  return sortIndexes(puts, newestFirst, breathe);
+}
+
+/**
+ * The sides of several steps taken one after the other. Of each id counts what the first step that knows it found, and what
+ * the last one left.
+ */
+export async function netSides(steps: readonly Sides[], breathe?: Breathe): Promise<Sides> {
+  const [first, ...others] = steps;
+  if (first && others.length === 0) return first;
+  const all = new Entries();
+  const gained: [from: number, to: number][] = [];
+  for (const { before, after } of steps) {
+    for (let index = 0; index < before.size; index += 1) all.copy(before, index);
+    gained.push([all.size, all.size + after.size]);
+    for (let index = 0; index < after.size; index += 1) all.copy(after, index);
+    await breathe?.();
+  }
+  const isGained = new Uint8Array(all.size);
+  for (const [from, to] of gained) isGained.fill(1, from, to);
+  // Stable: entries of one id stay in the order of the steps, and within a step the loss comes first.
+  const order = await sortIndexes(range(all.size), (a, b) => all.compareIds(a, all, b), breathe);
+  const net: Sides = { before: new Entries(), after: new Entries() };
+  for (const [place, index] of order.entries()) {
+    if (breathe && place % atOnce === 0) await breathe();
+    const [earlier, later] = [order[place - 1], order[place + 1]];
+    const isFirst = earlier === undefined || all.compareIds(earlier, all, index) !== 0;
+    const isLast = later === undefined || all.compareIds(later, all, index) !== 0;
+    if (isFirst && isGained[index] === 0) net.before.copy(all, index);
+    if (isLast && isGained[index] === 1) net.after.copy(all, index);
+  }
+  return net;
+}
+
+/** A list of indexes that grows without boxing them. */
+class Indexes {
+  #values = new Uint32Array(16);
+  #size = 0;
+
+  push(index: number): void {
+    if (this.#size === this.#values.length) {
+      const larger = new Uint32Array(this.#size * 2);
+      larger.set(this.#values);
+      this.#values = larger;
+    }
+    this.#values[this.#size] = index;
+    this.#size += 1;
+  }
+
+  get values(): Uint32Array {
+    return this.#values.subarray(0, this.#size);
+  }
+}

@@ -1,0 +1,101 @@
+import type { MarketKey } from "../format/market-key.ts";
+
+/** Words of 32 bits that an id takes, and that are kept of the hash of a text. */
+const words = 4;
+
+/**
+ * Markets that one side of a comparison has, as columns: 44 bytes a market, because a side may have millions. Of each it
+ * keeps id and time, the first half of the leaf hash of its text (snapshots/SPEC.md, "Roots"), and a number that means what
+ * the caller likes, for example where the text is.
+ */
+export class Entries {
+  size = 0;
+  #ids = new Uint32Array(0);
+  #texts = new Uint32Array(0);
+  #times = new Float64Array(0);
+  #tags = new Uint32Array(0);
+
+  /** Bytes of memory that the columns take. */
+  get bytes(): number {
+    return [this.#ids, this.#texts, this.#times, this.#tags].reduce(
+      (sum, { byteLength }) => sum + byteLength,
+      0,
+    );
+  }
+
+  /** Adds a market. `leaf` is the hash of its text as a leaf. */
+  add({ id, resolvedAt }: MarketKey, leaf: Buffer, tag = 0): void {
+    const at = this.#grow();
+    this.#ids.set(idWords(id), at * words);
+    for (let word = 0; word < words; word += 1) this.#texts[at * words + word] = leaf.readUInt32BE(word * 4);
+    this.#times[at] = resolvedAt;
+    this.#tags[at] = tag;
+  }
+
+  /** Adds an entry of other columns. */
+  copy(other: Entries, index: number): void {
+    const at = this.#grow();
+    const of = (column: Uint32Array) => column.subarray(index * words, (index + 1) * words);
+    this.#ids.set(of(other.#ids), at * words);
+    this.#texts.set(of(other.#texts), at * words);
+    this.#times[at] = other.#times[index]!;
+    this.#tags[at] = other.#tags[index]!;
+  }
+
+  id(index: number): string {
+    const hex = Array.from({ length: words }, (_, word) =>
+      this.#ids[index * words + word]!.toString(16).padStart(8, "0"),
+    ).join("");
+    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+  }
+
+  /** Epoch milliseconds. */
+  time(index: number): number {
+    return this.#times[index]!;
+  }
+
+  tag(index: number): number {
+    return this.#tags[index]!;
+  }
+
+  /** Whether an entry has the same text as one of other columns. */
+  sameText(index: number, other: Entries, otherIndex: number): boolean {
+    return compareWords(this.#texts, index, other.#texts, otherIndex) === 0;
+  }
+
+  /** Orders an entry and one of other columns by id. */
+  compareIds(index: number, other: Entries, otherIndex: number): number {
+    return compareWords(this.#ids, index, other.#ids, otherIndex);
+  }
+
+  /** Makes room for one more entry and returns its index. */
+  #grow(): number {
+    if (this.size === this.#times.length) {
+      const capacity = Math.max(16, this.size * 2);
+      const larger = <Column extends Uint32Array | Float64Array>(column: Column, grown: Column): Column => {
+        grown.set(column);
+        return grown;
+      };
+      this.#ids = larger(this.#ids, new Uint32Array(capacity * words));
+      this.#texts = larger(this.#texts, new Uint32Array(capacity * words));
+      this.#times = larger(this.#times, new Float64Array(capacity));
+      this.#tags = larger(this.#tags, new Uint32Array(capacity));
+    }
+    this.size += 1;
+    return this.size - 1;
+  }
+}
+
+/** A UUID in lower case as four numbers, which have the order of the texts. */
+function idWords(id: string): number[] {
+  const hex = id.replaceAll("-", "");
+  return Array.from({ length: words }, (_, word) => Number.parseInt(hex.slice(word * 8, word * 8 + 8), 16));
+}
+
+function compareWords(a: Uint32Array, indexA: number, b: Uint32Array, indexB: number): number {
+  for (let word = 0; word < words; word += 1) {
+    const [left, right] = [a[indexA * words + word]!, b[indexB * words + word]!];
+    if (left !== right) return left < right ? -1 : 1;
+  }
+  return 0;
+}

@@ -1,0 +1,48 @@
+import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { MissingObjectError } from "../store/objects.ts";
+import { namedFirst, type ProtocolChanges } from "./summary.ts";
+
+type Records = Manifest["scores"]["records"];
+/** Reads the record of a protocol. */
+type ReadRecord = (ref: ObjectRef) => Promise<Buffer>;
+
+/**
+ * Compares the protocols of two snapshots by the hashes of their records, and the changed ones member by member. Records
+ * that are damaged are not compared.
+ */
+export async function protocolChanges(
+  before: Records,
+  after: Records,
+  read: ReadRecord,
+): Promise<ProtocolChanges> {
+  const [old, fresh] = [Object.keys(before), Object.keys(after)];
+  const added = fresh.filter((slug) => !Object.hasOwn(before, slug));
+  const removed = old.filter((slug) => !Object.hasOwn(after, slug));
+  const both = fresh.filter((slug) => Object.hasOwn(before, slug));
+  const changed = both.filter((slug) => before[slug]!.hash !== after[slug]!.hash);
+  const fields = new Map<string, number>();
+  await inParallel(changed, async (slug) => {
+    for (const name of await differingMembers(before[slug]!, after[slug]!, read))
+      fields.set(name, (fields.get(name) ?? 0) + 1);
+  });
+  const first = (slugs: readonly string[]) => slugs.toSorted().slice(0, namedFirst);
+  return {
+    added: added.length,
+    changed: changed.length,
+    removed: removed.length,
+    first: { added: first(added), changed: first(changed), removed: first(removed) },
+    fields: Object.fromEntries([...fields].sort(([a], [b]) => (a < b ? -1 : 1))),
+  };
+}
+
+async function differingMembers(before: ObjectRef, after: ObjectRef, read: ReadRecord): Promise<string[]> {
+  try {
+    const [old, fresh] = [JSON.parse(String(await read(before))), JSON.parse(String(await read(after)))];
+    return Object.keys(fresh).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
+  } catch (error) {
+    if (error instanceof CorruptObjectError || error instanceof MissingObjectError) return [];
+    throw error;
+  }
+}

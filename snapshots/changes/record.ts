@@ -1,0 +1,107 @@
+import { type ChangeCounts, ChangeRecord, formatVersion, type ObjectRef } from "../../schemas/snapshot.ts";
+import { encodeChangePart, partLines } from "../format/change-part.ts";
+import type { MarketKey } from "../format/market-key.ts";
+import { layout } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
+import { parseObject } from "../store/parse-object.ts";
+import { sha256 } from "../store/sha256.ts";
+import type { Storage } from "../store/storage.ts";
+import type { ReadObject } from "./walk.ts";
+
+/** A change record of more lines is not made: whoever would read it had better take the whole archive. */
+export const maxRecordLines = 1_000_000;
+
+/** A market and its JSON text. */
+interface Text extends MarketKey {
+  line: Buffer;
+}
+
+/** Writes an object under a key that its content decides. */
+interface Writer {
+  write(key: string, bytes: Buffer): Promise<void>;
+}
+
+/** Writes a change record while two archives are compared. Memory holds one part of each side. */
+export class ChangeRecordWriter {
+  readonly #objects: Writer;
+  readonly #before: SideWriter;
+  readonly #after: SideWriter;
+
+  constructor(objects: Writer) {
+    this.#objects = objects;
+    this.#before = new SideWriter(objects);
+    this.#after = new SideWriter(objects);
+  }
+
+  /** Lines so far. */
+  get lines(): number {
+    return this.#before.lines + this.#after.lines;
+  }
+
+  /** Takes what differs at one place of the archive; places come from the oldest to the newest. */
+  async add({ before, after }: { before?: Text | undefined; after?: Text | undefined }): Promise<void> {
+    if (before) await this.#before.add(before);
+    if (after) await this.#after.add(after);
+  }
+
+  /** Writes the record, and returns its reference for the commit. */
+  async finish(names: { since: string; until: string; counts: ChangeCounts }): Promise<ObjectRef> {
+    const { since, until, counts } = names;
+    const [before, after] = [await this.#before.finish(), await this.#after.finish()];
+    const record: ChangeRecord = {
+      formatVersion,
+      since,
+      until,
+      counts: { added: counts.added, changed: counts.changed, removed: counts.removed },
+      before,
+      after,
+    };
+    const bytes = Buffer.from(JSON.stringify(record));
+    const ref = { hash: sha256(bytes), bytes: bytes.length };
+    await this.#objects.write(layout.changeRecord(ref.hash), bytes);
+    return ref;
+  }
+}
+
+class SideWriter {
+  readonly #objects: Writer;
+  readonly #parts: ChangeRecord["before"] = [];
+  #texts: Text[] = [];
+  lines = 0;
+
+  constructor(objects: Writer) {
+    this.#objects = objects;
+  }
+
+  async add({ id, resolvedAt, line }: Text): Promise<void> {
+    // A copy: the line may be a view of a whole page, or of a file's content.
+    this.#texts.push({ id, resolvedAt, line: Buffer.from(line) });
+    this.lines += 1;
+    if (this.#texts.length === partLines) await this.#endPart();
+  }
+
+  async finish(): Promise<ChangeRecord["before"]> {
+    if (this.#texts.length > 0) await this.#endPart();
+    return this.#parts;
+  }
+
+  async #endPart(): Promise<void> {
+    const bytes = await encodeChangePart(this.#texts.reverse());
+    const ref = { hash: sha256(bytes), bytes: bytes.length, lines: this.#texts.length };
+    this.#texts = [];
+    await this.#objects.write(layout.changePart(ref.hash), bytes);
+    this.#parts.push(ref);
+  }
+}
+
+/** Reads a change record by reference. Throws as `read` does, or CorruptObjectError. */
+export async function readChangeRecord(read: ReadObject, ref: ObjectRef): Promise<ChangeRecord> {
+  const key = layout.changeRecord(ref.hash);
+  return parseObject(key, await read(key, ref), ChangeRecord);
+}
+
+/** The keys of a change record and all its parts. Throws MissingObjectError, CorruptObjectError or StorageError. */
+export async function changeObjects(storage: Storage, ref: ObjectRef): Promise<string[]> {
+  const { before, after } = await readChangeRecord((key, object) => readObject(storage, key, object), ref);
+  return [layout.changeRecord(ref.hash), ...[...before, ...after].map(({ hash }) => layout.changePart(hash))];
+}

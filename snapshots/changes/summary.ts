@@ -1,0 +1,179 @@
+import { crc32 } from "node:zlib";
+import { bounds, HistoricalMarket } from "../../schemas/records.ts";
+import type { ChangeCounts } from "../../schemas/snapshot.ts";
+import { forgeTiers } from "../../schemas/tiers.ts";
+import { countsOf, type Difference, type Sides } from "./difference.ts";
+
+/** How many of a kind, and the first 20 ids or slugs of each kind, ascending. */
+export interface Summary extends ChangeCounts {
+  first: Record<keyof ChangeCounts, string[]>;
+}
+
+/** What differs between the archives of two snapshots. */
+export interface MarketChanges extends Summary {
+  /** What the markets that differ tell; null when there are too many to look into each. */
+  details: MarketDetails | null;
+}
+
+export interface MarketDetails {
+  /** In how many changed markets each member differs; members that differ nowhere are left out. */
+  fields: Record<string, number>;
+  /** How many markets more or fewer have a composite from `from` to `to`, where that is not 0. */
+  composite: { from: number; to: number; shift: number }[];
+  /** How many markets more or fewer have each tier, where that is not 0. */
+  tiers: Record<string, number>;
+}
+
+/** What differs between the protocols of two snapshots. */
+export interface ProtocolChanges extends Summary {
+  /** In how many changed protocols each member of the record differs. */
+  fields: Record<string, number>;
+}
+
+/** What differs between two snapshots. */
+export interface Changes {
+  markets: MarketChanges;
+  protocols: ProtocolChanges;
+}
+
+/** A market of one side: its id and JSON text. */
+interface Text {
+  id: string;
+  line: Buffer;
+}
+
+/** How many ids or slugs of a kind are named. */
+export const namedFirst = 20;
+/** Composites of one bucket (CONTRACT: 300..349, 350..399, …, 950..1000). */
+const bucketWidth = 50;
+/** Texts that wait for the other one of their market, each about 150 bytes. Beyond, fields are not counted. */
+const maxWaiting = 500_000;
+
+const members = Object.keys(HistoricalMarket.shape).filter((name) => name !== "id");
+/** Quotes are escaped within texts, and only the last member holds objects, so the first mark is the member's. */
+const marks = members.map((name) => Buffer.from(`,"${name}":`));
+
+/** Adds up what markets that differ tell. Memory does not grow with them, unless they moved within the archive. */
+export class DetailCount {
+  readonly #sides: Sides;
+  readonly #difference: Difference;
+  readonly #fields = new Map<string, number>();
+  readonly #composite = new Map<number, number>();
+  readonly #tiers = new Map<string, number>();
+  /** Digests of the members of a changed market of which one text was seen, by its place in `changed`. */
+  readonly #waiting = new Map<number, number[]>();
+  #tooMany = false;
+
+  constructor(sides: Sides, difference: Difference) {
+    this.#sides = sides;
+    this.#difference = difference;
+  }
+
+  /** Takes the texts at one place of the archive, of which at least one is there. */
+  add({ before, after }: { before?: Text | undefined; after?: Text | undefined }): void {
+    const [old, fresh] = [before && membersOf(before.line), after && membersOf(after.line)];
+    if (old) this.#shift(old, -1);
+    if (fresh) this.#shift(fresh, 1);
+    if (old && fresh) this.#compare(old.map(digestOf), fresh.map(digestOf));
+    else if (before && old) this.#pair(before.id, "before", old);
+    else if (after && fresh) this.#pair(after.id, "after", fresh);
+  }
+
+  get details(): MarketDetails | null {
+    if (this.#tooMany) return null;
+    const nonZero = <Key>(counts: Map<Key, number>) => [...counts].filter(([, count]) => count !== 0);
+    return {
+      fields: Object.fromEntries(
+        members.flatMap((name) => (this.#fields.has(name) ? [[name, this.#fields.get(name)!]] : [])),
+      ),
+      composite: nonZero(this.#composite)
+        .sort(([a], [b]) => a - b)
+        .map(([from, shift]) => ({ from, to: lastOf(from), shift })),
+      tiers: Object.fromEntries(nonZero(this.#tiers).sort(([a], [b]) => tierRank(a) - tierRank(b))),
+    };
+  }
+
+  #shift(values: readonly Buffer[], by: number): void {
+    const [composite, tier] = [Number(memberOf(values, "composite")), memberOf(values, "tier").slice(1, -1)];
+    const { min, max } = bounds.composite;
+    const bucket = Math.min(composite, max - 1) - ((Math.min(composite, max - 1) - min) % bucketWidth);
+    this.#composite.set(bucket, (this.#composite.get(bucket) ?? 0) + by);
+    this.#tiers.set(tier, (this.#tiers.get(tier) ?? 0) + by);
+  }
+
+  /** The other text of a changed market that moved is somewhere else in the archive. */
+  #pair(id: string, side: keyof Sides, values: readonly Buffer[]): void {
+    const place = placeOf(
+      id,
+      (at) => this.#sides[side].id(this.#difference.changed[side][at]!),
+      this.#difference.changed[side].length,
+    );
+    if (place === undefined || this.#tooMany) return;
+    const digests = values.map(digestOf);
+    const other = this.#waiting.get(place);
+    if (other) {
+      this.#waiting.delete(place);
+      this.#compare(other, digests);
+    } else this.#waiting.set(place, digests);
+    this.#tooMany = this.#waiting.size > maxWaiting;
+    if (this.#tooMany) this.#waiting.clear();
+  }
+
+  #compare(before: readonly number[], after: readonly number[]): void {
+    for (const [place, name] of members.entries())
+      if (before[place] !== after[place]) this.#fields.set(name, (this.#fields.get(name) ?? 0) + 1);
+  }
+}
+
+/** The counts of a difference, and the first ids of each kind. */
+export function summaryOf({ before, after }: Sides, found: Difference): Summary {
+  const first = (indexes: Uint32Array, side: Sides["before"]) =>
+    Array.from(indexes.subarray(0, namedFirst), (index) => side.id(index));
+  return {
+    ...countsOf(found),
+    first: {
+      added: first(found.added, after),
+      changed: first(found.changed.after, after),
+      removed: first(found.removed, before),
+    },
+  };
+}
+
+/** The last composite of a bucket: the last bucket takes in the highest value. */
+function lastOf(from: number): number {
+  const to = from + bucketWidth - 1;
+  return to === bounds.composite.max - 1 ? bounds.composite.max : to;
+}
+
+const tierRank = (tier: string) => (forgeTiers as readonly string[]).indexOf(tier);
+
+/** The JSON texts of a market's members, in the order of `members`. */
+function membersOf(line: Buffer): Buffer[] {
+  let from = 0;
+  const starts = marks.map((mark) => {
+    const at = line.indexOf(mark, from);
+    if (at >= 0) from = at + 1;
+    return at;
+  });
+  return marks.map((mark, place) => {
+    const start = starts[place]!;
+    const next = starts.find((at, later) => later > place && at >= 0) ?? line.length - 1;
+    return start < 0 ? Buffer.alloc(0) : line.subarray(start + mark.length, next);
+  });
+}
+
+const memberOf = (values: readonly Buffer[], name: string) => String(values[members.indexOf(name)]);
+
+// A false match of one in 2^32 does no harm in a summary.
+const digestOf = (value: Buffer) => crc32(value);
+
+/** The place of an id among ascending ones; undefined when it is not there. */
+function placeOf(id: string, at: (place: number) => string, count: number): number | undefined {
+  let [from, to] = [0, count];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (at(middle) < id) from = middle + 1;
+    else to = middle;
+  }
+  return from < count && at(from) === id ? from : undefined;
+}

@@ -1,0 +1,142 @@
+import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import { compareKeys, type MarketKey } from "../format/market-key.ts";
+import { idOfLine, type Page, readRun, type StoredPage } from "../format/page.ts";
+import { readColumns, readPages } from "../index/segment.ts";
+import { timeAt } from "../index/time-column.ts";
+import { layout } from "../store/layout.ts";
+import type { Breathe } from "./sort.ts";
+
+/** Reads an object by its key and reference, as readObject does. */
+export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;
+
+/** A market that only one of two snapshots has in this form. */
+export interface DifferingRow extends MarketKey {
+  /** JSON text. */
+  line: Buffer;
+  page: StoredPage;
+  /** Its place in the page, newest first. */
+  place: number;
+}
+
+/** Markets at the same place of the archive, of which at least one is there. */
+export interface DifferingRows {
+  before?: DifferingRow;
+  after?: DifferingRow;
+}
+
+/**
+ * Walks two snapshots side by side, from the oldest market up, and yields where they differ. Segments and pages that both
+ * have are found by their roots and not read. Memory holds a few pages, and the roots of pages that only one has.
+ * Throws as `read` does, or CorruptObjectError.
+ */
+export async function* differingRows(
+  read: ReadObject,
+  older: Manifest,
+  newer: Manifest,
+  breathe?: Breathe,
+): AsyncGenerator<DifferingRows, void, void> {
+  const [old, fresh] = [new Side(read, older, newer, breathe), new Side(read, newer, older, breathe)];
+  const [rootsBefore, rootsAfter] = [await old.roots(), await fresh.roots()];
+  const [before, after] = [new Ahead(old.rows(rootsAfter)), new Ahead(fresh.rows(rootsBefore))];
+  for (;;) {
+    const [a, b] = [await before.first(), await after.first()];
+    if (!a && !b) return;
+    const order = !a ? 1 : !b ? -1 : compareKeys(a, b);
+    if (order <= 0) before.drop();
+    if (order >= 0) after.drop();
+    if (order < 0) yield { before: a! };
+    else if (order > 0) yield { after: b! };
+    else if (!a!.line.equals(b!.line)) yield { before: a!, after: b! };
+  }
+}
+
+/** One of the two snapshots, without the segments that the other one has too. */
+class Side {
+  readonly #read: ReadObject;
+  readonly #segments: readonly SegmentRef[];
+  readonly #breathe: Breathe | undefined;
+
+  constructor(read: ReadObject, manifest: Manifest, other: Manifest, breathe: Breathe | undefined) {
+    this.#read = read;
+    this.#breathe = breathe;
+    const shared = new Set(other.segments.map(({ root }) => root));
+    this.#segments = manifest.segments.filter(({ root }) => !shared.has(root));
+  }
+
+  /** The roots of all its pages. */
+  async roots(): Promise<Set<string>> {
+    const roots = new Set<string>();
+    for (const ref of this.#segments) {
+      const { key, stored } = await this.#open(ref);
+      for (const { root } of readPages(key, stored)) roots.add(root);
+    }
+    return roots;
+  }
+
+  /** The markets of its pages that the other one does not have, page by page from the oldest. */
+  async *rows(shared: ReadonlySet<string>): AsyncGenerator<DifferingRow[], void, void> {
+    for (const ref of this.#segments) {
+      const { key, stored } = await this.#open(ref);
+      const { times } = readColumns(key, stored);
+      let end = 0;
+      for (const page of readPages(key, stored)) {
+        end += page.markets;
+        if (shared.has(page.root)) continue;
+        const newest = end - 1;
+        const lines = await this.#lines(page);
+        yield lines
+          .map((line, place) => ({
+            id: idOfLine(line),
+            resolvedAt: timeAt(times, newest - place),
+            line,
+            page,
+            place,
+          }))
+          .reverse();
+      }
+    }
+  }
+
+  async #open(ref: SegmentRef) {
+    const key = layout.segment(ref.hash);
+    const stored = await this.#read(key, ref);
+    await this.#breathe?.();
+    return { key, stored };
+  }
+
+  async #lines(page: Page): Promise<Buffer[]> {
+    const key = layout.page(page.hash);
+    const stored = await this.#read(key, page);
+    const lines: Buffer[] = [];
+    for (const run of page.runs.keys()) {
+      await this.#breathe?.();
+      lines.push(...readRun(key, stored, page.runs, run));
+    }
+    return lines;
+  }
+}
+
+/** A sequence of batches that can be looked ahead into by one. */
+class Ahead<T> {
+  readonly #batches: AsyncGenerator<T[], void, void>;
+  #batch: T[] = [];
+  #at = 0;
+
+  constructor(batches: AsyncGenerator<T[], void, void>) {
+    this.#batches = batches;
+  }
+
+  async first(): Promise<T | undefined> {
+    while (this.#at === this.#batch.length) {
+      const { value, done } = await this.#batches.next();
+      if (done) return undefined;
+      this.#batch = value;
+      this.#at = 0;
+    }
+    return this.#batch[this.#at];
+  }
+
+  drop(): void {
+    this.#at += 1;
+  }
+}

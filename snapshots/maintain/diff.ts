@@ -1,0 +1,69 @@
+import type { Commit, Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { difference, type Sides } from "../changes/difference.ts";
+import { Entries } from "../changes/entries.ts";
+import { protocolChanges } from "../changes/protocols.ts";
+import { type Changes, DetailCount, summaryOf } from "../changes/summary.ts";
+import { differingRows, type ReadObject } from "../changes/walk.ts";
+import { leafHash } from "../format/tree.ts";
+import { layout } from "../store/layout.ts";
+import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
+import { findCommit } from "./find-commit.ts";
+
+/** Two snapshots, and what differs between them. */
+export interface DiffReport {
+  since: { commit: number; snapshotId: string };
+  until: { commit: number; snapshotId: string };
+  changes: Changes;
+}
+
+/** A snapshot that the store no longer has. */
+export class SnapshotGoneError extends Error {
+  override readonly name = "SnapshotGoneError";
+}
+
+/**
+ * Compares two snapshots of a store, each named by a commit number or by the first 8 or more digits of its id. Reads only
+ * what differs. Throws UnknownSnapshotError, SnapshotGoneError, CorruptObjectError or StorageError.
+ */
+export async function diff(storage: Storage, older: string, newer: string): Promise<DiffReport> {
+  const [since, until] = [await findCommit(storage, older), await findCommit(storage, newer)];
+  const [before, after] = [await manifestOf(storage, since), await manifestOf(storage, until)];
+  const record = (ref: ObjectRef) => readObject(storage, layout.publicObject(ref.hash), ref);
+  const read: ReadObject = (key, ref) => readObject(storage, key, ref);
+  const named = ({ commit, snapshotId }: Commit) => ({ commit, snapshotId });
+  return {
+    since: named(since),
+    until: named(until),
+    changes: {
+      markets: await marketChanges(read, before, after),
+      protocols: await protocolChanges(before.scores.records, after.scores.records, record),
+    },
+  };
+}
+
+async function marketChanges(
+  read: ReadObject,
+  older: Manifest,
+  newer: Manifest,
+): Promise<Changes["markets"]> {
+  const sides: Sides = { before: new Entries(), after: new Entries() };
+  for await (const { before, after } of differingRows(read, older, newer)) {
+    if (before) sides.before.add(before, leafHash(before.line));
+    if (after) sides.after.add(after, leafHash(after.line));
+  }
+  const found = await difference(sides);
+  const count = new DetailCount(sides, found);
+  for await (const rows of differingRows(read, older, newer)) count.add(rows);
+  return { ...summaryOf(sides, found), details: count.details };
+}
+
+async function manifestOf(storage: Storage, commit: Commit): Promise<Manifest> {
+  try {
+    return await readManifest(storage, commit.manifest);
+  } catch (error) {
+    if (!(error instanceof MissingObjectError)) throw error;
+    const message = `the snapshot of commit ${commit.commit} has been collected; \`list\` shows the others`;
+    throw new SnapshotGoneError(`${storage.location}: ${message}`, { cause: error });
+  }
+}

@@ -1,0 +1,37 @@
+import type { Commit } from "../../schemas/snapshot.ts";
+import { listCommits, readCommit } from "../store/commits.ts";
+import type { Storage } from "../store/storage.ts";
+
+/** No commit, or more than one snapshot, has the name that was given. */
+export class UnknownSnapshotError extends Error {
+  override readonly name = "UnknownSnapshotError";
+}
+
+/**
+ * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits. Withdrawn ones count, so
+ * that a rollback can be undone. Throws UnknownSnapshotError, CorruptObjectError or StorageError.
+ */
+export async function findCommit(storage: Storage, target: string): Promise<Commit> {
+  if (/^[1-9]\d{0,9}$/.test(target) && target.length < 8) {
+    const commit = await readCommit(storage, Number(target));
+    if (commit) return commit;
+    throw new UnknownSnapshotError(`${storage.location}: there is no commit ${target}`);
+  }
+  if (!/^[0-9a-f]{8,64}$/.test(target)) {
+    throw new UnknownSnapshotError(
+      `${JSON.stringify(target)} is neither a commit number nor 8 or more digits of a snapshot id`,
+    );
+  }
+  const found = new Map<string, Commit>();
+  for (const number of await listCommits(storage)) {
+    const commit = await readCommit(storage, number);
+    if (commit?.snapshotId.startsWith(target)) found.set(commit.snapshotId, commit);
+  }
+  const [commit, another] = [...found.values()];
+  if (!commit)
+    throw new UnknownSnapshotError(
+      `${storage.location}: no commit has a snapshot id that begins with ${target}`,
+    );
+  if (another) throw new UnknownSnapshotError(`several snapshot ids begin with ${target}; give more digits`);
+  return commit;
+}

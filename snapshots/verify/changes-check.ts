@@ -1,0 +1,81 @@
+import type { ChangeCounts, ChangeRecord, Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { countsOf, difference, type Sides } from "../changes/difference.ts";
+import { Entries } from "../changes/entries.ts";
+import { readChangeRecord } from "../changes/record.ts";
+import { differingRows, type ReadObject } from "../changes/walk.ts";
+import { ChangePart, putLine } from "../format/change-part.ts";
+import { compareKeys, type MarketKey } from "../format/market-key.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+
+/** What the commit of a change record says. */
+interface Named {
+  since: string | undefined;
+  until: string;
+  counts: ChangeCounts | null;
+}
+
+/**
+ * Reads every byte of a change record and its parts, and checks them against each other and the commit. Throws
+ * CorruptObjectError, MissingObjectError or StorageError.
+ */
+export async function checkChangeRecord(
+  read: ReadObject,
+  ref: ObjectRef,
+  named: Named,
+): Promise<ChangeRecord> {
+  const key = layout.changeRecord(ref.hash);
+  const record = await readChangeRecord(read, ref);
+  const { since, until, counts } = record;
+  if (until !== named.until || since !== (named.since ?? since))
+    throw new CorruptObjectError(key, "it belongs to other snapshots than its commit");
+  const sides: Sides = { before: new Entries(), after: new Entries() };
+  for (const side of ["before", "after"] as const) {
+    let newest: MarketKey | undefined;
+    for await (const { part, line } of linesOf(read, record[side])) {
+      const market = part.market(line);
+      if (newest && compareKeys(newest, market) >= 0)
+        throw new CorruptObjectError(key, `market ${market.id} is not in the archive's order`);
+      sides[side].add(market, part.leaf(line));
+      newest = market;
+    }
+  }
+  const found = countsOf(await difference(sides));
+  const equal = (other: ChangeCounts) => JSON.stringify(found) === JSON.stringify({ ...found, ...other });
+  if (!equal(counts) || (named.counts && !equal(named.counts)))
+    throw new CorruptObjectError(key, "its counts differ from its markets, or from its commit's");
+  const lines = found.added + 2 * found.changed + found.removed;
+  if (lines !== sides.before.size + sides.after.size)
+    throw new CorruptObjectError(key, "it names a market that did not change");
+  return record;
+}
+
+/** Compares a change record with the two snapshots, market by market. Throws as checkChangeRecord does. */
+export async function compareChangeRecord(
+  read: ReadObject,
+  key: string,
+  record: ChangeRecord,
+  { older, newer }: { older: Manifest; newer: Manifest },
+): Promise<void> {
+  const told = { before: linesOf(read, record.before), after: linesOf(read, record.after) };
+  const differ = () => new CorruptObjectError(key, "it is not what differs between its snapshots");
+  for await (const rows of differingRows(read, older, newer)) {
+    for (const side of ["before", "after"] as const) {
+      const row = rows[side];
+      const next = row && (await told[side].next()).value;
+      if (row && !next?.text.equals(putLine(row.line))) throw differ();
+    }
+  }
+  for (const side of Object.values(told)) if (!(await side.next()).done) throw differ();
+}
+
+/** The lines of one side of a record, from the oldest market up. Memory holds one part. */
+async function* linesOf(read: ReadObject, parts: ChangeRecord["before"]) {
+  for (const ref of parts) {
+    const key = layout.changePart(ref.hash);
+    const part = new ChangePart(key, await read(key, ref));
+    if (part.lines !== ref.lines) throw new CorruptObjectError(key, "its record is wrong about its lines");
+    const texts = part.checked();
+    for (let line = part.lines - 1; line >= 0; line -= 1) yield { part, line, text: texts[line]! };
+  }
+}

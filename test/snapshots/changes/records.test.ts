@@ -1,0 +1,183 @@
+import { gunzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { changeObjects, readChangeRecord } from "../../../snapshots/changes/record.ts";
+import { ChangePart, partLines, runLines } from "../../../snapshots/format/change-part.ts";
+import { gzipAround, splice } from "../../../snapshots/format/gzip.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { readObject } from "../../../snapshots/store/objects.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { snapshotCommand } from "../../helpers/archive-command.ts";
+import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { storeOf } from "../../helpers/rollback-store.ts";
+
+const folder = testFolder();
+const reader = (storage: Storage) => (key: string, ref: { hash: string; bytes: number }) =>
+  readObject(storage, key, ref);
+
+/** The lines of each side of a commit's record, newest first, and its counts. */
+async function recordOf(storage: Storage, commit: Commit) {
+  const read = reader(storage);
+  const { before, after, counts, since, until } = await readChangeRecord(read, commit.changes!);
+  const linesOf = async (parts: typeof before) => {
+    const lines: string[] = [];
+    for (const ref of parts.toReversed()) {
+      const key = layout.changePart(ref.hash);
+      const part = new ChangePart(key, await read(key, ref));
+      lines.push(...part.checked().map(String));
+      const runs = Array.from({ length: Math.ceil(part.lines / runLines) }, (_, run) => part.run(run));
+      const whole = gunzipSync(Buffer.concat(gzipAround(Buffer.alloc(0), splice(runs), Buffer.alloc(0))));
+      expect(String(whole)).toBe(part.checked().join(""));
+    }
+    return lines;
+  };
+  return { since, until, counts, before: await linesOf(before), after: await linesOf(after) };
+}
+
+const put = (market: HistoricalMarket) => `${JSON.stringify({ op: "put", market })}\n`;
+const newest = async (storage: Storage) => (await newestCommit(storage))!;
+
+/** Old markets 0 to 1999, then: 100 gone, 3 corrected of which one moves to the other end, 1200 added. */
+const first = recordsOf(0, 2_000);
+const corrected = [
+  { ...first[50]!, question: "Corrected?" },
+  { ...first[900]!, resolvedAt: "2031-01-01T00:00:00.000Z" },
+  { ...first[1_999]!, composite: 1000, tier: "RAW" as const },
+];
+const isCorrected = ({ id }: HistoricalMarket) => corrected.some((other) => other.id === id);
+const second = inArchiveOrder([
+  ...first.filter((market, n) => !(n >= 300 && n < 400) && !isCorrected(market)),
+  ...corrected,
+  ...recordsOf(5_000, 6_200),
+]);
+const ids = new Set(first.map(({ id }) => id));
+const lost = first.filter((market, n) => (n >= 300 && n < 400) || isCorrected(market));
+const gained = second.filter((market) => !ids.has(market.id) || isCorrected(market));
+const counts = { added: 1_200, changed: 3, removed: 100 };
+
+async function twoCommits() {
+  const objects = new Map<string, Buffer>();
+  const storage = memoryStorage(objects);
+  await publishRecords(storage, first);
+  const report = await publishRecords(storage, second);
+  return { objects, storage, report };
+}
+
+describe("a change record", () => {
+  test("holds what the archive lost and gained, newest first, and a rollback's the same the other way round", async () => {
+    const { storage, report } = await twoCommits();
+    const commit = await newest(storage);
+    const record = await recordOf(storage, commit);
+    expect(record).toEqual({
+      since: (await readCommit(storage, 1))!.snapshotId,
+      until: commit.snapshotId,
+      counts,
+      before: lost.map(put),
+      after: gained.map(put),
+    });
+    expect(record.after.length).toBeGreaterThan(2 * partLines);
+    expect((await readCommit(storage, 1))!.changes).toBeNull();
+    expect(report.changes!.markets).toMatchObject(counts);
+    const back = await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"));
+    expect(await recordOf(storage, back)).toEqual({
+      since: record.until,
+      until: record.since,
+      counts: { added: 100, changed: 3, removed: 1_200 },
+      before: record.after,
+      after: record.before,
+    });
+    expect(back.changeCounts).toEqual({ added: 100, changed: 3, removed: 1_200 });
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test("is the same whenever the same content is published", async () => {
+    const [{ storage }, { storage: other }] = [await twoCommits(), await twoCommits()];
+    expect((await newest(storage)).changes).toEqual((await newest(other)).changes);
+  });
+
+  test("is empty when only scores changed, and counted in a dry run", async () => {
+    const storage = memoryStorage(new Map());
+    await publishRecords(storage, recordsOf(0, 40), 600);
+    await publishRecords(storage, recordsOf(0, 40), 700);
+    expect(await recordOf(storage, await newest(storage))).toMatchObject({
+      counts: { added: 0, changed: 0, removed: 0 },
+      before: [],
+      after: [],
+    });
+  });
+
+  test("whose bytes differ anywhere is named by verify, as is one of other snapshots", async () => {
+    const { objects, storage } = await twoCommits();
+    const keys = await changeObjects(storage, (await newest(storage)).changes!);
+    expect(keys.length).toBeGreaterThan(4);
+    for (const key of keys) {
+      const whole = objects.get(key)!;
+      for (const at of [0, 9, Math.floor(whole.length / 2), whole.length - 1]) {
+        const flipped = Buffer.from(whole);
+        flipped[at]! ^= 1;
+        objects.set(key, flipped);
+        expect((await verify(storage, () => {})).faults).toMatchObject([{ key }]);
+      }
+      objects.set(key, whole);
+    }
+    // Once it has been collected, nothing is missing.
+    for (const key of keys) objects.delete(key);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+});
+
+describe("diff", () => {
+  test("tells what differs: counts, first ids, fields, composite and tiers", async () => {
+    const store = await storeOf(folder, "A", "B", "C");
+    const run = (...args: string[]) =>
+      snapshotCommand(["diff", ...args, "--store", store.location], { from: folder });
+    const [one, three] = [(await readCommit(store, 1))!, (await readCommit(store, 3))!];
+    const json = await run(one.snapshotId.slice(0, 8), "3", "--json");
+    expect(json.code).toBe(0);
+    const added = recordsOf(120, 180).map(({ id }) => id);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      since: { commit: 1, snapshotId: one.snapshotId },
+      until: { commit: 3, snapshotId: three.snapshotId },
+      changes: {
+        markets: {
+          added: 60,
+          changed: 0,
+          removed: 20,
+          first: {
+            added: added.sort().slice(0, 20),
+            changed: [],
+            removed: recordsOf(0, 20)
+              .map(({ id }) => id)
+              .sort(),
+          },
+        },
+        protocols: { added: 0, changed: 4, removed: 0, fields: { bri: 4 } },
+      },
+    });
+    const { details } = JSON.parse(json.stdout).changes.markets;
+    const shifts: number[] = [
+      ...Object.values<number>(details.tiers),
+      ...details.composite.map(({ shift }: { shift: number }) => shift),
+    ];
+    expect(shifts.reduce((sum, shift) => sum + shift)).toBe(2 * (60 - 20));
+    const { stdout } = await run("1", "3");
+    expect(stdout).toContain("It changes +60 ~0 -20 markets, ~4 protocols (");
+    expect(stdout).toMatch(/^ {2}markets by tier: RAW [+-]\d+, /m);
+    expect((await run("1")).code).toBe(2);
+    expect((await run("1", "9")).stderr).toContain("there is no commit 9");
+  });
+
+  test("counts the fields of changed markets, also of those that moved", async () => {
+    const storage = memoryStorage(new Map());
+    await publishRecords(storage, first);
+    const { changes } = await publishRecords(storage, second);
+    expect(changes!.markets.details!.fields).toEqual({ question: 1, composite: 1, tier: 1, resolvedAt: 1 });
+  });
+});
