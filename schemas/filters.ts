@@ -23,6 +23,8 @@ interface IntegerField<Name extends string> {
   max: number;
   /** Names of the values, from `min` up. */
   values?: readonly string[];
+  /** Whether a query may give several of these names, separated by commas. */
+  several?: true;
   of: (market: HistoricalMarket) => number;
   meaning: string;
 }
@@ -57,8 +59,9 @@ const table = [
     min: 1,
     max: forgeTiers.length,
     values: forgeTiers,
+    several: true,
     of: (market) => forgeScaleNumber(market.tier),
-    meaning: "Tier of the Forge Scale.",
+    meaning: "Tier of the Forge Scale, or several separated by commas.",
   },
   {
     field: "outcome",
@@ -75,6 +78,20 @@ const table = [
     values: booleanNames,
     of: (market) => Number(market.disputed),
     meaning: "Whether the resolution was disputed.",
+  },
+  {
+    field: "formula_version",
+    kind: "label",
+    fold: false,
+    of: (market) => market.formulaVersion,
+    meaning: "Version of the scoring formula, exactly as published.",
+  },
+  {
+    field: "weight_version",
+    kind: "label",
+    fold: false,
+    of: (market) => market.weightVersion,
+    meaning: "Version of the dimension weights, exactly as published.",
   },
   {
     field: "composite",
@@ -117,8 +134,17 @@ export const paging = {
   maxPage: 2_147_483_647,
 } as const;
 
-/** One condition of a query. Bounds are inclusive. Times are epoch milliseconds, ±Infinity where there is no bound. */
+/** An inclusive range of integers. */
+export interface IntegerRange {
+  min: number;
+  max: number;
+}
+
+/**
+ * One condition of a query. Bounds are inclusive. An integer lies in one of the ranges, which neither overlap nor touch.
+ * Times are epoch milliseconds, ±Infinity where there is no bound.
+ */
 export type Condition =
   | { kind: "label"; field: LabelName; value: string }
-  | { kind: "integer"; field: IntegerName; min: number; max: number }
+  | { kind: "integer"; field: IntegerName; ranges: readonly IntegerRange[] }
   | { kind: "time"; from: number; to: number };

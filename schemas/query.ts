@@ -68,12 +68,23 @@ export const archiveParameters: readonly QueryParameter[] = [
   },
 ];
 
+/** A list in one parameter, its entries separated by commas. */
+function commaSeparated(entry: z.ZodType): z.ZodType {
+  return z
+    .array(entry)
+    .min(1)
+    .meta({ param: { style: "form", explode: false } });
+}
+
 function describeField(row: FilterField): QueryParameter[] {
   const { field: name, meaning } = row;
   if (row.kind === "label")
     return [{ name, type: `string of up to ${maxLabelBytes} bytes`, schema: Label.min(1), meaning }];
   if (row.values === booleanNames) return [{ name, type: "boolean", schema: z.boolean(), meaning }];
-  if (row.values) return [{ name, type: row.values.join(" | "), schema: z.enum(row.values), meaning }];
+  if (row.values) {
+    const [type, schema] = [row.values.join(" | "), z.enum(row.values)];
+    return [{ name, type, schema: row.several ? commaSeparated(schema) : schema, meaning }];
+  }
   const type = `integer ${row.min}..${row.max}`;
   return ["min", "max"].map((end) => ({
     name: `${end}_${name}`,

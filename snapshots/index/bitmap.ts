@@ -39,6 +39,16 @@ export function setBit(bitmap: Bitmap, bit: number): void {
   bitmap[bit >>> 5]! |= 1 << (bit & 31);
 }
 
+/** Sets in `result` every bit that is set in `more`, which is as long. */
+export function addBits(result: Bitmap, more: Bitmap): void {
+  for (let word = 0; word < result.length; word += 1) result[word]! |= more[word]!;
+}
+
+/** Clears in `result` every bit that is not set in `kept`, which is as long. */
+export function keepBits(result: Bitmap, kept: Bitmap): void {
+  for (let word = 0; word < result.length; word += 1) result[word]! &= kept[word]!;
+}
+
 /** A bitmap of `size` bits in which the bits from `from` (inclusive) to `to` (exclusive) are set. */
 export function rangeBitmap(size: number, from: number, to: number): Bitmap {
   const bitmap = new Uint32Array(wordsFor(size));

@@ -1,4 +1,5 @@
-import { type Bitmap, setBit, wordsFor } from "./bitmap.ts";
+import type { IntegerRange } from "../../schemas/filters.ts";
+import { addBits, type Bitmap, setBit, wordsFor } from "./bitmap.ts";
 
 /** A column of integers `min..max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
 export interface IntegerColumn {
@@ -24,6 +25,22 @@ export function buildIntegerColumn(values: readonly number[], min: number, max: 
     }
   });
   return { min, max, slices };
+}
+
+/** Clears every ordinal in `result` whose value is in none of the ranges. */
+export function keepRanges(
+  column: IntegerColumn,
+  [first, ...others]: readonly IntegerRange[],
+  result: Bitmap,
+): void {
+  if (!first) return void result.fill(0);
+  const all = others.map(({ min, max }) => {
+    const part = result.slice();
+    keepRange(column, min, max, part);
+    return part;
+  });
+  keepRange(column, first.min, first.max, result);
+  for (const part of all) addBits(result, part);
 }
 
 /** Clears every ordinal in `result` whose value is not in `low..high` (inclusive). */

@@ -1,4 +1,4 @@
-import { type Bitmap, popCount, setBit, wordsFor } from "./bitmap.ts";
+import { addBits, type Bitmap, keepBits, popCount, setBit, wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, keepRange } from "./integer-column.ts";
 
 /**
@@ -60,13 +60,13 @@ export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], re
     if (column.frequentIds.includes(id)) {
       const equal = result.slice();
       keepLabel(column, id, equal);
-      for (let word = 0; word < kept.length; word += 1) kept[word]! |= equal[word]!;
+      addBits(kept, equal);
     } else {
       const rank = column.rareIds.indexOf(id);
       if (rank >= 0) for (const ordinal of postingsOf(column, rank)) setBit(kept, ordinal);
     }
   }
-  for (let word = 0; word < kept.length; word += 1) result[word]! &= kept[word]!;
+  keepBits(result, kept);
 }
 
 function keepLabel({ codes, frequentIds }: LoadedLabelColumn, id: number, result: Bitmap): void {

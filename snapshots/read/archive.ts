@@ -1,7 +1,7 @@
 import type { Condition, LabelName } from "../../schemas/filters.ts";
 import type { StoredPage } from "../format/page.ts";
 import { rangeBitmap } from "../index/bitmap.ts";
-import { keepRange } from "../index/integer-column.ts";
+import { keepRanges } from "../index/integer-column.ts";
 import { keepLabels } from "../index/label-column.ts";
 import type { LabelTables, Segment } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
@@ -110,7 +110,7 @@ function matchSegment(segment: Segment, conditions: readonly ResolvedCondition[]
   const bits = start.bits ?? rangeBitmap(segment.markets, 0, segment.markets);
   for (const condition of others) {
     if (condition.kind === "label") keepLabels(segment.labels.get(condition.field)!, condition.ids, bits);
-    else keepRange(segment.integers.get(condition.field)!, condition.min, condition.max, bits);
+    else keepRanges(segment.integers.get(condition.field)!, condition.ranges, bits);
   }
   return counted(segment.markets, bits);
 }

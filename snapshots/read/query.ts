@@ -1,4 +1,10 @@
-import { type Condition, type FilterField, filterFields, paging } from "../../schemas/filters.ts";
+import {
+  type Condition,
+  type FilterField,
+  filterFields,
+  type IntegerRange,
+  paging,
+} from "../../schemas/filters.ts";
 import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
 import { archiveParameters, sinceParameter, timePattern } from "../../schemas/query.ts";
 import { InvalidParameterError } from "./errors.ts";
@@ -139,23 +145,33 @@ const filterParameterNames = archiveParameterNames.filter(
   (name) => !["page", "pageSize", "cursor", "skip"].includes(name),
 );
 
+/** The parameters of a filter in their canonical spelling, in the order of the filter table. */
+type Canonical = Map<string, string>;
+
+/**
+ * A query text that readParameters reads. Only what would be read differently is percent-encoded, so that a cursor, which
+ * carries it, stays short.
+ */
+function textOf(canonical: Canonical): string {
+  const pairs = [...canonical].map(
+    ([name, value]) => `${name}=${value.replace(/[\p{Cc} %&+]/gu, encodeURIComponent)}`,
+  );
+  return pairs.join("&");
+}
+
 function parseFilter(parameters: Parameters): ArchiveFilter {
   const conditions: Condition[] = [];
-  const canonical = new URLSearchParams();
+  const canonical: Canonical = new Map();
   for (const row of filterFields) {
     const condition = parseField(row, parameters, canonical);
     if (condition) conditions.push(condition);
   }
   const time = parseTimes(parameters, canonical);
   if (time) conditions.push(time);
-  return { conditions, canonical: canonical.toString() };
+  return { conditions, canonical: textOf(canonical) };
 }
 
-function parseField(
-  row: FilterField,
-  parameters: Parameters,
-  canonical: URLSearchParams,
-): Condition | undefined {
+function parseField(row: FilterField, parameters: Parameters, canonical: Canonical): Condition | undefined {
   if (row.kind === "label") {
     const value = parameters.get(row.field);
     if (value === undefined) return undefined;
@@ -167,35 +183,57 @@ function parseField(
     canonical.set(row.field, value);
     return { kind: "label", field: row.field, value };
   }
-  const bounds = row.values
+  const ranges = row.values
     ? parseNamed(row, row.values, parameters, canonical)
     : parseRange(row, parameters, canonical);
-  return bounds && { kind: "integer", field: row.field, ...bounds };
+  return ranges && { kind: "integer", field: row.field, ranges };
 }
 
 type IntegerField = Extract<FilterField, { kind: "integer" }>;
 
 function parseNamed(
-  row: IntegerField,
+  { field, min, several }: IntegerField,
   values: readonly string[],
   parameters: Parameters,
-  canonical: URLSearchParams,
-) {
-  const text = parameters.get(row.field);
+  canonical: Canonical,
+): IntegerRange[] | undefined {
+  const text = parameters.get(field);
   if (text === undefined) return undefined;
-  const position = values.indexOf(text);
-  if (position < 0) {
-    const question = didYouMean(text, values);
-    throw new InvalidParameterError(
-      row.field,
-      `${row.field} must be one of ${values.join(", ")}.${question}`,
-    );
+  const positions = several ? listOf(field, text, values) : [positionOf(field, text, values)];
+  const chosen = values.filter((_, position) => positions.includes(position));
+  canonical.set(field, chosen.join(","));
+  const ranges: IntegerRange[] = [];
+  for (const position of positions.toSorted((a, b) => a - b)) {
+    const [value, last] = [min + position, ranges.at(-1)];
+    if (last?.max === value - 1) last.max = value;
+    else ranges.push({ min: value, max: value });
   }
-  canonical.set(row.field, text);
-  return { min: row.min + position, max: row.min + position };
+  return ranges;
 }
 
-function parseRange(row: IntegerField, parameters: Parameters, canonical: URLSearchParams) {
+/** The positions of the names in a list that is separated by commas. Throws InvalidParameterError. */
+export function listOf(parameter: string, text: string, names: readonly string[]): number[] {
+  const positions = text.split(",").map((name) => positionOf(parameter, name, names));
+  const twice = positions.find((position, place) => positions.indexOf(position) !== place);
+  if (twice === undefined) return positions;
+  throw new InvalidParameterError(
+    parameter,
+    `${parameter} names ${names[twice]} more than once; once is enough.`,
+  );
+}
+
+function positionOf(parameter: string, name: string, names: readonly string[]): number {
+  const position = names.indexOf(name);
+  if (position >= 0) return position;
+  const question = didYouMean(name, names);
+  throw new InvalidParameterError(parameter, `${parameter} must be one of ${names.join(", ")}.${question}`);
+}
+
+function parseRange(
+  row: IntegerField,
+  parameters: Parameters,
+  canonical: Canonical,
+): IntegerRange[] | undefined {
   const [low, high] = [`min_${row.field}`, `max_${row.field}`];
   const min = optionalInteger(parameters, low, row.min, row.max);
   const max = optionalInteger(parameters, high, row.min, row.max);
@@ -204,7 +242,7 @@ function parseRange(row: IntegerField, parameters: Parameters, canonical: URLSea
     throw new InvalidParameterError(low, `${low} is above ${high}.`);
   if (min !== undefined) canonical.set(low, String(min));
   if (max !== undefined) canonical.set(high, String(max));
-  return { min: min ?? row.min, max: max ?? row.max };
+  return [{ min: min ?? row.min, max: max ?? row.max }];
 }
 
 function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
@@ -217,7 +255,7 @@ function optionalInteger(parameters: Parameters, name: string, min: number, max:
   return value;
 }
 
-function parseTimes(parameters: Parameters, canonical: URLSearchParams): Condition | undefined {
+function parseTimes(parameters: Parameters, canonical: Canonical): Condition | undefined {
   const from = optionalTime(parameters, "from", 0);
   const to = optionalTime(parameters, "to", dayMilliseconds - 1);
   if (from === undefined && to === undefined) return undefined;

@@ -151,6 +151,8 @@ const filterValues: Record<LabelName | IntegerName, string> = {
   tier: `list_position(${textList(forgeTiers)}, tier)`,
   outcome: "resolved_outcome",
   disputed: "disputed",
+  formula_version: "formula_version",
+  weight_version: "weight_version",
   composite: "composite",
   ...(Object.fromEntries(marketDimensionKeys.map((key) => [key, dimensionScore(key)])) as Record<
     MarketDimensionKey,

@@ -1,5 +1,4 @@
-import { LabelTable } from "../../snapshots/index/label-table.ts";
-import { type LabelTables, loadSegment, type Segment } from "../../snapshots/index/segment.ts";
+import { createLabelTables, loadSegment, type Segment } from "../../snapshots/index/segment.ts";
 import { Archive } from "../../snapshots/read/archive.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
@@ -39,7 +38,7 @@ async function loadArchive(store: string, copies: number): Promise<Archive> {
   const commit = await newestCommit(storage);
   if (!commit) throw new Error(`${store} holds no commit`);
   const manifest = await readManifest(storage, commit.manifest);
-  const tables: LabelTables = { category: new LabelTable(), outcome: new LabelTable() };
+  const tables = createLabelTables();
   const segments: Segment[] = [];
   for (const ref of manifest.segments) {
     const key = layout.segment(ref.hash);

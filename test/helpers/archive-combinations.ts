@@ -27,6 +27,8 @@ const names = [
   "tier",
   "outcome",
   "disputed",
+  "formula_version",
+  "weight_version",
   "from",
   "to",
   "min_composite",
@@ -85,7 +87,11 @@ function chooseValue(name: string, pivot: HistoricalMarket, { aim, n, other }: D
       if (aim === "beside") return anyCase(market.resolvedOutcome, n);
       return aim === "never" ? `${market.resolvedOutcome}?` : market.resolvedOutcome;
     case "tier":
-      return aim === "never" ? forgeTiers[n % forgeTiers.length]! : market.tier;
+      return tiersNear(market.tier, aim, n);
+    case "formula_version":
+      return versionNear(market.formulaVersion, aim);
+    case "weight_version":
+      return versionNear(market.weightVersion, aim);
     case "disputed":
       return String(aim === "beside" ? !market.disputed : market.disputed);
     case "from":
@@ -94,6 +100,18 @@ function chooseValue(name: string, pivot: HistoricalMarket, { aim, n, other }: D
     default:
       return boundNear(name, market, aim, n);
   }
+}
+
+/** One tier or several, in any order. */
+function tiersNear(tier: string, aim: Draw["aim"], n: number): string {
+  if (aim === "never") return forgeTiers[n % forgeTiers.length]!;
+  const others = forgeTiers.filter((other, place) => other !== tier && (n >> place) % 3 === 0);
+  return aim === "at" ? [...others.slice(n % 4), tier, ...others.slice(0, n % 4)].join(",") : tier;
+}
+
+/** A parameter must not be empty, but a version may be. */
+function versionNear(version: string, aim: Draw["aim"]): string {
+  return aim === "beside" || version === "" ? `${version.toUpperCase()} ` : version;
 }
 
 function boundNear(name: string, market: HistoricalMarket, aim: Draw["aim"], n: number): number {

@@ -79,6 +79,9 @@ const outcomes = [
   `${"€".repeat(85)}x`, // 256 bytes
 ];
 
+/** Versions that differ in little. */
+const versions = ["bri-pm-v1", "BRI-PM-V1", "bri-pm-v1 ", "1", "", "é", "e\u0301", "a,b"];
+
 /** Times: one millisecond told apart by microseconds only, ends of days, the first one accepted. */
 const times = [
   "2025-03-03 12:00:00.123999+00",
@@ -143,6 +146,7 @@ export async function writeOddMarkets(directory: string): Promise<void> {
     `COPY (SELECT * EXCLUDE (n, file_row_number)
         REPLACE (${id} AS id, concat('odd-', n) AS slug, ${pick(questions)} AS question,
           ${pick(categories)} AS category, ${pick(outcomes)} AS resolved_outcome,
+          ${pick(versions)} AS formula_version, ${pick(versions.slice(0, 3))} AS weight_version,
           CASE WHEN ${endsSegment} THEN resolved_at ELSE ${pick(times)}::TIMESTAMPTZ END AS resolved_at,
           n % 2 = 0 AS disputed, CASE n % 5 WHEN 0 THEN 300 WHEN 1 THEN 1000 ELSE composite END AS composite,
           ${dimensions} AS dimensions)
@@ -169,5 +173,5 @@ export async function addMarkets(directory: string, count: number): Promise<void
 function literal(text: string): string {
   const parts = text.split(/(\p{Cc})/u).filter((part) => part !== "");
   const spelled = parts.map((part) => (/\p{Cc}/u.test(part) ? `chr(${part.codePointAt(0)})` : quoted(part)));
-  return `concat(${spelled.join(", ")})`;
+  return `concat('', ${spelled.join(", ")})`;
 }

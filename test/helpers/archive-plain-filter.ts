@@ -19,9 +19,13 @@ function conditionOf(name: string, value: string): Condition {
       return (market) => pattern.test(market.category);
     }
     case "tier":
-      return (market) => market.tier === value;
+      return (market) => value.split(",").includes(market.tier);
     case "outcome":
       return (market) => market.resolvedOutcome === value;
+    case "formula_version":
+      return (market) => market.formulaVersion === value;
+    case "weight_version":
+      return (market) => market.weightVersion === value;
     case "disputed":
       return (market) => String(market.disputed) === value;
     case "from": {

@@ -15,7 +15,7 @@ export async function sqlFilter(sql: DuckDBConnection, directory: string): Promi
   const names = await readdir(directory, { recursive: true });
   const files = names.filter((name) => /^markets.*\.parquet$/.test(name));
   const score = (key: string) => `list_filter(dimensions, lambda d: d.key = '${key}')[1].score AS ${key}`;
-  const columns = `id, category, tier, resolved_outcome, disputed, composite, ${dimensionKeys.map(score).join(", ")},
+  const columns = `id, category, tier, resolved_outcome, disputed, formula_version, weight_version, composite, ${dimensionKeys.map(score).join(", ")},
     make_timestamp(epoch_us(resolved_at) // 1000 * 1000) AS moment`;
   const all = files
     .map((name) => `SELECT ${columns} FROM ${quoted(join(directory, name))}`)
@@ -44,7 +44,10 @@ function conditionOf(name: string, value: string): string {
     case "outcome":
       return `resolved_outcome = ${quoted(value)}`;
     case "tier":
-      return `tier = ${quoted(value)}`;
+      return `tier IN (${value.split(",").map(quoted).join(", ")})`;
+    case "formula_version":
+    case "weight_version":
+      return `${name} = ${quoted(value)}`;
     case "disputed":
       return `disputed = ${value}`;
     case "from":

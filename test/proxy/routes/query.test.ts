@@ -10,8 +10,8 @@ import { bearer, problemOf, until } from "../../helpers/proxy-client.ts";
 
 const kibibyte = 1024;
 /** A label that takes as many bytes as one may, and most in a cursor. */
-const longest = "é".repeat(maxLabelBytes / 2);
-const tier = forgeTiers.toSorted((a, b) => a.length - b.length).at(-1)!;
+const longest = "%".repeat(maxLabelBytes);
+const tier = forgeTiers[0];
 /** Every filter that can be given at once finds these two, and none can be spelled longer. */
 const found = [40, 41].map((index) => {
   const { dimensions, ...rest } = market(index);
@@ -19,6 +19,8 @@ const found = [40, 41].map((index) => {
     ...rest,
     category: longest,
     resolvedOutcome: longest,
+    formulaVersion: longest,
+    weightVersion: longest,
     tier,
     disputed: false,
     composite: 1000,
@@ -52,6 +54,14 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     ["tier=mithril", "tier", /ADAMANTINE\. Did you mean MITHRIL\?$/],
     ["tier=FROGED", "tier", /Did you mean FORGED\?$/],
     ["tier=GOLD", "tier", /ADAMANTINE\.$/],
+    ["tier=RAW,mithril", "tier", /ADAMANTINE\. Did you mean MITHRIL\?$/],
+    ["tier=RAW,CAST,RAW", "tier", /names RAW more than once/],
+    ["tier=RAW,", "tier", /must be one of RAW/],
+    ["tier=,", "tier", /must be one of RAW/],
+    ["tier=RAW&tier=CAST", "tier", /more than once/],
+    ["tier=RAW,%20CAST", "tier", /Did you mean CAST\?$/],
+    ["disputed=true,false", "disputed", /must be one of false, true/],
+    ["formula-version=1", "formula-version", /Did you mean formula_version\?/],
     ["disputed=True", "disputed", /Did you mean true\?$/],
     ["teir=RAW", "teir", /Did you mean tier\?/],
     ["fromm=2026-01-01", "fromm", /Did you mean from\?/],
@@ -121,7 +131,14 @@ describe("a query that is not exactly right is refused, naming the parameter", (
 });
 
 describe("the longest filters that are accepted", () => {
-  const values: Record<string, string> = { category: longest, outcome: longest, tier, disputed: "false" };
+  const values: Record<string, string> = {
+    category: longest,
+    outcome: longest,
+    formula_version: longest,
+    weight_version: longest,
+    tier: forgeTiers.join(","),
+    disputed: "false",
+  };
   const longestOf = (name: string) => {
     if (name === "from" || name === "to") return "2025-12-31T23:59:59.999+00:00";
     return values[name] ?? (name.endsWith("_composite") ? "1000" : "100");
@@ -159,7 +176,7 @@ describe("the longest filters that are accepted", () => {
       expect(head.length).toBeLessThan(8 * kibibyte);
     }
     const cursor = /^X-Cursor: (.*)$/m.exec(await headOf("HEAD", rest, wantsRows))?.[1]?.trim() ?? "";
-    expect(cursor.length).toBeGreaterThan(4 * 2 * maxLabelBytes);
+    expect(cursor.length).toBeGreaterThan(4 * 4 * maxLabelBytes);
     for (const path of [target({ cursor }), `/api/v1/markets/historical?cursor=${cursor}`])
       expect((await proxy.get(path, { headers: bearer(aegis) })).json()).toMatchObject({
         total: 2,
@@ -167,18 +184,21 @@ describe("the longest filters that are accepted", () => {
       });
   });
 
-  test.each(["category", "outcome"])("have a %s of no byte more", async (name) => {
-    for (const value of ["x".repeat(maxLabelBytes + 1), `${longest}x`, "x".repeat(14_000)]) {
-      const refused = await ask(`${name}=${encodeURIComponent(value)}`);
-      expect(problemOf(refused)).toMatchObject({ status: 400, code: "INVALID_PARAMETER", parameter: name });
-      expect(problemOf(refused).detail).toContain("at most 256 bytes in UTF-8");
-      const carried = [1, "0".repeat(64), 42, 0, "", 1, String(new URLSearchParams({ [name]: value }))];
-      const cursor = Buffer.from(JSON.stringify(carried)).toString("base64url");
-      expect(await headOf("GET", `/api/v1/markets/historical?cursor=${cursor}`)).toMatch(
-        /^HTTP\/1\.1 4(00|31) /,
-      );
-    }
-  });
+  test.each(["category", "outcome", "formula_version", "weight_version"])(
+    "have a %s of no byte more",
+    async (name) => {
+      for (const value of ["x".repeat(maxLabelBytes + 1), `${longest}x`, "x".repeat(14_000)]) {
+        const refused = await ask(`${name}=${encodeURIComponent(value)}`);
+        expect(problemOf(refused)).toMatchObject({ status: 400, code: "INVALID_PARAMETER", parameter: name });
+        expect(problemOf(refused).detail).toContain("at most 256 bytes in UTF-8");
+        const carried = [1, "0".repeat(64), 42, 0, "", 1, String(new URLSearchParams({ [name]: value }))];
+        const cursor = Buffer.from(JSON.stringify(carried)).toString("base64url");
+        expect(await headOf("GET", `/api/v1/markets/historical?cursor=${cursor}`)).toMatch(
+          /^HTTP\/1\.1 4(00|31) /,
+        );
+      }
+    },
+  );
 });
 
 describe("any query", () => {

@@ -12,7 +12,12 @@ import {
 import { buildIntegerColumn, keepRange } from "../../../snapshots/index/integer-column.ts";
 import { buildLabelColumn, keepLabels } from "../../../snapshots/index/label-column.ts";
 import { LabelTable } from "../../../snapshots/index/label-table.ts";
-import { encodeSegment, loadSegment, readPages } from "../../../snapshots/index/segment.ts";
+import {
+  createLabelTables,
+  encodeSegment,
+  loadSegment,
+  readPages,
+} from "../../../snapshots/index/segment.ts";
 import { buildTimeColumn, lowerBound, timeAt } from "../../../snapshots/index/time-column.ts";
 
 const bitsOf = (bitmap: Uint32Array, size: number) =>
@@ -208,7 +213,7 @@ describe("segments", () => {
         const encoded = encodeSegment(pages, sorted);
         const stored = Buffer.concat([Buffer.alloc(shift), encoded]).subarray(shift);
         expect(readPages("segment", stored)).toEqual(pages);
-        const tables = { category: new LabelTable(), outcome: new LabelTable() };
+        const tables = createLabelTables();
         const segment = loadSegment("segment", stored, tables);
         expect(segment.markets).toBe(sorted.length);
         expect(sorted.map((_, n) => timeAt(segment.times, n))).toEqual(sorted.map((row) => row.resolvedAt));
@@ -230,11 +235,11 @@ describe("segments", () => {
       ) as FilterValues,
     };
     const stored = encodeSegment([page(1, 1)], [row]);
-    const tables = () => ({ category: new LabelTable(), outcome: new LabelTable() });
     for (let end = 0; end < stored.length - 8; end += 1) {
-      expect(() => loadSegment("the segment", stored.subarray(0, end), tables()), String(end)).toThrow(
-        "the segment",
-      );
+      expect(
+        () => loadSegment("the segment", stored.subarray(0, end), createLabelTables()),
+        String(end),
+      ).toThrow("the segment");
     }
   });
 });
