@@ -8,7 +8,7 @@ const frequentShare = 32;
 
 /** A text column of one segment as it is stored. Labels are sorted by UTF-16 code units. */
 export interface LabelColumn {
-  /** Code 0 stands for any rare label, code n for frequent[n - 1]. */
+  /** Code n stands for frequent[n - 1], code 0, which exists only beside rare labels, for any of these. */
   codes: IntegerColumn;
   frequent: string[];
   rare: string[];
@@ -22,6 +22,11 @@ export interface LabelColumn {
 export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
   frequentIds: Uint32Array;
   rareIds: Uint32Array;
+}
+
+/** Of a segment's codes. A label that all markets have, as most versions are, then takes no slice. */
+export function lowestCode(rare: readonly string[]): number {
+  return rare.length > 0 ? 0 : 1;
 }
 
 /** Builds a column from the labels by ordinal, of which there may be at most 65,536. */
@@ -45,7 +50,13 @@ export function buildLabelColumn(values: readonly string[]): LabelColumn {
     setBit(starts, position);
     position += ordinals.get(label)!.length;
   }
-  return { codes: buildIntegerColumn(codes, 0, frequent.length), frequent, rare, postings, starts };
+  return {
+    codes: buildIntegerColumn(codes, lowestCode(rare), frequent.length),
+    frequent,
+    rare,
+    postings,
+    starts,
+  };
 }
 
 /** Clears every ordinal in `result` whose label is none of `ids`. */

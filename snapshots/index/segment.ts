@@ -11,7 +11,7 @@ import { type Page, type Run, runMarkets, type StoredPage } from "../format/page
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
-import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn } from "./label-column.ts";
+import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
 import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
@@ -201,10 +201,13 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
     const frequent = header.frequent[row.field] ?? [];
     const [postingsStart, postingsBytes] = section(`${row.field}.postings`);
     const postings = new Uint16Array(resident, postingsStart, postingsBytes >>> 1);
+    const rare = parseLabels(key, body.toString("utf8", offset, offset + bytes));
+    const [min, max] = [lowestCode(rare), frequent.length];
+    if (max < min) throw new CorruptObjectError(key, `it has no label of ${row.field}`);
     labels.set(row.field, {
-      codes: { min: 0, max: frequent.length, slices: slices(`${row.field}.codes`, frequent.length) },
+      codes: { min, max, slices: slices(`${row.field}.codes`, max - min) },
       frequent,
-      rare: parseLabels(key, body.toString("utf8", offset, offset + bytes)),
+      rare,
       postings,
       starts: words(`${row.field}.starts`, wordsFor(postings.length)),
     });

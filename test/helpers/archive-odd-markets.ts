@@ -173,5 +173,5 @@ export async function addMarkets(directory: string, count: number): Promise<void
 function literal(text: string): string {
   const parts = text.split(/(\p{Cc})/u).filter((part) => part !== "");
   const spelled = parts.map((part) => (/\p{Cc}/u.test(part) ? `chr(${part.codePointAt(0)})` : quoted(part)));
-  return `concat('', ${spelled.join(", ")})`;
+  return `concat(${["''", ...spelled].join(", ")})`;
 }
