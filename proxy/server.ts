@@ -19,9 +19,9 @@ const maxHeadBytes = 16 * 1024;
 
 /** Puts the proxy together: the app, the handshakes of the live feed, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyParts) {
-  const { limits, catalog, feed, metrics } = proxy;
+  const { limits, catalog, feed, metrics, log, trustProxy } = proxy;
   const server = boundedServer(limits);
-  const recorder = createRecorder(proxy);
+  const recorder = createRecorder(log, metrics, trustProxy);
   const parts = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(parts);
   const goLive = createGoLive(parts);

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import type { KeyRing, KeyVerdict } from "../../snapshots/keys/ring.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -13,29 +14,24 @@ export interface Identity extends Caller {
   owner: string;
 }
 
-/** What identifies the sender of a request. */
-export interface Sender {
-  rawHeaders: readonly string[];
-  /** Remote address of the connection. */
-  peer: string | undefined;
-  /** Whether the key may also be given as a subprotocol. */
-  webSocket?: boolean;
+/**
+ * Returns a function that identifies the sender of a request by its key, or by its address if it has none. It may be called
+ * again and again, because a key may end meanwhile. At a `webSocket` endpoint the key may also be given as a subprotocol.
+ * Throws ServiceError CONFLICTING_CREDENTIALS or INVALID_API_KEY. The function throws the latter too, and
+ * SNAPSHOT_UNAVAILABLE before the keys are loaded.
+ */
+export function senderOf(
+  { rawHeaders, socket }: IncomingMessage,
+  { keys, trust, webSocket }: { keys: KeyRing; trust: Trust; webSocket: boolean },
+): () => Identity {
+  const key = presentedKey(rawHeaders, { webSocket });
+  if (key !== undefined) return () => holderOf(key, keys);
+  const forwarded = headerValues(rawHeaders, "x-forwarded-for");
+  const account = `${freeAccounts}${clientAccount(socket.remoteAddress, forwarded, trust)}`;
+  return () => ({ plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" });
 }
 
-/**
- * Identifies the sender of a request by its key, or by its address if it has none. Throws ServiceError INVALID_API_KEY,
- * CONFLICTING_CREDENTIALS, or SNAPSHOT_UNAVAILABLE before the keys are loaded.
- */
-export function identify(
-  { rawHeaders, peer, webSocket = false }: Sender,
-  keys: KeyRing,
-  trust: Trust,
-): Identity {
-  const key = presentedKey(rawHeaders, { webSocket });
-  if (key === undefined) {
-    const account = `${freeAccounts}${clientAccount(peer, headerValues(rawHeaders, "x-forwarded-for"), trust)}`;
-    return { plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" };
-  }
+function holderOf(key: string, keys: KeyRing): Identity {
   if (!keys.ready())
     throw new ServiceError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
   const verdict = keys.judge(key);

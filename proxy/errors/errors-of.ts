@@ -5,16 +5,17 @@ import {
   InvalidCursorError,
   InvalidParameterError,
   NoSnapshotError,
+  type ReadError,
 } from "../../snapshots/read/errors.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { MissingObjectError } from "../../snapshots/store/objects.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
-import { type ProblemExtras, ServiceError } from "./service-error.ts";
+import { ServiceError } from "./service-error.ts";
 
-type ErrorType = abstract new (...parameters: never[]) => Error;
+type Type<Thrown> = abstract new (...parameters: never[]) => Thrown;
 
 /** What every error of snapshots/ that an answer can end in is answered with (INTERFACE 7). */
-const answered: readonly [ErrorType, ErrorCode][] = [
+const answered: readonly [Type<ReadError>, ErrorCode][] = [
   [InvalidParameterError, "INVALID_PARAMETER"],
   [InvalidCursorError, "INVALID_CURSOR"],
   [CursorMismatchError, "CURSOR_MISMATCH"],
@@ -22,22 +23,13 @@ const answered: readonly [ErrorType, ErrorCode][] = [
   [NoSnapshotError, "SNAPSHOT_UNAVAILABLE"],
 ];
 // Their messages name objects of the store, so they are logged and not shown.
-const unreadable: readonly ErrorType[] = [MissingObjectError, CorruptObjectError, StorageError];
-
-function extrasOf(error: unknown): ProblemExtras {
-  if (error instanceof InvalidParameterError || error instanceof CursorMismatchError)
-    return { parameter: error.parameter };
-  if (error instanceof InvalidCursorError) return { parameter: "cursor" };
-  if (!(error instanceof CursorExpiredError)) return {};
-  const { resumeCursor } = error;
-  return { parameter: "cursor", ...(resumeCursor !== undefined && { resumeCursor }) };
-}
+const unreadable: readonly Type<Error>[] = [MissingObjectError, CorruptObjectError, StorageError];
 
 /** Whatever was thrown, as an error of the service. What nobody foresaw becomes INTERNAL and tells the caller nothing. */
 export function serviceErrorOf(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
   for (const [type, code] of answered)
-    if (thrown instanceof type) return new ServiceError(code, thrown.message, extrasOf(thrown));
+    if (thrown instanceof type) return new ServiceError(code, thrown.message, thrown);
   if (unreadable.some((type) => thrown instanceof type)) {
     const detail = "The archive cannot be read right now; try again in a few seconds.";
     return new ServiceError("SNAPSHOT_UNAVAILABLE", detail, {}, { cause: thrown });

@@ -12,6 +12,6 @@ export class ServiceError extends Error {
   constructor(code: ErrorCode, detail: string, extras: ProblemExtras = {}, options?: ErrorOptions) {
     super(detail, options);
     this.code = code;
-    this.extras = extras;
+    this.extras = { parameter: extras.parameter, resumeCursor: extras.resumeCursor };
   }
 }

@@ -2,16 +2,12 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
-import { ScoreChangeLog } from "../../snapshots/read/score-change-log.ts";
+import type { Catalog } from "../../snapshots/read/catalog.ts";
+import { type ReaderStart, ScoreChangeLog } from "../../snapshots/read/score-change-log.ts";
+import { scoreReader } from "../../snapshots/read/score-reader.ts";
 import type { Identity } from "../access/identity.ts";
 import { ServiceError } from "../errors/service-error.ts";
-import { FeedClient, type FeedSources } from "./feed-client.ts";
-
-/** The commit after which a client begins; `expired` if it asked for one that is gone. */
-export interface FeedStart {
-  position: number;
-  expired: boolean;
-}
+import { type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
 
 /** An accepted WebSocket handshake. */
 export interface Upgrade {
@@ -23,11 +19,15 @@ export interface Upgrade {
   headers: Record<string, string | number>;
 }
 
+interface LiveFeedParts extends Pick<FeedClientParts, "stalledSeconds" | "failed"> {
+  catalog: Catalog;
+}
+
 /** The live feed of score changes (INTERFACE 6) of one process. */
 export type LiveFeed = ReturnType<typeof createLiveFeed>;
 
-export function createLiveFeed(parts: Omit<FeedSources, "feed">) {
-  const { catalog } = parts;
+export function createLiveFeed(parts: LiveFeedParts) {
+  const log = new ScoreChangeLog(parts.catalog);
   let closed = false;
   let told = false;
   /** A store that fails does so for all clients, so it is reported once per round. */
@@ -35,7 +35,6 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">) {
     if (!told) parts.failed(error);
     told = true;
   }
-  const sources = { ...parts, failed, feed: new ScoreChangeLog(catalog) };
   const clients = new Set<FeedClient>();
   const server = new WebSocketServer({
     noServer: true,
@@ -60,32 +59,23 @@ export function createLiveFeed(parts: Omit<FeedSources, "feed">) {
     throw new ServiceError("TOO_MANY_CONNECTIONS", detail);
   }
 
-  function serve(socket: WebSocket, identity: () => Identity, { position, expired }: FeedStart): void {
-    const client = new FeedClient(socket, identity, position, sources);
+  function serve(socket: WebSocket, identify: () => Identity, start: ReaderStart): void {
+    const { stalledSeconds } = parts;
+    const client = feedClient(socket, { identify, pending: scoreReader(log, start), stalledSeconds, failed });
     clients.add(client);
     socket.on("close", () => clients.delete(client));
-    if (expired) void client.expired();
     void client.advance();
   }
 
   return {
-    /**
-     * Finds where a client begins: after the snapshot `since`, or after the current one. Throws NoSnapshotError, ServiceError
-     * SNAPSHOT_UNAVAILABLE, or as the store does.
-     */
-    async begin(since: string | undefined): Promise<FeedStart> {
-      const current = catalog.current()?.commit;
-      if (!current)
-        throw new ServiceError("SNAPSHOT_UNAVAILABLE", "No snapshot is loaded yet; try again shortly.");
-      const known = since === undefined ? current : await sources.feed.commitOf(since);
-      return { position: (known ?? current).commit, expired: known === undefined };
-    },
+    /** Where a client begins that has seen the snapshot `since`. Throws as ScoreChangeLog.start does. */
+    begin: (since: string | undefined) => log.start(since),
     /** Throws ServiceError TOO_MANY_CONNECTIONS or SNAPSHOT_UNAVAILABLE before it touches the socket. */
-    open({ request, socket, head, headers }: Upgrade, identity: () => Identity, start: FeedStart): void {
+    open({ request, socket, head, headers }: Upgrade, identify: () => Identity, start: ReaderStart): void {
       if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
-      requireRoom(identity().owner);
+      requireRoom(identify().owner);
       answers.set(request, headers);
-      server.handleUpgrade(request, socket, head, (live) => serve(live, identity, start));
+      server.handleUpgrade(request, socket, head, (live) => serve(live, identify, start));
     },
     /** Sends all clients what the catalog has taken up. */
     advance(): void {

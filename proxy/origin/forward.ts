@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
+import { hasCode } from "../../snapshots/store/error-code.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -80,7 +81,7 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
         return await attempt(request, response, object, abort);
       } catch (error) {
         // The origin may close an idle connection just as it is reused, or break off a body.
-        if (!isReset(error) || tried === tries || abort.aborted) throw error;
+        if (!hasCode(error, "ECONNRESET") || tried === tries || abort.aborted) throw error;
       }
     }
   }
@@ -115,16 +116,15 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
   };
 }
 
-function isReset(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ECONNRESET";
-}
-
 function translated(cause: unknown): ServiceError {
-  const [code, detail] =
-    cause instanceof DeadlineError
-      ? (["UPSTREAM_TIMEOUT", "The origin did not answer in time; try again."] as const)
-      : (["UPSTREAM_ERROR", "The origin did not deliver the data; try again."] as const);
-  return new ServiceError(code, detail, {}, { cause });
+  if (cause instanceof DeadlineError)
+    return new ServiceError(
+      "UPSTREAM_TIMEOUT",
+      "The origin did not answer in time; try again.",
+      {},
+      { cause },
+    );
+  return new ServiceError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", {}, { cause });
 }
 
 /** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */

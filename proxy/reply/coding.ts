@@ -1,6 +1,5 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { LRUCache } from "lru-cache";
 import type { Request } from "../exchange.ts";
 
 const codings = ["gzip", "identity"] as const;
@@ -19,27 +18,16 @@ export function tagsOf(hash: string): (coding: Coding) => string {
   return (coding) => (coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`);
 }
 
-// Clients send few different fields, and parsing one takes as long as counting the request.
-const knownFields = new LRUCache<string, readonly Coding[]>({
-  maxSize: 64 * 1024,
-  sizeCalculation: (_codings, field) => field.length + 200,
-});
+/** gzip for clients that name it, identity for all others, even if they accept neither. */
+export function preferredCoding(request: Request): Coding {
+  const named = request.headers["accept-encoding"] !== undefined;
+  return named && request.acceptsEncodings("gzip") ? "gzip" : "identity";
+}
 
 /** The codings that a client accepts: all of them if it sends no Accept-Encoding. */
 function acceptedCodings(request: Request): readonly Coding[] {
-  const field = request.headers["accept-encoding"];
-  if (field === undefined) return codings;
-  const known = knownFields.get(String(field));
-  if (known) return known;
-  const accepted = codings.filter((coding) => request.acceptsEncodings(coding));
-  knownFields.set(String(field), accepted);
-  return accepted;
-}
-
-/** gzip for clients that name it, identity for all others, even if they accept neither. */
-export function preferredCoding(request: Request): Coding {
-  const asked = request.headers["accept-encoding"] !== undefined;
-  return asked && acceptedCodings(request).includes("gzip") ? "gzip" : "identity";
+  if (request.headers["accept-encoding"] === undefined) return codings;
+  return codings.filter((coding) => request.acceptsEncodings(coding));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { common, ofLines, rateLimit } from "../../schemas/openapi/headers.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
 
 /** Helmet's headers for answers that are data; a test compares them. Pages have a policy of their own. */
@@ -18,22 +19,8 @@ export const securityHeaders = {
   "x-xss-protection": "0",
 } as const;
 
-const exposed = [
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-  "RateLimit",
-  "RateLimit-Policy",
-  "Retry-After",
-  "X-Snapshot-Id",
-  "X-Request-Id",
-  "ETag",
-  "Age",
-  "Cache-Status",
-  "X-Count",
-  "X-Total-Count",
-  "X-Cursor",
-];
+/** Headers that scripts of other sites may read. */
+const exposed = [...common, ...rateLimit, ...ofLines, "Retry-After", "ETag", "Age", "Cache-Status"];
 
 /** Vary of answers that depend on what the caller accepts and who it is. */
 export const vary = "Accept-Encoding, Authorization, X-Api-Key";

@@ -1,7 +1,7 @@
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { readParameters } from "../../snapshots/read/query.ts";
 import { headerValues } from "../access/credentials.ts";
-import { identify, requirePlan } from "../access/identity.ts";
+import { requirePlan, senderOf } from "../access/identity.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Check, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
@@ -46,9 +46,8 @@ export const requireOneHost: Check = ({ httpVersion, rawHeaders }) => {
 };
 
 function authenticate({ method }: Endpoint, { keys, trustProxy = { hops: 0 } }: AppParts): Check {
-  return ({ rawHeaders, socket }, exchange) => {
-    const sender = { rawHeaders, peer: socket.remoteAddress, webSocket: method === "WS" };
-    exchange.identify = () => identify(sender, keys, trustProxy);
+  return (request, exchange) => {
+    exchange.identify = senderOf(request, { keys, trust: trustProxy, webSocket: method === "WS" });
     exchange.caller = exchange.identify();
   };
 }

@@ -1,8 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
-
 import { isPrivate, type Trust } from "../access/client-address.ts";
-
 import type { Exchange } from "../exchange.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -10,16 +8,8 @@ import type { Metrics } from "./metrics.ts";
 export type Recorder = ReturnType<typeof createRecorder>;
 
 /** A recorder. It warns once when a load balancer seems to stand in front and TRUST_PROXY is not set. */
-export function createRecorder({
-  log,
-  metrics,
-  trustProxy,
-}: {
-  log: Logger;
-  metrics: Metrics;
-  trustProxy?: Trust | undefined;
-}) {
-  let warned = trustProxy !== undefined;
+export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | undefined) {
+  let warned = trust !== undefined;
 
   function warnOnce({ headers, socket }: IncomingMessage): void {
     if (warned || headers["x-forwarded-for"] === undefined || !isPrivate(socket.remoteAddress)) return;

@@ -1,7 +1,15 @@
-/** A query parameter is not as documented. The message says what is wrong with it and is meant for the caller. */
-export class InvalidParameterError extends Error {
+/** A question that has no answer. The message says why and is meant for the caller. */
+abstract class ReadError extends Error {
+  /** The query parameter at fault. */
+  readonly parameter: string | undefined = undefined;
+  /** Goes on in the current snapshot; null when nothing follows, and undefined when there is no such place. */
+  readonly resumeCursor: string | null | undefined = undefined;
+}
+
+/** A query parameter is not as documented. */
+export class InvalidParameterError extends ReadError {
   override readonly name = "InvalidParameterError";
-  readonly parameter: string;
+  override readonly parameter: string;
 
   constructor(parameter: string, message: string) {
     super(message);
@@ -10,8 +18,9 @@ export class InvalidParameterError extends Error {
 }
 
 /** A cursor that no reader of this store gave out, or not in this form. */
-export class InvalidCursorError extends Error {
+export class InvalidCursorError extends ReadError {
   override readonly name = "InvalidCursorError";
+  override readonly parameter = "cursor";
 
   constructor() {
     super(
@@ -21,9 +30,9 @@ export class InvalidCursorError extends Error {
 }
 
 /** A query has other filters than the cursor it comes with. `parameter` is the first that differs. */
-export class CursorMismatchError extends Error {
+export class CursorMismatchError extends ReadError {
   override readonly name = "CursorMismatchError";
-  readonly parameter: string;
+  override readonly parameter: string;
 
   constructor(parameter: string, message: string) {
     super(message);
@@ -31,13 +40,11 @@ export class CursorMismatchError extends Error {
   }
 }
 
-/**
- * A cursor's snapshot is no longer kept. `resumeCursor` goes on in the current snapshot; it is null when nothing follows,
- * and undefined when the place cannot be found there.
- */
-export class CursorExpiredError extends Error {
+/** A cursor's snapshot is no longer kept. */
+export class CursorExpiredError extends ReadError {
   override readonly name = "CursorExpiredError";
-  readonly resumeCursor: string | null | undefined;
+  override readonly parameter = "cursor";
+  override readonly resumeCursor: string | null | undefined;
 
   constructor(message: string, resumeCursor?: string | null) {
     super(message);
@@ -46,10 +53,12 @@ export class CursorExpiredError extends Error {
 }
 
 /** No snapshot has been loaded yet. */
-export class NoSnapshotError extends Error {
+export class NoSnapshotError extends ReadError {
   override readonly name = "NoSnapshotError";
 
   constructor() {
     super("No snapshot is loaded yet; try again in a few seconds.");
   }
 }
+
+export type { ReadError };

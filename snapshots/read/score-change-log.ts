@@ -19,6 +19,12 @@ interface Scored {
   record: ObjectRef;
 }
 
+/** Where a reader begins: after a commit. `gone` says that it asked for one that is not there any more. */
+export interface ReaderStart {
+  position: number;
+  gone: boolean;
+}
+
 const keptCommits = 1024;
 // Most clients read the same changes at the same time. Each takes half a kilobyte.
 const keptChanges = 30_000;
@@ -43,6 +49,21 @@ export class ScoreChangeLog {
       // Several clients may wait for this; an eviction must not abort it for them.
       ignoreFetchAbort: true,
     });
+  }
+
+  /** The number of the commit that the catalog serves; 0 before the first one. */
+  newest(): number {
+    return this.#catalog.current()?.commit.commit ?? 0;
+  }
+
+  /**
+   * Where a reader begins who has seen the snapshot `since`, or else sees the current one now. Throws NoSnapshotError, or as
+   * `commitOf` does.
+   */
+  async start(since: string | undefined): Promise<ReaderStart> {
+    const { commit } = this.#catalog.requireCurrent();
+    const known = since === undefined ? commit : await this.commitOf(since);
+    return { position: (known ?? commit).commit, gone: known === undefined };
   }
 
   /** A commit of the log. Throws MissingObjectError, CorruptObjectError or StorageError. */
