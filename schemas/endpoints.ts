@@ -3,6 +3,7 @@ import {
   Alive,
   ApiDescription,
   BatchRequest,
+  MarketFacets,
   MarketPage,
   Ready,
   ScoreBatch,
@@ -14,7 +15,7 @@ import {
 } from "./envelopes.ts";
 import { FeedMessage } from "./feed.ts";
 import type { Plan } from "./plans.ts";
-import { archiveParameters } from "./query.ts";
+import { archiveParameters, facetParameters, filterParameters } from "./query.ts";
 import { ProtocolScore } from "./records.ts";
 
 /** One endpoint: a row of the endpoint table. */
@@ -119,6 +120,16 @@ export const endpoints = {
     query: archiveParameters.map((parameter) => parameter.name),
     response: MarketPage,
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
+  },
+  marketFacets: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/facets",
+    plan: "aegis",
+    heavy: true,
+    query: [...facetParameters, ...filterParameters].map((parameter) => parameter.name),
+    response: MarketFacets,
+    summary: "Exact numbers of markets by label, score or month, under any filters",
   },
   scoreFeed: {
     ...metered,

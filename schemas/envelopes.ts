@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { paging } from "./filters.ts";
+import { type FacetName, filterFields, paging } from "./filters.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
 import { Count, Digest, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
@@ -104,6 +104,58 @@ export const MarketPage = z.strictObject({
   markets: z.array(HistoricalMarket),
 });
 export type MarketPage = z.infer<typeof MarketPage>;
+
+const tally = {
+  count: Count.describe("Markets."),
+  disputed: Count.describe("Disputed ones among them."),
+};
+
+/** Markets by a text, by tier, or by whether they are disputed. */
+export const LabelFacet = z.strictObject({
+  distinct: Count.describe("How many values occur."),
+  buckets: z
+    .array(z.strictObject({ value: z.string().describe("As published."), ...tally }))
+    .describe("By count, highest first, then by value."),
+  other: z.strictObject(tally).describe("All values that are not listed, together."),
+});
+export type LabelFacet = z.infer<typeof LabelFacet>;
+
+/** Markets by a score. */
+export const ScoreFacet = z.strictObject({
+  width: Count,
+  buckets: z
+    .array(z.strictObject({ from: Count, to: Count, ...tally }))
+    .describe("From the lowest up, empty ones included; from and to are inclusive."),
+});
+export type ScoreFacet = z.infer<typeof ScoreFacet>;
+
+/** Markets by the UTC month of their resolution. */
+export const MonthFacet = z.strictObject({
+  buckets: z
+    .array(z.strictObject({ value: z.string().regex(/^\d{4}-\d{2}$/), ...tally }))
+    .describe("From the oldest month that has markets to the newest, empty ones between them included."),
+});
+export type MonthFacet = z.infer<typeof MonthFacet>;
+
+const fieldFacets = filterFields.map((row) => [
+  row.field,
+  (row.kind === "label" || row.values ? LabelFacet : ScoreFacet).optional(),
+]);
+
+/** Answer of GET /api/v1/markets/facets (INTERFACE 4.7). Every figure is exact. */
+export const MarketFacets = z.strictObject({
+  snapshotId: Digest,
+  total: Count.describe("Markets that match the filters. The buckets of a facet add up to it."),
+  facets: z
+    .strictObject({
+      ...(Object.fromEntries(fieldFacets) as Partial<
+        Record<Exclude<FacetName, "month">, z.ZodOptional<typeof LabelFacet | typeof ScoreFacet>>
+      >),
+      month: MonthFacet.optional(),
+    })
+    .describe("Those asked for."),
+});
+export type MarketFacets = z.infer<typeof MarketFacets>;
 
 /** Answer of GET /api/v1/usage. `reset` is the same as X-RateLimit-Reset. */
 export const Usage = z.strictObject({

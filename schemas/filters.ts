@@ -21,6 +21,8 @@ interface IntegerField<Name extends string> {
   kind: "integer";
   min: number;
   max: number;
+  /** How many values share a bucket of the histogram; a last one of fewer joins the one before. */
+  bucketWidth: number;
   /** Names of the values, from `min` up. */
   values?: readonly string[];
   /** Whether a query may give several of these names, separated by commas. */
@@ -34,6 +36,7 @@ const dimensionField = (key: MarketDimensionKey) =>
     field: key,
     kind: "integer",
     ...bounds.score,
+    bucketWidth: 10,
     of: (market: HistoricalMarket) => {
       const dimension = market.dimensions.find((candidate) => candidate.key === key);
       if (!dimension) throw new Error(`market ${market.id} has no dimension ${key}`);
@@ -58,6 +61,7 @@ const table = [
     kind: "integer",
     min: 1,
     max: forgeTiers.length,
+    bucketWidth: 1,
     values: forgeTiers,
     several: true,
     of: (market) => forgeScaleNumber(market.tier),
@@ -75,6 +79,7 @@ const table = [
     kind: "integer",
     min: 0,
     max: 1,
+    bucketWidth: 1,
     values: booleanNames,
     of: (market) => Number(market.disputed),
     meaning: "Whether the resolution was disputed.",
@@ -97,6 +102,7 @@ const table = [
     field: "composite",
     kind: "integer",
     ...bounds.composite,
+    bucketWidth: 50,
     of: (market) => market.composite,
     meaning: `Bound on the composite score: ${directions.composite}.`,
   },
@@ -119,6 +125,16 @@ export const filterFields: readonly FilterField[] = table;
 /** The rows of the filter table for labels. */
 export const labelFields = filterFields.filter((row) => row.kind === "label");
 
+/** The lowest value of each bucket of an integer's histogram (INTERFACE 4.7). */
+export function bucketStarts({ min, max, bucketWidth }: IntegerField<IntegerName>): number[] {
+  const buckets = Math.floor((max - min + 1) / bucketWidth);
+  return Array.from({ length: buckets }, (_, bucket) => min + bucket * bucketWidth);
+}
+
+/** What markets can be counted by: every field of the filter table, and the month of their resolution. */
+export const facetNames = [...filterFields.map(({ field }) => field), "month"] as const;
+export type FacetName = (typeof facetNames)[number];
+
 /** The values of one market that filters compare, one per row of the filter table. */
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
@@ -126,6 +142,9 @@ export type FilterValues = Record<LabelName, string> & Record<IntegerName, numbe
 export function filterValuesOf(market: HistoricalMarket): FilterValues {
   return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
+
+/** Bound of a facet's `limit`, and what it is if left out (INTERFACE 4.7). */
+export const facetLimit = { otherwise: 100, max: 1000 } as const;
 
 /** Bounds of `page` and `pageSize` (INTERFACE 4.5). */
 export const paging = {

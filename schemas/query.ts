@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { booleanNames, type FilterField, filterFields, paging } from "./filters.ts";
+import { booleanNames, type FilterField, facetLimit, facetNames, filterFields, paging } from "./filters.ts";
 import { Digest, integerBetween, Label, maxLabelBytes } from "./primitives.ts";
 
 /** A time in a query: a day, or a day, a clock time and a zone. The groups are date, clock, fraction and zone. */
@@ -11,6 +11,7 @@ export interface QueryParameter {
   name: string;
   type: string;
   schema: z.ZodType;
+  required?: true;
   meaning: string;
 }
 
@@ -27,8 +28,8 @@ export const sinceParameter: QueryParameter = {
   meaning: "Snapshot to resume from: changes since then are sent first.",
 };
 
-/** Every query parameter of the archive (INTERFACE 4.5), in the order of the documentation. */
-export const archiveParameters: readonly QueryParameter[] = [
+/** The query parameters that select markets (INTERFACE 4.5). */
+export const filterParameters: readonly QueryParameter[] = [
   ...filterFields.flatMap(describeField),
   {
     name: "from",
@@ -42,6 +43,11 @@ export const archiveParameters: readonly QueryParameter[] = [
     schema: TimeText,
     meaning: "Latest resolvedAt, inclusive; a date alone covers its whole UTC day.",
   },
+];
+
+/** Every query parameter of the archive (INTERFACE 4.5), in the order of the documentation. */
+export const archiveParameters: readonly QueryParameter[] = [
+  ...filterParameters,
   {
     name: "page",
     type: `integer 1..${paging.maxPage}`,
@@ -65,6 +71,23 @@ export const archiveParameters: readonly QueryParameter[] = [
     type: `integer 0..${paging.maxPage}`,
     schema: integerBetween(0, paging.maxPage),
     meaning: "NDJSON or CSV with a cursor only: how many markets behind the cursor have been received.",
+  },
+];
+
+/** The query parameters of facets (INTERFACE 4.7) besides those that select markets. */
+export const facetParameters: readonly QueryParameter[] = [
+  {
+    name: "by",
+    type: facetNames.join(" | "),
+    schema: commaSeparated(z.enum(facetNames)),
+    required: true,
+    meaning: "What to count by, one or several separated by commas.",
+  },
+  {
+    name: "limit",
+    type: `integer 1..${facetLimit.max}`,
+    schema: integerBetween(1, facetLimit.max),
+    meaning: `The most values listed of each, ${facetLimit.otherwise} if left out; the others are counted together.`,
   },
 ];
 

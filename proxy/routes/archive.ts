@@ -1,12 +1,14 @@
 import { plans } from "../../schemas/plans.ts";
+import { planFacets } from "../../snapshots/read/facets.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
-import { parseArchiveQuery, parseRowsQuery } from "../../snapshots/read/query.ts";
+import { parseArchiveQuery, parseFacetQuery, parseRowsQuery } from "../../snapshots/read/query.ts";
 import { planRows } from "../../snapshots/read/rows.ts";
 import type { AppParts } from "../parts.ts";
+import { encode } from "../reply/coding.ts";
 import type { Answer } from "../reply/reply.ts";
 import { negotiated, preferredRows, rowsReply } from "../reply/rows.ts";
 
-/** Answers about the archive (INTERFACE 4.5). */
+/** Answers about the archive (INTERFACE 4.5 and 4.7). */
 export function archiveAnswers({ catalog, now }: AppParts) {
   return {
     marketsHistorical: async (request, { locals: { parameters, caller } }) => {
@@ -24,6 +26,16 @@ export function archiveAnswers({ catalog, now }: AppParts) {
         headers: negotiated,
         snapshotId: page.snapshot.manifest.snapshotId,
         body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
+      };
+    },
+
+    marketFacets: (_request, { locals: { parameters } }) => {
+      const plan = planFacets(catalog, parseFacetQuery(parameters!));
+      return {
+        etag: () => plan.etag,
+        cacheControl: "private, no-cache",
+        snapshotId: plan.snapshot.manifest.snapshotId,
+        body: async (coding) => [await encode(Buffer.from(JSON.stringify(await plan.count())), coding)],
       };
     },
   } satisfies Record<string, Answer>;

@@ -20,6 +20,7 @@ import { headers } from "./headers.ts";
 import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
+const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
 const { MarketPage, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that become named components. */
@@ -40,6 +41,10 @@ const schemas = {
   ScoreHistory,
   ScoreDimensions,
   MarketPage,
+  LabelFacet,
+  ScoreFacet,
+  MonthFacet,
+  MarketFacets,
   Usage,
   Status,
   Alive,

@@ -5,7 +5,7 @@ import { historyDays, maxBatchSlugs, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
 import { ProtocolSlug } from "../primitives.ts";
-import { archiveParameters, sinceParameter } from "../query.ts";
+import { archiveParameters, facetParameters, sinceParameter } from "../query.ts";
 import { ProtocolScore } from "../records.ts";
 import { answerExample, feedExamples } from "./examples.ts";
 import { type Answers, responsesOf } from "./responses.ts";
@@ -67,6 +67,15 @@ const notes: Record<DescribedId, Notes> = {
       "snapshot; `page` and `pageSize` are refused then.\n\n" +
       `It costs one unit for every ${paging.maxPageSize} markets, taken as they are sent. An answer that breaks off has fewer ` +
       "markets than `X-Count`. To continue, send its `X-Cursor` as `cursor` and the number of whole markets received as `skip`.",
+  },
+  marketFacets: {
+    tag: "Archive",
+    etag: true,
+    codes: fromStore,
+    text:
+      "Counts the markets that match the filters by each of the fields in `by`: labels by value, scores in buckets, and " +
+      "times by UTC month. Every figure is exact, and the buckets of a facet, with `other`, add up to `total`. Labels that " +
+      "differ in letter case only are different values.",
   },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
@@ -147,11 +156,14 @@ function requestBodyOf({ body }: Endpoint): ZodOpenApiOperationObject["requestBo
   return { required: true, content: { "application/json": { schema: body, ...(example && { example }) } } };
 }
 
-const queryParameters = [...archiveParameters, sinceParameter];
+const queryParameters = [...facetParameters, ...archiveParameters, sinceParameter];
 
 function parametersOf({ path, query }: Endpoint): ZodOpenApiParameters {
   const asked = queryParameters.filter(({ name }) => query.includes(name));
-  const inQuery = asked.map(({ name, schema, meaning }) => [name, schema.optional().describe(meaning)]);
+  const inQuery = asked.map(({ name, schema, required, meaning }) => [
+    name,
+    (required ? schema : schema.optional()).describe(meaning),
+  ]);
   return {
     ...(path.includes(":slug") && { path: z.object({ slug: slugParameter }) }),
     ...(asked.length > 0 && { query: z.object(Object.fromEntries(inQuery)) }),

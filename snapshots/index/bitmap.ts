@@ -20,6 +20,26 @@ export function countBits(bitmap: Bitmap): number {
   return count;
 }
 
+/** The number of bits set in both of two bitmaps of the same length. */
+export function countBoth(a: Bitmap, b: Bitmap): number {
+  let count = 0;
+  for (let word = 0; word < a.length; word += 1) count += popCount(a[word]! & b[word]!);
+  return count;
+}
+
+/** The number of bits set at positions from `from` (inclusive) to `to` (exclusive). */
+export function countRange(bitmap: Bitmap, from: number, to: number): number {
+  if (from >= to) return 0;
+  const [first, last] = [from >>> 5, (to - 1) >>> 5];
+  const [low, high] = [0xffffffff << (from & 31), 0xffffffff >>> (31 - ((to - 1) & 31))];
+  if (first === last) return popCount(bitmap[first]! & low & high);
+  return (
+    popCount(bitmap[first]! & low) +
+    countBits(bitmap.subarray(first + 1, last)) +
+    popCount(bitmap[last]! & high)
+  );
+}
+
 /** The number of bits set at position `from` or above. */
 export function countFrom(bitmap: Bitmap, from: number): number {
   const first = from >>> 5;

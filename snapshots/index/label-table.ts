@@ -12,6 +12,7 @@ export class LabelTable {
   /** Label n ends at #ends[n] in #text. */
   #ends = new Uint32Array(64);
   #size = 0;
+  #generation = 0;
   /** A hash table with open addressing: ids or `nothing`. Its length is a power of two, and it is at most half full. */
   #slots = new Uint32Array(128).fill(nothing);
   /** In a table that ignores letter case: the folded labels, and the id of label n's folded form among them. */
@@ -21,6 +22,11 @@ export class LabelTable {
   /** With `fold`, `matching` ignores letter case. */
   constructor(fold = false) {
     if (fold) this.#folds = new LabelTable();
+  }
+
+  /** How often ids were renumbered. */
+  get generation(): number {
+    return this.#generation;
   }
 
   /** The number of labels. */
@@ -69,6 +75,15 @@ export class LabelTable {
     return this.#bytes(id).toString("utf8");
   }
 
+  /** Compares two labels by UTF-16 code units, as `<` does with strings, without making strings of them. */
+  compare(a: number, b: number): number {
+    const [one, other] = [this.#bytes(a), this.#bytes(b)];
+    const length = Math.min(one.length, other.length);
+    for (let place = 0; place < length; place += 1)
+      if (one[place] !== other[place]) return codeUnitOrder(one[place]!) - codeUnitOrder(other[place]!);
+    return one.length - other.length;
+  }
+
   /**
    * Drops the labels whose ids do not occur in `live` when they are more than half of the table, and renumbers `live`
    * in place. Otherwise a process that has seen many snapshots would keep the labels of all of them.
@@ -82,6 +97,7 @@ export class LabelTable {
     for (let id = 0; id < this.#size; id += 1)
       if (renumbered[id] === 0) renumbered[id] = fresh.intern(this.label(id));
     for (const ids of live) for (let n = 0; n < ids.length; n += 1) ids[n] = renumbered[ids[n]!]!;
+    this.#generation += 1;
     this.#text = fresh.#text;
     this.#ends = fresh.#ends;
     this.#slots = fresh.#slots;
@@ -119,6 +135,14 @@ export class LabelTable {
     this.#slots = new Uint32Array(length).fill(nothing);
     for (let id = 0; id < this.#size; id += 1) this.#slots[this.#slotOf(this.#bytes(id))] = id;
   }
+}
+
+/**
+ * A byte of UTF-8 as a number that sorts as code units do: characters beyond U+FFFF (f0 and up) begin with surrogates, which
+ * lie below U+E000 (ee, and ef).
+ */
+function codeUnitOrder(byte: number): number {
+  return byte === 0xee || byte === 0xef ? byte + 0x10 : byte;
 }
 
 function enlarged(numbers: Uint32Array, size: number): Uint32Array<ArrayBuffer> {

@@ -1,4 +1,4 @@
-import type { Condition, LabelName } from "../../schemas/filters.ts";
+import { type Condition, type LabelName, labelFields } from "../../schemas/filters.ts";
 import type { StoredPage } from "../format/page.ts";
 import { rangeBitmap } from "../index/bitmap.ts";
 import { keepRanges } from "../index/integer-column.ts";
@@ -21,13 +21,13 @@ export interface Place {
 export class Archive {
   readonly markets: number;
   readonly segments: readonly Segment[];
+  readonly tables: LabelTables;
   readonly #starts: Float64Array;
-  readonly #tables: LabelTables;
 
   /** `segments` are ordered from the oldest. `tables` are those the segments were loaded with. */
   constructor(segments: readonly Segment[], tables: LabelTables) {
     this.segments = segments;
-    this.#tables = tables;
+    this.tables = tables;
     this.#starts = new Float64Array(segments.length + 1);
     segments.forEach((segment, index) => {
       this.#starts[index + 1] = this.#starts[index]! + segment.markets;
@@ -35,12 +35,17 @@ export class Archive {
     this.markets = this.#starts[segments.length]!;
   }
 
+  /** Changes when ids of labels mean other labels than before, because a table was made smaller. */
+  get labelGeneration(): number {
+    return labelFields.reduce((sum, { field }) => sum + this.tables[field].generation, 0);
+  }
+
   /** The markets that meet every condition. */
   match(conditions: readonly Condition[]): Matches {
     const resolved = conditions
       .map((condition) =>
         condition.kind === "label"
-          ? { ...condition, ids: this.#tables[condition.field].matching(condition.value) }
+          ? { ...condition, ids: this.tables[condition.field].matching(condition.value) }
           : condition,
       )
       .toSorted((a, b) => evaluationOrder[a.kind] - evaluationOrder[b.kind]);

@@ -10,20 +10,20 @@ export interface SegmentMatches {
 /** The markets that a filter selects, as ordinals over the whole archive. */
 export class Matches {
   readonly total: number;
-  readonly #segments: readonly SegmentMatches[];
+  readonly segments: readonly SegmentMatches[];
   /** Ordinal of each segment's oldest market, followed by the number of markets. */
   readonly #starts: ArrayLike<number>;
 
   constructor(segments: readonly SegmentMatches[], starts: ArrayLike<number>) {
-    this.#segments = segments;
+    this.segments = segments;
     this.#starts = starts;
     this.total = segments.reduce((sum, segment) => sum + segment.count, 0);
   }
 
   has(ordinal: number): boolean {
-    for (let index = 0; index < this.#segments.length; index += 1) {
+    for (let index = 0; index < this.segments.length; index += 1) {
       const local = ordinal - this.#starts[index]!;
-      const { markets, count, bits } = this.#segments[index]!;
+      const { markets, count, bits } = this.segments[index]!;
       if (local >= 0 && local < markets) return count > 0 && (!bits || hasBit(bits, local));
     }
     return false;
@@ -32,7 +32,7 @@ export class Matches {
   /** Counts the matches with this ordinal or a higher one: those at or before it in the newest-first order. */
   countFrom(ordinal: number): number {
     let sum = 0;
-    this.#segments.forEach(({ markets, count, bits }, index) => {
+    this.segments.forEach(({ markets, count, bits }, index) => {
       const local = ordinal - this.#starts[index]!;
       if (local <= 0) sum += count;
       else if (local < markets && count > 0) sum += bits ? countFrom(bits, local) : markets - local;
@@ -44,8 +44,8 @@ export class Matches {
   slice(skip: number, count: number): number[] {
     const ordinals: number[] = [];
     let before = 0;
-    for (let index = this.#segments.length - 1; index >= 0 && ordinals.length < count; index -= 1) {
-      const segment = this.#segments[index]!;
+    for (let index = this.segments.length - 1; index >= 0 && ordinals.length < count; index -= 1) {
+      const segment = this.segments[index]!;
       if (before + segment.count > skip) {
         const local = sliceSegment(segment, Math.max(0, skip - before), count - ordinals.length);
         for (const ordinal of local) ordinals.push(this.#starts[index]! + ordinal);

@@ -1,12 +1,15 @@
 import {
   type Condition,
+  type FacetName,
   type FilterField,
+  facetLimit,
+  facetNames,
   filterFields,
   type IntegerRange,
   paging,
 } from "../../schemas/filters.ts";
 import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
-import { archiveParameters, sinceParameter, timePattern } from "../../schemas/query.ts";
+import { filterParameters, sinceParameter, timePattern } from "../../schemas/query.ts";
 import { InvalidParameterError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -33,6 +36,14 @@ export interface RowsQuery extends ArchiveQuery {
   pageSize: undefined;
   /** Matches behind the cursor that the caller has already. */
   skip: number;
+}
+
+/** A parsed query of GET /api/v1/markets/facets. */
+export interface FacetQuery {
+  filter: ArchiveFilter;
+  /** In the order asked, each once. */
+  by: FacetName[];
+  limit: number;
 }
 
 const dayMilliseconds = 86_400_000;
@@ -93,8 +104,6 @@ function didYouMean(text: string, known: readonly string[]): string {
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }
 
-const archiveParameterNames = archiveParameters.map((parameter) => parameter.name);
-
 /** Parses the archive's query (INTERFACE 4.5). Throws InvalidParameterError; nothing is clamped or ignored. */
 export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
   if (parameters.has("skip"))
@@ -136,14 +145,27 @@ export function parseRowsQuery(parameters: Parameters): RowsQuery {
   return { filter: parseFilter(parameters), page: undefined, pageSize: undefined, cursor, skip: skip ?? 0 };
 }
 
+/** Parses a query for facets (INTERFACE 4.7). Throws InvalidParameterError. */
+export function parseFacetQuery(parameters: Parameters): FacetQuery {
+  const text = parameters.get("by");
+  if (text === undefined)
+    throw new InvalidParameterError(
+      "by",
+      `by is missing: one of ${facetNames.join(", ")}, or several separated by commas.`,
+    );
+  return {
+    filter: parseFilter(parameters),
+    by: listOf("by", text, facetNames).map((position) => facetNames[position]!),
+    limit: optionalInteger(parameters, "limit", 1, facetLimit.max) ?? facetLimit.otherwise,
+  };
+}
+
 /** The filter that a cursor carries in its canonical spelling. Throws as parseArchiveQuery does. */
 export function parseCanonicalFilter(canonical: string): ArchiveFilter {
   return parseFilter(readParameters(canonical, filterParameterNames));
 }
 
-const filterParameterNames = archiveParameterNames.filter(
-  (name) => !["page", "pageSize", "cursor", "skip"].includes(name),
-);
+const filterParameterNames = filterParameters.map((parameter) => parameter.name);
 
 /** The parameters of a filter in their canonical spelling, in the order of the filter table. */
 type Canonical = Map<string, string>;
@@ -212,7 +234,7 @@ function parseNamed(
 }
 
 /** The positions of the names in a list that is separated by commas. Throws InvalidParameterError. */
-export function listOf(parameter: string, text: string, names: readonly string[]): number[] {
+function listOf(parameter: string, text: string, names: readonly string[]): number[] {
   const positions = text.split(",").map((name) => positionOf(parameter, name, names));
   const twice = positions.find((position, place) => positions.indexOf(position) !== place);
   if (twice === undefined) return positions;

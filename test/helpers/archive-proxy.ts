@@ -11,7 +11,7 @@ import { createQuota } from "../../proxy/quota/quota.ts";
 import { sqliteQuota } from "../../proxy/quota/sqlite.ts";
 import { createProxyServer } from "../../proxy/server.ts";
 import { createMetrics } from "../../proxy/telemetry/metrics.ts";
-import type { MarketPage } from "../../schemas/envelopes.ts";
+import type { MarketFacets, MarketPage } from "../../schemas/envelopes.ts";
 import type { Problem } from "../../schemas/errors.ts";
 import { issueKey } from "../../snapshots/keys/records.ts";
 import { keyRing } from "../../snapshots/keys/ring.ts";
@@ -31,6 +31,8 @@ export interface ArchiveProxy {
   get(query: Query, headers?: Record<string, string>): Promise<Answer>;
   /** The page of a query that must succeed. */
   page(query: Query): Promise<MarketPage>;
+  /** The facets that a query asks for; it must succeed. */
+  facets(query: Query): Promise<MarketFacets>;
   /** The error of a query that must not. */
   problem(query: Query): Promise<Problem>;
   /** Address and headers for another client. */
@@ -89,6 +91,12 @@ export async function startArchiveProxy(
     async page(query) {
       const answer = await get(query);
       if (answer.status !== 200) expect.fail(`${search(query)}: ${answer.status} ${answer.text}`);
+      return answer.json();
+    },
+    async facets(query) {
+      const target = `/api/v1/markets/facets?${search(query)}`;
+      const answer = await call(port, target, { headers: bearer(key), agent });
+      if (answer.status !== 200) expect.fail(`${target}: ${answer.status} ${answer.text}`);
       return answer.json();
     },
     async problem(query) {

@@ -24,14 +24,18 @@ export async function sqlFilter(sql: DuckDBConnection, directory: string): Promi
   await sql.run(`CREATE TABLE archive AS SELECT *, row_number() OVER (${order}) - 1 AS place FROM (${all})`);
   const ids = await firstColumn<string>(sql, `SELECT id FROM archive ${order}`);
   return async (query) => {
-    const conditions = Object.entries(query).map(([name, value]) => conditionOf(name, String(value)));
-    const where = ["true", ...conditions].join(" AND ");
     const places = await firstColumn<number>(
       sql,
-      `SELECT place::INTEGER FROM archive WHERE ${where} ${order}`,
+      `SELECT place::INTEGER FROM archive WHERE ${whereOf(query)} ${order}`,
     );
     return places.map((place) => ids[place]!);
   };
+}
+
+/** The condition of a query over the columns of the table `archive`. */
+export function whereOf(query: Query): string {
+  const conditions = Object.entries(query).map(([name, value]) => conditionOf(name, String(value)));
+  return ["true", ...conditions].join(" AND ");
 }
 
 function conditionOf(name: string, value: string): string {

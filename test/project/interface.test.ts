@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
+  MarketFacets,
   MarketPage,
   Ready,
   ScoreBatch,
@@ -54,6 +55,7 @@ describe("schemas/INTERFACE.md", () => {
     ["4.6", Status],
     ["4.6", Usage],
     ["4.6", Ready],
+    ["4.7", MarketFacets],
     ["6", { shape: Object.assign({}, ...FeedMessage.options.map(({ shape }) => shape)) }],
     ["7", Problem],
   ])("names every member of an answer in section %s", (section, { shape }) => {

@@ -83,6 +83,11 @@ const good: [EndpointId, string, () => Call][] = [
   ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({ headers: bearer(developer) })],
   ["scoreDimensions", `/api/v1/scores/${slug}/dimensions`, () => ({ headers: { "x-api-key": developer } })],
   ["marketsHistorical", `${archive}?disputed=false&min_composite=600&pageSize=1`, () => keyed()],
+  [
+    "marketFacets",
+    "/api/v1/markets/facets?by=category,disputed,composite,month&limit=2&min_composite=600",
+    () => keyed(),
+  ],
   ["status", "/api/v1/status", () => ({})],
   ["usage", "/api/v1/usage", () => ({ headers: bearer(spent) })],
   ["healthz", "/healthz", () => ({})],

@@ -1,0 +1,284 @@
+import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
+import { bucketStarts, type FilterField, filterFields, type LabelName } from "../../schemas/filters.ts";
+import { type Bitmap, countBits, countBoth, countRange, hasBit, rangeBitmap } from "../index/bitmap.ts";
+import { type IntegerColumn, keepRange } from "../index/integer-column.ts";
+import type { LabelTable } from "../index/label-table.ts";
+import type { Segment } from "../index/segment.ts";
+import { lowerBound, timeAt } from "../index/time-column.ts";
+import type { Archive } from "./archive.ts";
+import type { Catalog } from "./catalog.ts";
+import { awaitBudget } from "./event-loop-budget.ts";
+import type { Matches } from "./matches.ts";
+import { weakTag } from "./paging.ts";
+import type { FacetQuery } from "./query.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** Planned facets. Their headers are known before anything is counted. */
+export interface FacetsPlan {
+  snapshot: Snapshot;
+  /** Weak entity tag, equal for all responses with the same facets. */
+  etag: string;
+  /** Counts. The members are those of INTERFACE 4.7. */
+  count(): Promise<MarketFacets>;
+}
+
+/** Plans the facets that a query asks for, over the current snapshot. Throws NoSnapshotError. */
+export function planFacets(catalog: Catalog, { filter, by, limit }: FacetQuery): FacetsPlan {
+  const snapshot = catalog.requireCurrent();
+  const { archive, commit } = snapshot;
+  return {
+    snapshot,
+    etag: weakTag(commit.digest, filter.canonical, by.join(), limit, "facets"),
+    count: async () => {
+      const matches = archive.match(filter.conditions);
+      const facets = await countFacets(archive, matches, by, limit);
+      return { snapshotId: commit.snapshotId, total: matches.total, facets };
+    },
+  };
+}
+
+/** How often a value occurs, and how often so in disputed markets. */
+interface Tally {
+  count: number;
+  disputed: number;
+}
+
+/** The matches of one segment, as bitmaps over its ordinals. */
+interface Part extends Tally {
+  segment: Segment;
+  bits: Bitmap;
+  disputedBits: Bitmap;
+}
+
+/** Counts one facet, segment by segment. */
+interface Counter {
+  add(part: Part): void;
+  result(): Promise<Facet>;
+}
+
+type Facet = LabelFacet | ScoreFacet | MonthFacet;
+
+// The steps of the event loop's budget that counting a facet of one segment takes.
+const stepsPerCount = 8;
+
+/** Counts these facets of the matches. Other requests get their turn after each facet of each segment. */
+export async function countFacets(
+  archive: Archive,
+  matches: Matches,
+  by: readonly string[],
+  limit: number,
+): Promise<MarketFacets["facets"]> {
+  for (;;) {
+    const before = archive.labelGeneration;
+    const counters = by.map((name) => [name, counterOf(archive, name, limit)] as const);
+    for (const part of partsOf(archive, matches)) {
+      for (const [, counter] of counters) {
+        await awaitBudget(stepsPerCount);
+        counter.add(part);
+      }
+    }
+    const facets: Record<string, Facet> = {};
+    for (const [name, counter] of counters) facets[name] = await counter.result();
+    // A new snapshot may have renumbered the labels meanwhile. The counts are then of other labels.
+    if (archive.labelGeneration === before) return facets;
+  }
+}
+
+/** The segments that have matches. Made one at a time, so that the bitmaps of one segment are in memory. */
+function* partsOf({ segments }: Archive, matches: Matches): Generator<Part> {
+  for (const [index, segment] of segments.entries()) {
+    const { markets, count, bits = rangeBitmap(markets, 0, markets) } = matches.segments[index]!;
+    if (count === 0) continue;
+    const disputedBits = bits.slice();
+    keepRange(segment.integers.get("disputed")!, 1, 1, disputedBits);
+    yield { segment, bits, count, disputedBits, disputed: countBits(disputedBits) };
+  }
+}
+
+function counterOf(archive: Archive, name: string, limit: number): Counter {
+  if (name === "month") return new MonthCounter();
+  const row = filterFields.find(({ field }) => field === name)!;
+  return row.kind === "label"
+    ? new LabelCounter(row.field, archive.tables[row.field], limit)
+    : new IntegerCounter(row, limit);
+}
+
+/**
+ * Splits the matches at ascending values, and hands on how many lie from each of them up to the next. Every split looks only
+ * at words that still have matches.
+ */
+function tallyBuckets(
+  { bits, disputedBits, ...all }: Part,
+  column: IntegerColumn,
+  starts: readonly number[],
+  add: (bucket: number, tally: Tally) => void,
+): void {
+  const left = bits.slice();
+  let here: Tally = all;
+  for (let bucket = 0; bucket < starts.length && here.count > 0; bucket += 1) {
+    let above: Tally = { count: 0, disputed: 0 };
+    const next = starts[bucket + 1];
+    if (next !== undefined) {
+      keepRange(column, next, column.max, left);
+      above = { count: countBits(left), disputed: countBoth(left, disputedBits) };
+    }
+    add(bucket, { count: here.count - above.count, disputed: here.disputed - above.disputed });
+    here = above;
+  }
+}
+
+function addTo(tally: Tally, { count, disputed }: Tally): void {
+  tally.count += count;
+  tally.disputed += disputed;
+}
+
+type IntegerField = Extract<FilterField, { kind: "integer" }>;
+
+/** Counts the named values of an integer, or its values in buckets. */
+class IntegerCounter implements Counter {
+  readonly #row: IntegerField;
+  readonly #limit: number;
+  readonly #starts: readonly number[];
+  readonly #tallies: Tally[];
+
+  constructor(row: IntegerField, limit: number) {
+    this.#row = row;
+    this.#limit = limit;
+    this.#starts = bucketStarts(row);
+    this.#tallies = this.#starts.map(() => ({ count: 0, disputed: 0 }));
+  }
+
+  add(part: Part): void {
+    const column = part.segment.integers.get(this.#row.field)!;
+    tallyBuckets(part, column, this.#starts, (bucket, tally) => addTo(this.#tallies[bucket]!, tally));
+  }
+
+  async result(): Promise<LabelFacet | ScoreFacet> {
+    const { values, bucketWidth: width, max } = this.#row;
+    if (values) {
+      const found = this.#tallies.map((tally, place) => ({ value: values[place]!, ...tally }));
+      const all = found.filter(({ count }) => count > 0);
+      const ordered = all.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
+      const other = { count: 0, disputed: 0 };
+      for (const tally of ordered.slice(this.#limit)) addTo(other, tally);
+      return { distinct: all.length, buckets: ordered.slice(0, this.#limit), other };
+    }
+    const buckets = this.#tallies.map((tally, place) => {
+      const next = this.#starts[place + 1];
+      return { from: this.#starts[place]!, to: next === undefined ? max : next - 1, ...tally };
+    });
+    return { width, buckets };
+  }
+}
+
+// Labels looked at between two turns of other requests.
+const labelsAtOnce = 16_384;
+// Best labels are put in order when there are this many too many.
+const spare = 256;
+
+/** Counts labels by their ids, and finds the most frequent ones. */
+class LabelCounter implements Counter {
+  readonly #field: LabelName;
+  readonly #table: LabelTable;
+  readonly #limit: number;
+  readonly #counts: Uint32Array;
+  readonly #disputed: Uint32Array;
+
+  constructor(field: LabelName, table: LabelTable, limit: number) {
+    this.#field = field;
+    this.#table = table;
+    this.#limit = limit;
+    this.#counts = new Uint32Array(table.size);
+    this.#disputed = new Uint32Array(table.size);
+  }
+
+  add(part: Part): void {
+    const { codes, frequentIds, rareIds, postings, starts } = part.segment.labels.get(this.#field)!;
+    const [counts, disputed] = [this.#counts, this.#disputed];
+    const used = Array.from({ length: codes.max - codes.min + 1 }, (_, place) => codes.min + place);
+    tallyBuckets(part, codes, used, (bucket, tally) => {
+      const id = frequentIds[used[bucket]! - 1];
+      // Code 0 stands for all rare labels together.
+      if (id === undefined) return;
+      counts[id]! += tally.count;
+      disputed[id]! += tally.disputed;
+    });
+    let rank = -1;
+    for (let position = 0; position < postings.length; position += 1) {
+      if (hasBit(starts, position)) rank += 1;
+      const ordinal = postings[position]!;
+      if (!hasBit(part.bits, ordinal)) continue;
+      const id = rareIds[rank]!;
+      counts[id]! += 1;
+      if (hasBit(part.disputedBits, ordinal)) disputed[id]! += 1;
+    }
+  }
+
+  async result(): Promise<LabelFacet> {
+    const [counts, disputed] = [this.#counts, this.#disputed];
+    const other = { count: 0, disputed: 0 };
+    let distinct = 0;
+    let best: number[] = [];
+    let worst: number | undefined;
+    const keepBest = () => {
+      best = best.sort(this.#compare).slice(0, this.#limit);
+      worst = best[this.#limit - 1];
+    };
+    for (let from = 0; from < counts.length; from += labelsAtOnce) {
+      await awaitBudget(stepsPerCount);
+      const to = Math.min(counts.length, from + labelsAtOnce);
+      for (let id = from; id < to; id += 1) {
+        if (counts[id] === 0) continue;
+        distinct += 1;
+        addTo(other, { count: counts[id]!, disputed: disputed[id]! });
+        if (worst !== undefined && this.#compare(id, worst) > 0) continue;
+        best.push(id);
+        if (best.length === this.#limit + spare) keepBest();
+      }
+    }
+    keepBest();
+    const buckets = best.map((id) => {
+      addTo(other, { count: -counts[id]!, disputed: -disputed[id]! });
+      return { value: this.#table.label(id), count: counts[id]!, disputed: disputed[id]! };
+    });
+    return { distinct, buckets, other };
+  }
+
+  /** By count, highest first, then by label in code unit order. */
+  #compare = (a: number, b: number): number =>
+    this.#counts[b]! - this.#counts[a]! || this.#table.compare(a, b);
+}
+
+/** Counts the markets of each UTC month. Times ascend, so a month is a range of ordinals. */
+class MonthCounter implements Counter {
+  /** By the number of months since year 0. */
+  readonly #months = new Map<number, Tally>();
+
+  add({ segment: { markets, times }, bits, disputedBits }: Part): void {
+    for (let from = 0; from < markets; ) {
+      const date = new Date(timeAt(times, from));
+      const month = date.getUTCFullYear() * 12 + date.getUTCMonth();
+      const to = lowerBound(times, Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1));
+      const count = countRange(bits, from, to);
+      if (count > 0) {
+        const tally = this.#months.get(month) ?? { count: 0, disputed: 0 };
+        addTo(tally, { count, disputed: countRange(disputedBits, from, to) });
+        this.#months.set(month, tally);
+      }
+      from = to;
+    }
+  }
+
+  async result(): Promise<MonthFacet> {
+    const found = [...this.#months.keys()];
+    const first = Math.min(...found);
+    const length = found.length === 0 ? 0 : Math.max(...found) - first + 1;
+    const buckets = Array.from({ length }, (_, place) => {
+      const month = first + place;
+      const [year, ofYear] = [Math.floor(month / 12), (month % 12) + 1];
+      const value = `${String(year).padStart(4, "0")}-${String(ofYear).padStart(2, "0")}`;
+      return { value, ...(this.#months.get(month) ?? { count: 0, disputed: 0 }) };
+    });
+    return { buckets };
+  }
+}
