@@ -125,6 +125,17 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
     expect(lines.slice(3)).toEqual([...rows, ""]);
   });
 
+  test("curl and jq: markets by tier", async () => {
+    const [first, ...tiers] = (
+      await bash(block("sh", 'curl -sS --fail -H "x-api-key: $KEY" "$BASE/api/v1/markets/facets'))
+    )
+      .trimEnd()
+      .split("\n");
+    expect(Number(first)).toBe(await totalOf({ category: "politics" }));
+    expect(tiers.length).toBeGreaterThan(1);
+    for (const line of tiers) expect(line).toMatch(/^[A-Z]+: \d+, \d+ disputed$/);
+  });
+
   test("Python: a walk through all pages", async () => {
     await writeFile(join(folder, "walk.py"), block("python", "import gzip"));
     const total = await totalOf({ min_composite: 400 });
