@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { errors } from "./errors.ts";
-import { Digest, Timestamp } from "./primitives.ts";
+import { Count, Digest, Timestamp } from "./primitives.ts";
 import { ScoreListEntry } from "./records.ts";
+import { ChangeCounts } from "./snapshot.ts";
 
 /** The subprotocol of the live feed. A browser offers its key beside it, as `bearer.KEY` (INTERFACE 6). */
 export const feedProtocol = "scores.v1";
@@ -31,16 +32,38 @@ export const ScoreChange = z.discriminatedUnion("type", [
 ]);
 export type ScoreChange = z.infer<typeof ScoreChange>;
 
+/**
+ * A snapshot was published, or a rollback published one again. `changes` counts the markets that differ from the commit
+ * before; null where the publisher could not tell.
+ */
+const SnapshotPublished = z.strictObject({
+  type: z.literal("snapshot.published"),
+  ...snapshot,
+  commit: z.int().min(1),
+  counts: z.strictObject({ markets: Count, protocols: Count }),
+  changes: z.strictObject(ChangeCounts.shape).nullable(),
+});
+
 /** A message from the server on the live feed. */
 export const FeedMessage = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("hello"), ...snapshot }),
   ...ScoreChange.options,
+  SnapshotPublished,
   z.strictObject({ type: z.literal("error"), code: z.enum(["SNAPSHOT_EXPIRED", "INVALID_MESSAGE"]) }),
 ]);
 export type FeedMessage = z.infer<typeof FeedMessage>;
 
-/** A message from a client: from now on it wants changes of these slugs only. They need not be scored yet. */
-export const FeedCommand = z.strictObject({ type: z.literal("subscribe"), slugs: z.array(z.string()) });
+/**
+ * A message from a client: from now on it wants changes of these slugs only, or of all when there is no list, and to hear of
+ * every snapshot or not. Slugs need not be scored yet.
+ */
+export const FeedCommand = z
+  .strictObject({
+    type: z.literal("subscribe"),
+    slugs: z.array(z.string()).optional(),
+    snapshots: z.boolean().optional(),
+  })
+  .refine(({ slugs, snapshots }) => slugs !== undefined || snapshots !== undefined);
 
 /** Bounds of the live feed. */
 export const feedLimits = { messageBytes: 4096, connectionsPerOwner: 5, pingSeconds: 30 } as const;

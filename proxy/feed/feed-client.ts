@@ -27,8 +27,15 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
   const { identify, pending, stalledSeconds, failed } = parts;
   /** The subscribed slugs; undefined for all. */
   let slugs: ReadonlySet<string> | undefined;
+  /** Whether it also wants to hear of every snapshot. */
+  let snapshots = false;
   let busy = false;
   let alive = true;
+
+  const wants = (message: FeedMessage) =>
+    message.type === "snapshot.published"
+      ? snapshots
+      : !slugs || !("slug" in message) || slugs.has(message.slug);
 
   /** Sends a message. If much is unread, waits for the client, and cuts it off if it does not read. */
   async function send(message: FeedMessage): Promise<void> {
@@ -49,7 +56,8 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
   socket.on("message", (data, binary) => {
     const command = binary ? undefined : commandOf(data);
     if (command) {
-      slugs = new Set(command.slugs);
+      slugs = command.slugs && new Set(command.slugs);
+      snapshots = command.snapshots ?? false;
       return;
     }
     void send({ type: "error", code: "INVALID_MESSAGE" });
@@ -71,7 +79,7 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
       try {
         for await (const message of pending()) {
           if (socket.readyState !== WebSocket.OPEN) return;
-          if (!slugs || !("slug" in message) || slugs.has(message.slug)) await send(message);
+          if (wants(message)) await send(message);
         }
       } catch (error) {
         failed(error);

@@ -1,7 +1,7 @@
 import { ProtocolSlug } from "../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
-import type { Snapshot } from "../../snapshots/read/snapshot.ts";
+import type { ListedSnapshot } from "../../snapshots/read/snapshot.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
@@ -52,7 +52,7 @@ export function scoreAnswers(parts: AppParts) {
 /** A public object of the current snapshot or, while the origin is away, of the newest older snapshot that has it in memory. */
 function publicReply(parts: AppParts, find: Find, request: Request, response: Response): Reply {
   const { catalog, objects, forwarder } = parts;
-  const replyOf = ({ manifest }: Snapshot, object: ObjectRef): Reply => ({
+  const replyOf = ({ manifest }: ListedSnapshot, object: ObjectRef): Reply => ({
     snapshotId: manifest.snapshotId,
     etag: tagsOf(object.hash),
     cacheControl: response.locals.caller?.keyed
@@ -73,8 +73,8 @@ function publicReply(parts: AppParts, find: Find, request: Request, response: Re
 function staleReply(
   { catalog, objects, metrics, now }: AppParts,
   find: Find,
-  newest: Snapshot,
-  replyOf: (snapshot: Snapshot, object: ObjectRef) => Reply,
+  newest: ListedSnapshot,
+  replyOf: (snapshot: ListedSnapshot, object: ObjectRef) => Reply,
 ): Reply | undefined {
   let newer = newest;
   for (const older of catalog.superseded()) {

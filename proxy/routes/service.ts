@@ -1,5 +1,5 @@
 import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { LogEntry } from "../../snapshots/read/commit-log.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
 import { type Answer, momentary } from "../reply/reply.ts";
@@ -8,7 +8,7 @@ import { type Answer, momentary } from "../reply/reply.ts";
 export function serviceAnswers(parts: AppParts) {
   const { catalog, keys, quota, listening, pollAge, staleAfterSeconds, now } = parts;
 
-  function freshness({ publishedAt }: Commit) {
+  function freshness({ publishedAt }: LogEntry) {
     const checkedAt = catalog.checkedAt() ?? publishedAt;
     const ageSeconds = Math.max(0, Math.floor((now() - Date.parse(checkedAt)) / 1000));
     return { checkedAt, ageSeconds, stale: ageSeconds > staleAfterSeconds };

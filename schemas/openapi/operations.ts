@@ -90,8 +90,10 @@ function feedText(): string {
     "A WebSocket. Messages are JSON, one to a frame: `FeedMessage` from the service, `FeedCommand` from the client. " +
       "The changes of every publish are sent, commit by commit; `hello` names the snapshot from which the feed goes on.",
     `\`\`\`json\n${messages}\n\`\`\``,
-    '`{"type":"subscribe","slugs":["…"]}` limits what is sent from then on. After a lost connection, resume with ' +
-      "`since`; when that snapshot is no longer kept, an `error` with `SNAPSHOT_EXPIRED` comes, then `hello`.",
+    '`{"type":"subscribe","slugs":["…"]}` limits what is sent from then on. `"snapshots":true` in it adds a ' +
+      "`snapshot.published` behind the changes of every commit, with the numbers of markets added, changed and removed. " +
+      "After a lost connection, resume with `since`; when that snapshot is no longer kept, an `error` with " +
+      "`SNAPSHOT_EXPIRED` comes, then `hello`.",
     `Browsers send the key as a subprotocol: \`new WebSocket(url, ["${feedProtocol}", "${keyProtocolPrefix}KEY"])\`. ` +
       `A connection costs one unit; an owner may hold ${feedLimits.connectionsPerOwner} with each process. A frame of ` +
       `the client has at most ${feedLimits.messageBytes} bytes. Close code ${keyEnded.code}: the key was revoked or has ` +

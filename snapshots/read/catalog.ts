@@ -1,26 +1,39 @@
-import { LRUCache } from "lru-cache";
 import { labelFields } from "../../schemas/filters.ts";
-import { Checked, type Commit, type Manifest, type SegmentRef } from "../../schemas/snapshot.ts";
+import { Checked, type SegmentRef } from "../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../index/segment.ts";
-import { newestCommit, readCommit } from "../store/commits.ts";
+import { newestCommit } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import { unseal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
 import { Archive } from "./archive.ts";
+import { CommitLog, type LogEntry } from "./commit-log.ts";
 import { DerivedCache } from "./derived-cache.ts";
 import { NoSnapshotError } from "./errors.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { PageCache } from "./page-cache.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { ReadableCommits } from "./readable-commits.ts";
+import { SingleFlight } from "./single-flight.ts";
+import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
+import { SupersededSnapshots } from "./superseded.ts";
 
 // A walk recompresses the runs at both ends of its pages; those are about a fifth of the bytes it copies.
 const derivedShare = 1 / 8;
 // A cached response keeps its stored pages in memory even after the object cache evicted them.
 const pageShare = 3 / 8;
-/** Snapshots kept in memory for walks with a cursor. They share segments. Others are loaded from the store again. */
-const maxSnapshots = 24;
+/** Superseded snapshots may take this much beside the caches. */
+const supersededShare = 1 / 4;
+
+/** What a catalog is told beside its store. */
+export interface CatalogOptions {
+  /** Bounds the three caches together. The current indexes come on top, and a quarter of this for older snapshots. */
+  cacheBytes: number;
+  /** How long a listing of the readable snapshots serves. */
+  pollSeconds?: number;
+  /** Epoch milliseconds. */
+  now?: () => number;
+}
 
 /** The snapshots of one store. Keeps serving the last good one while the store fails. */
 export class Catalog {
@@ -30,27 +43,30 @@ export class Catalog {
   readonly derived: DerivedCache;
   /** Pages of responses, ready to send. */
   readonly pages: PageCache;
+  /** The commits up to the newest one that is known, whose snapshot may not be loaded yet. */
+  readonly log: CommitLog;
   readonly #storage: Storage;
+  readonly #readable: ReadableCommits;
   readonly #tables: LabelTables = createLabelTables();
   /** Segments by hash. Snapshots share them, and memory is freed with the last snapshot that holds a segment. */
   readonly #segments = new Map<string, WeakRef<Segment>>();
-  readonly #snapshots: LRUCache<number, Snapshot>;
+  readonly #superseded: SupersededSnapshots;
+  readonly #following = new SingleFlight<void>();
+  readonly #refreshing = new SingleFlight<void>();
+  readonly #listing = new SingleFlight<ListedSnapshot>();
+  readonly #loading = new SingleFlight<Snapshot>();
   #current: Snapshot | undefined;
   #checkedAt: string | undefined;
 
-  /** `cacheBytes` bounds the three caches together; the indexes come on top. */
-  constructor(storage: Storage, { cacheBytes }: { cacheBytes: number }) {
+  constructor(storage: Storage, { cacheBytes, pollSeconds = 5, now = Date.now }: CatalogOptions) {
     this.#storage = storage;
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
     this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
     this.derived = new DerivedCache(share(derivedShare));
     this.pages = new PageCache(share(pageShare));
-    this.#snapshots = new LRUCache<number, Snapshot>({
-      max: maxSnapshots,
-      fetchMethod: (number) => this.#findInStore(number),
-      // Several requests may wait for this snapshot; an eviction must not abort it for them.
-      ignoreFetchAbort: true,
-    });
+    this.#superseded = new SupersededSnapshots(share(supersededShare));
+    this.log = new CommitLog(storage);
+    this.#readable = new ReadableCommits(storage, this.log, { seconds: pollSeconds, now });
   }
 
   /** The snapshot that `refresh` loaded last; undefined before the first one. */
@@ -65,11 +81,11 @@ export class Catalog {
   }
 
   /** Older snapshots that are in memory and were not withdrawn, newest first. */
-  superseded(): Snapshot[] {
+  superseded(): ListedSnapshot[] {
     const { commit: newest = 0 } = this.#current?.commit ?? {};
-    const held = [...this.#snapshots.values()].filter(({ commit }) => commit.commit < newest);
+    const held = this.#superseded.values().filter(({ commit }) => commit.commit < newest);
     return held
-      .filter(({ commit }) => !this.#isWithdrawn(commit.commit))
+      .filter(({ commit }) => !this.log.isWithdrawn(commit.commit))
       .sort((a, b) => b.commit.commit - a.commit.commit);
   }
 
@@ -84,56 +100,59 @@ export class Catalog {
     return held.reduce((sum, { residentBytes }) => sum + residentBytes, 0);
   }
 
+  /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */
+  supersededBytes(): number {
+    return this.#superseded.bytes;
+  }
+
   /**
    * Loads the newest commit of the store. Throws CorruptObjectError, MissingObjectError or StorageError when that fails,
-   * or when the store's newest commit is older than the current one. The current snapshot then stays.
+   * or when the store's newest commit is older than the current one. The current snapshot then stays. Concurrent calls share
+   * one look.
    */
-  async refresh(): Promise<void> {
-    const held = this.#current?.commit.commit ?? 0;
-    const commit = await newestCommit(this.#storage, held);
-    if (commit && commit.commit < held)
-      throw new CorruptObjectError(layout.commit(held), `it is gone, and commit ${commit.commit} the newest`);
-    if (commit && commit.digest !== this.#current?.commit.digest) {
-      this.#current = await this.#load(commit);
-      this.#snapshots.set(commit.commit, this.#current);
-      this.pages.clear();
-    }
+  refresh(): Promise<void> {
+    return this.#refreshing.run("refresh", () => this.#refresh());
+  }
+
+  async #refresh(): Promise<void> {
+    await this.#followLog();
+    const { newest } = this.log;
+    if (newest && newest.digest !== this.#current?.commit.digest)
+      this.#makeCurrent(await this.#load(await this.#list(newest)));
     this.#checkedAt = await this.#readChecked();
   }
 
-  /** The snapshot of a commit, from memory or the store; undefined when it was withdrawn or collected. */
-  async find(commit: number, snapshotId: string): Promise<Snapshot | undefined> {
-    if (this.#isWithdrawn(commit)) return undefined;
-    const isCurrent = this.#current?.commit.commit === commit;
-    const snapshot = isCurrent ? this.#current : await this.#snapshots.fetch(commit);
-    return snapshot?.commit.snapshotId === snapshotId ? snapshot : undefined;
+  #makeCurrent(snapshot: Snapshot): void {
+    const before = this.#current;
+    this.#current = snapshot;
+    this.#superseded.share(snapshot);
+    if (before) this.#superseded.set(before);
+    this.pages.clear();
   }
 
-  /** The newest commit of the store, which `refresh` may not have loaded yet. */
-  newestCommit(): Promise<Commit | undefined> {
-    return newestCommit(this.#storage, this.#current?.commit.commit);
+  /** Takes up the newest commit of the store in the log. Its snapshot becomes the current one only once it is loaded. */
+  #followLog(): Promise<void> {
+    return this.#following.run("log", async () => {
+      const held = this.log.newest?.commit ?? 0;
+      const commit = await newestCommit(this.#storage, held);
+      if (commit && commit.commit < held)
+        throw new CorruptObjectError(
+          layout.commit(held),
+          `it is gone, and commit ${commit.commit} the newest`,
+        );
+      if (commit) await this.log.takeUp(commit);
+    });
   }
 
-  /** The manifest of a commit's snapshot. Throws MissingObjectError when it was collected. */
-  manifest(commit: Commit): Promise<Manifest> {
-    return readManifest(this.#storage, commit.manifest);
-  }
-
-  /** A commit of the store's log, even when its snapshot was collected. */
-  commit(number: number): Promise<Commit | undefined> {
-    return readCommit(this.#storage, number);
-  }
-
-  /** A rollback withdraws commits. Walks that began in one of them end too. */
-  #isWithdrawn(commit: number): boolean {
-    const withdrawn = this.#current?.commit.withdrawn ?? [];
-    return withdrawn.some(([first, last]) => first <= commit && commit <= last);
-  }
-
-  async #findInStore(number: number): Promise<Snapshot | undefined> {
-    const commit = await readCommit(this.#storage, number);
+  /**
+   * The snapshot of a commit, from memory or the store; undefined when it was withdrawn or collected, or the log has no such
+   * commit with this snapshot. Throws CorruptObjectError or StorageError.
+   */
+  async find(number: number, snapshotId: string): Promise<Snapshot | undefined> {
+    const commit = await this.commit(number);
+    if (commit?.snapshotId !== snapshotId || this.log.isWithdrawn(number)) return undefined;
     try {
-      return commit && (await this.#load(commit));
+      return await this.snapshot(commit);
     } catch (error) {
       // The snapshot was collected. Any other error is the store's and must be reported.
       if (error instanceof MissingObjectError) return undefined;
@@ -141,9 +160,65 @@ export class Catalog {
     }
   }
 
-  /** Loads and verifies a whole snapshot. Readers see it only once it is complete. */
-  async #load(commit: Commit): Promise<Snapshot> {
-    const manifest = await readManifest(this.#storage, commit.manifest);
+  /**
+   * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store for
+   * one that is newer than all known ones, since other readers may be ahead. Throws CorruptObjectError or StorageError.
+   */
+  async commit(number: number): Promise<LogEntry | undefined> {
+    if (number > (this.log.newest?.commit ?? 0)) await this.#followLog();
+    try {
+      return await this.log.entry(number);
+    } catch (error) {
+      if (error instanceof MissingObjectError) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * The newest commit that fits. When there is none, looks into the store for one that is newer than all known ones.
+   * Throws as CommitLog.entry does.
+   */
+  async newestWith(fits: (commit: LogEntry) => boolean): Promise<LogEntry | undefined> {
+    const known = await this.log.find(fits);
+    if (known) return known;
+    const before = this.log.newest;
+    await this.#followLog();
+    return this.log.newest === before ? undefined : this.log.find(fits);
+  }
+
+  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. Throws StorageError. */
+  readable(): Promise<readonly LogEntry[]> {
+    return this.#readable.list();
+  }
+
+  /** The manifest of a commit's snapshot. Throws MissingObjectError when it was collected, CorruptObjectError or StorageError. */
+  async listed(commit: LogEntry): Promise<ListedSnapshot> {
+    if (commit.digest === this.#current?.commit.digest) return this.#current;
+    const held = this.#superseded.get(commit.commit);
+    if (held) return held;
+    return this.#listing.run(commit.digest, () => this.#keep(this.#list(commit)));
+  }
+
+  /** A commit's snapshot with its indexes. Throws as `listed` does. */
+  async snapshot(commit: LogEntry): Promise<Snapshot> {
+    const listed = await this.listed(commit);
+    if ("archive" in listed) return listed as Snapshot;
+    return this.#loading.run(commit.digest, () => this.#keep(this.#load(listed)));
+  }
+
+  /** Keeps a snapshot for others to use. */
+  async #keep<T extends ListedSnapshot>(loading: Promise<T>): Promise<T> {
+    const loaded = await loading;
+    if (loaded.commit.digest !== this.#current?.commit.digest) this.#superseded.set(loaded);
+    return loaded;
+  }
+
+  async #list(commit: LogEntry): Promise<ListedSnapshot> {
+    return { commit, manifest: await readManifest(this.#storage, commit.manifest) };
+  }
+
+  /** Loads and verifies the indexes of a snapshot. Readers see it only once it is complete. */
+  async #load({ commit, manifest }: ListedSnapshot): Promise<Snapshot> {
     const segments: Segment[] = [];
     for (const ref of manifest.segments) segments.push(await this.#loadSegment(ref));
     const snapshot = { commit, manifest, archive: new Archive(segments, this.#tables) };

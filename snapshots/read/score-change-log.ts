@@ -7,11 +7,12 @@ import {
   ScoreListEntry,
   type StoredScoreListEntry,
 } from "../../schemas/records.ts";
-import { type Commit, type ObjectRef, retention } from "../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import { parseObject } from "../store/parse-object.ts";
 import type { Catalog } from "./catalog.ts";
+import type { LogEntry } from "./commit-log.ts";
 
 /** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
 interface Scored {
@@ -25,27 +26,33 @@ export interface ReaderStart {
   gone: boolean;
 }
 
-const keptCommits = 1024;
 // Most clients read the same changes at the same time. Each takes half a kilobyte.
 const keptChanges = 30_000;
 
+/** What happened between one commit and the next one whose snapshot can be read. */
+export interface Step {
+  /** The later one. */
+  commit: LogEntry;
+  /** Ordered by slug. */
+  changes: readonly ScoreChange[];
+}
+
 /**
  * The score changes between successive commits. They follow from the commit log alone, so every process computes the
- * same changes, whenever it was started.
+ * same changes, whenever it was started. Commits that were collected are passed over.
  */
 export class ScoreChangeLog {
   readonly #catalog: Catalog;
-  readonly #commits = new LRUCache<number, Commit>({ max: keptCommits });
-  readonly #steps: LRUCache<number, ScoreChange[]>;
+  readonly #steps: LRUCache<number, Step>;
 
   /** `kept` bounds the changes kept in memory. */
   constructor(catalog: Catalog, kept = keptChanges) {
     this.#catalog = catalog;
-    this.#steps = new LRUCache<number, ScoreChange[]>({
+    this.#steps = new LRUCache<number, Step>({
       maxSize: kept,
       // An entry without changes counts too.
-      sizeCalculation: (changes) => 1 + changes.length,
-      fetchMethod: (number) => this.#compare(number),
+      sizeCalculation: ({ changes }) => 1 + changes.length,
+      fetchMethod: (number) => this.#stepFrom(number),
       // Several clients may wait for this; an eviction must not abort it for them.
       ignoreFetchAbort: true,
     });
@@ -67,39 +74,53 @@ export class ScoreChangeLog {
   }
 
   /** A commit of the log. Throws MissingObjectError, CorruptObjectError or StorageError. */
-  async commit(number: number): Promise<Commit> {
-    const commit = await this.#commitIfAny(number);
+  async commit(number: number): Promise<LogEntry> {
+    const commit = await this.#catalog.commit(number);
     if (!commit) throw new MissingObjectError(layout.commit(number));
     return commit;
   }
 
   /**
-   * The changes of a commit, ordered by slug. Throws MissingObjectError when it or its predecessor was collected,
+   * The step from a commit that is not the newest one. Throws MissingObjectError when its snapshot was collected,
    * CorruptObjectError or StorageError.
    */
-  async changes(number: number): Promise<ScoreChange[]> {
-    return (await this.#steps.fetch(number)) ?? this.#compare(number);
+  async step(number: number): Promise<Step> {
+    return (await this.#steps.fetch(number)) ?? this.#stepFrom(number);
   }
 
   /**
-   * The newest commit with this snapshot id, if its snapshot is still kept; undefined otherwise. Reads the store, so it
-   * also finds a commit that this process has not loaded yet. Throws as `changes` does.
+   * The newest commit with this snapshot id, if its snapshot is still kept; undefined otherwise. Looks into the store for
+   * one that this process has not loaded yet. Throws CorruptObjectError or StorageError.
    */
-  async commitOf(snapshotId: string): Promise<Commit | undefined> {
-    const newest = await this.#catalog.newestCommit();
-    let successor: Commit | undefined;
-    for (let commit = newest; newest && commit; commit = await this.#commitIfAny(commit.commit - 1)) {
-      if (successor && !isKept(commit, successor, newest)) return undefined;
-      if (commit.snapshotId === snapshotId) return commit;
-      successor = commit;
-    }
-    return undefined;
+  async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
+    const commit = await this.#catalog.newestWith((entry) => entry.snapshotId === snapshotId);
+    return commit && (await this.#scoresIfKept(commit)) && commit;
   }
 
-  async #compare(number: number): Promise<ScoreChange[]> {
-    const [commit, before] = [await this.commit(number), await this.commit(number - 1)];
+  async #stepFrom(number: number): Promise<Step> {
+    const before = await this.commit(number);
+    const then = await this.#scores(before);
+    const { commit, now } = await this.#nextKept(number);
+    return { commit, changes: await this.#compare(before, then, commit, now) };
+  }
+
+  /** The first commit after another one whose snapshot is kept. */
+  async #nextKept(number: number) {
+    const successor = await this.commit(number + 1);
+    const now = await this.#scoresIfKept(successor);
+    if (now) return { commit: successor, now };
+    const later = (await this.#catalog.readable()).filter(({ commit }) => commit > number);
+    const commit = later.at(-1) ?? this.#catalog.requireCurrent().commit;
+    return { commit, now: await this.#scores(commit) };
+  }
+
+  async #compare(
+    before: LogEntry,
+    then: Map<string, Scored>,
+    commit: LogEntry,
+    now: Map<string, Scored>,
+  ): Promise<ScoreChange[]> {
     if (commit.snapshotId === before.snapshotId) return [];
-    const [now, then] = [await this.#scores(commit), await this.#scores(before)];
     const { snapshotId, publishedAt } = commit;
     const changes: ScoreChange[] = [];
     for (const slug of [...new Set([...now.keys(), ...then.keys()])].sort()) {
@@ -122,15 +143,17 @@ export class ScoreChangeLog {
     return listEntryOf(parseObject(key, await this.#catalog.objects.get(key, record), ProtocolScore));
   }
 
-  async #commitIfAny(number: number): Promise<Commit | undefined> {
-    if (number < 1) return undefined;
-    const commit = this.#commits.get(number) ?? (await this.#catalog.commit(number));
-    if (commit) this.#commits.set(number, commit);
-    return commit;
+  async #scoresIfKept(commit: LogEntry): Promise<Map<string, Scored> | undefined> {
+    try {
+      return await this.#scores(commit);
+    } catch (error) {
+      if (error instanceof MissingObjectError) return undefined;
+      throw error;
+    }
   }
 
-  async #scores(commit: Commit): Promise<Map<string, Scored>> {
-    const { list, records } = (await this.#catalog.manifest(commit)).scores;
+  async #scores(commit: LogEntry): Promise<Map<string, Scored>> {
+    const { list, records } = (await this.#catalog.listed(commit)).manifest.scores;
     const key = layout.publicObject(list.hash);
     const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), StoredScoreList);
     return new Map(
@@ -140,10 +163,4 @@ export class ScoreChangeLog {
       }),
     );
   }
-}
-
-/** Whether the retention promise covers the snapshot of `commit`. */
-function isKept(commit: Commit, successor: Commit, newest: Commit): boolean {
-  const age = Date.parse(newest.publishedAt) - Date.parse(successor.publishedAt);
-  return newest.commit - commit.commit < retention.keepCommits || age <= retention.keepHours * 3_600_000;
 }

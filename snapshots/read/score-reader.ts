@@ -1,8 +1,13 @@
 import type { FeedMessage } from "../../schemas/feed.ts";
 import { MissingObjectError } from "../store/objects.ts";
+import type { LogEntry } from "./commit-log.ts";
 import type { ReaderStart, ScoreChangeLog } from "./score-change-log.ts";
 
 const expired: FeedMessage = { type: "error", code: "SNAPSHOT_EXPIRED" };
+
+function publicationOf({ snapshotId, commit, publishedAt, counts, changeCounts }: LogEntry): FeedMessage {
+  return { type: "snapshot.published", snapshotId, commit, publishedAt, counts, changes: changeCounts };
+}
 
 /**
  * Returns a function that yields what one reader was not told yet, up to the current snapshot. At the beginning that is a
@@ -17,7 +22,13 @@ export function scoreReader(log: ScoreChangeLog, start: ReaderStart): () => Asyn
       if (gone) yield expired;
       gone = false;
       try {
-        for (; position < log.newest(); position += 1) yield* await log.changes(position + 1);
+        while (position < log.newest()) {
+          const { commit, changes } = await log.step(position);
+          yield* changes;
+          // Behind its scores: who hears of a snapshot has heard of all that changed.
+          yield publicationOf(commit);
+          position = commit.commit;
+        }
       } catch (error) {
         if (!(error instanceof MissingObjectError)) throw error;
         // The commit was collected before it could be told, so the reader has to look at the scores anew.

@@ -24,6 +24,8 @@ import {
 
 const feedOver = (storage: Storage) => new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
 
+const changesOf = async (feed: ScoreChangeLog, commit: number) => (await feed.step(commit - 1)).changes;
+
 /** One way in which a record differs; together they reach every one of its fields. */
 const change = fc.oneof(
   fc.nat(1000).map((bri) => ({ bri })),
@@ -129,9 +131,9 @@ describe("the changes of a commit", () => {
       const rows = new Map(shown[0]!.rows);
       // The other one begins at the end.
       for (let number = shown.length; number > 1; number -= 1)
-        expect(await other.changes(number)).toEqual(shown[number - 1]!.changes);
+        expect(await changesOf(other, number)).toEqual(shown[number - 1]!.changes);
       for (let number = 2; number <= shown.length; number += 1) {
-        const changes = await feed.changes(number);
+        const changes = await changesOf(feed, number);
         expect(changes).toEqual(shown[number - 1]!.changes);
         for (const each of changes) apply(rows, each);
         expect(rows).toEqual(shown[number - 1]!.rows);
@@ -146,12 +148,12 @@ describe("the changes of a commit", () => {
     for (const bri of [1, 2, 3, 4]) await publishBook(storage, bookOf({ aave: bri, lido: bri, maker: bri }));
     const feed = new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }), 8);
     // The same array: nothing was compared anew.
-    const [second, third] = [await feed.changes(2), await feed.changes(3)];
+    const [second, third] = [await changesOf(feed, 2), await changesOf(feed, 3)];
     expect([second.length, third.length]).toEqual([3, 3]);
-    expect(await feed.changes(2)).toBe(second);
-    await feed.changes(4);
-    expect(await feed.changes(2)).toBe(second);
-    const again = await feed.changes(3);
+    expect(await changesOf(feed, 2)).toBe(second);
+    await changesOf(feed, 4);
+    expect(await changesOf(feed, 2)).toBe(second);
+    const again = await changesOf(feed, 3);
     expect(again).toEqual(third);
     expect(again).not.toBe(third);
   });
@@ -165,7 +167,7 @@ describe("the changes of a commit", () => {
     await rollback(storage, "2", () => new Date("2026-03-01T01:00:00.000Z"));
     const feed = feedOver(storage);
     const told = async (number: number) =>
-      (await feed.changes(number)).map(({ type, slug: at }) => `${type} ${at}`);
+      (await changesOf(feed, number)).map(({ type, slug: at }) => `${type} ${at}`);
     expect(await told(2)).toEqual([]);
     expect(await told(3)).toEqual(["score.removed lido", "score.added maker"]);
     expect(await told(4)).toEqual(["score.added lido", "score.removed maker"]);
@@ -180,20 +182,39 @@ describe("the changes of a commit", () => {
     const [first = "", second = ""] = await Promise.all(manifests);
     const feed = feedOver(storage);
     const missing = async (number: number) =>
-      expect(feed.changes(number)).rejects.toBeInstanceOf(MissingObjectError);
+      expect(changesOf(feed, number)).rejects.toBeInstanceOf(MissingObjectError);
     await missing(1);
     await missing(4);
     const bytes = (await storage.get(first))!;
     await storage.delete(first);
     await missing(2);
-    expect(await feed.changes(3)).toHaveLength(1);
+    expect(await changesOf(feed, 3)).toHaveLength(1);
     // What failed is tried again, and what is known is still told.
     await storage.put(first, bytes);
-    expect(await feed.changes(2)).toHaveLength(1);
+    expect(await changesOf(feed, 2)).toHaveLength(1);
     await storage.delete(second);
-    expect(await feed.changes(2)).toHaveLength(1);
+    expect(await changesOf(feed, 2)).toHaveLength(1);
     await publishBook(storage, bookOf({ aave: 4 }));
-    expect(await feed.changes(4)).toHaveLength(1);
+    expect(await changesOf(feed, 4)).toHaveLength(1);
+  });
+
+  test("pass over commits that were collected, to the next one that is kept", async () => {
+    const storage = memoryStorage(new Map());
+    for (const aave of [1, 2, 3, 4, 5]) await publishBook(storage, bookOf({ aave }));
+    for (const number of [2, 3]) {
+      const { manifest } = await feedOver(storage).commit(number);
+      await storage.delete(layout.manifest(manifest.hash));
+    }
+    const feed = feedOver(storage);
+    const { commit, changes } = await feed.step(1);
+    expect([commit.commit, changes.length]).toEqual([4, 1]);
+    expect(changes[0]).toMatchObject({
+      previous: { bri: 1 },
+      current: { bri: 4 },
+      publishedAt: commit.publishedAt,
+    });
+    expect((await feed.step(4)).commit.commit).toBe(5);
+    await expect(feed.step(2)).rejects.toBeInstanceOf(MissingObjectError);
   });
 
   test("have whole rows, also of a snapshot whose list lacks category, chain and tvl", async () => {
@@ -204,7 +225,7 @@ describe("the changes of a commit", () => {
     expect((await verify(storage, () => {})).faults).toEqual([]);
     await publishBook(storage, second);
     expect((await verify(storage, () => {})).faults).toEqual([]);
-    expect(await feedOver(storage).changes(2)).toEqual(await changesBetween(storage, first, second));
+    expect(await changesOf(feedOver(storage), 2)).toEqual(await changesBetween(storage, first, second));
   });
 
   test("are told from verified bytes alone", async () => {
@@ -214,21 +235,16 @@ describe("the changes of a commit", () => {
     const bytes = (await storage.get(key))!;
     await storage.put(key, Buffer.from(String(bytes).replace(":2,", ":7,")));
     const feed = feedOver(storage);
-    await expect(feed.changes(2)).rejects.toThrow();
+    await expect(changesOf(feed, 2)).rejects.toThrow();
     await storage.put(key, bytes);
-    expect((await feed.changes(2))[0]?.current?.bri).toBe(2);
+    expect((await changesOf(feed, 2))[0]?.current?.bri).toBe(2);
   });
 });
 
 describe("the commit of a snapshot", () => {
-  const hour = 3_600_000;
-  /** Publishes a snapshot every so many hours. */
-  async function ids(storage: Storage, count: number, hours: number): Promise<string[]> {
+  async function ids(storage: Storage, count: number): Promise<string[]> {
     const snapshots: string[] = [];
-    for (let n = 0; n < count; n += 1) {
-      const at = new Date(Date.UTC(2026, 2, 1) + n * hours * hour);
-      snapshots.push(await publishBook(storage, bookOf({ aave: n }), { at }));
-    }
+    for (let n = 0; n < count; n += 1) snapshots.push(await publishBook(storage, bookOf({ aave: n })));
     return snapshots;
   }
   const numbers = async (storage: Storage, snapshots: readonly string[]) => {
@@ -236,22 +252,20 @@ describe("the commit of a snapshot", () => {
     return Promise.all(snapshots.map(async (id) => (await feed.commitOf(id))?.commit));
   };
 
-  test("is found among the newest 24 commits, and up to 48 hours after it was superseded", async () => {
-    const daily = memoryStorage(new Map());
-    const days = await ids(daily, 28, 24);
-    const expected = days.map((_, n) => (n < 4 ? undefined : n + 1));
-    expect(await numbers(daily, days)).toEqual(expected);
-    const busy = memoryStorage(new Map());
-    // The 20th was superseded 48 hours before the 45th came, the 19th two hours earlier.
-    const every = await ids(busy, 45, 2);
-    expect(await numbers(busy, every)).toEqual(every.map((_, n) => (n < 19 ? undefined : n + 1)));
+  test("is found as long as its manifest is kept", async () => {
+    const storage = memoryStorage(new Map());
+    const all = await ids(storage, 30);
+    expect(await numbers(storage, all)).toEqual(all.map((_, n) => n + 1));
+    const { manifest } = await feedOver(storage).commit(2);
+    await storage.delete(layout.manifest(manifest.hash));
+    expect(await numbers(storage, all)).toEqual(all.map((_, n) => (n === 1 ? undefined : n + 1)));
   });
 
   test("is the newest of several, also of one withdrawn; none is of an unknown one or in an empty store", async () => {
     const storage = memoryStorage(new Map());
     const unknown = "0".repeat(64);
     expect(await numbers(storage, [unknown])).toEqual([undefined]);
-    const [one = "", two = ""] = await ids(storage, 2, 1);
+    const [one = "", two = ""] = await ids(storage, 2);
     await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"));
     expect(await numbers(storage, [one, two, unknown])).toEqual([3, 2, undefined]);
   });

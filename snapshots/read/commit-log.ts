@@ -1,0 +1,213 @@
+import type { Commit, SnapshotCounts } from "../../schemas/snapshot.ts";
+import { readCommit } from "../store/commits.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+import { MissingObjectError } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
+
+/** What readers keep of a commit. */
+export interface LogEntry
+  extends Pick<
+    Commit,
+    | "commit"
+    | "snapshotId"
+    | "archiveRoot"
+    | "manifest"
+    | "changes"
+    | "changeCounts"
+    | "publishedAt"
+    | "digest"
+  > {
+  counts: Pick<SnapshotCounts, "markets" | "protocols">;
+}
+
+/** Commits fetched at a time. One after the other, a remote store's latency would make a long log take minutes. */
+const fetchedAtOnce = 32;
+// Five hashes as strings, four small objects, numbers, and a place in the map.
+const entryBytes = 800;
+
+/**
+ * The log of commits as readers see it, from the newest one back. Older commits are fetched when somebody asks for them,
+ * once, and count only when they have the digest that their successor names. What is behind a commit that has not is
+ * never read.
+ */
+export class CommitLog {
+  readonly #storage: Storage;
+  #newest: Commit | undefined;
+  /** The oldest commit that was fetched. Everything from there to the newest is in `#entries`. */
+  #oldest: Commit | undefined;
+  #entries = new Map<number, LogEntry>();
+  #fetching: Promise<void> | undefined;
+  /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
+  #broken: Error | undefined;
+
+  constructor(storage: Storage) {
+    this.#storage = storage;
+  }
+
+  /** The commit that was taken up last. */
+  get newest(): Commit | undefined {
+    return this.#newest;
+  }
+
+  /** The memory that the log takes. */
+  get residentBytes(): number {
+    return this.#entries.size * entryBytes;
+  }
+
+  /**
+   * Makes a commit the newest one. What is known of the log stays when the commit leads back to it. Throws StorageError, and
+   * then changes nothing.
+   */
+  async takeUp(newest: Commit): Promise<void> {
+    this.#broken = undefined;
+    if (newest.digest === this.#newest?.digest) return;
+    const fresh = await this.#since(this.#newest, newest);
+    if (!fresh) this.#entries = new Map();
+    for (const commit of fresh ?? [newest]) this.#entries.set(commit.commit, entryOf(commit));
+    if (!fresh) this.#oldest = newest;
+    this.#newest = newest;
+  }
+
+  /** Whether a rollback withdrew a commit. */
+  isWithdrawn(number: number): boolean {
+    const withdrawn = this.#newest?.withdrawn ?? [];
+    return withdrawn.some(([first, last]) => first <= number && number <= last);
+  }
+
+  /**
+   * A commit by its number; undefined when there is none in the log. Throws CorruptObjectError or MissingObjectError when the
+   * log does not lead there, or StorageError.
+   */
+  async entry(number: number): Promise<LogEntry | undefined> {
+    if (number < 1 || number > (this.#newest?.commit ?? 0)) return undefined;
+    while (number < this.#oldest!.commit) await this.#fetchOlder();
+    return this.#entries.get(number);
+  }
+
+  /** The newest commit that fits. Throws as `entry` does. */
+  async find(fits: (entry: LogEntry) => boolean): Promise<LogEntry | undefined> {
+    for (let number = this.#newest?.commit ?? 0; number > 0; number -= 1) {
+      const entry = this.#entries.get(number) ?? (await this.entry(number));
+      if (entry && fits(entry)) return entry;
+    }
+    return undefined;
+  }
+
+  /** The newest commit published at or before a time (ISO 8601) that no rollback withdrew. Throws as `entry` does. */
+  at(time: string): Promise<LogEntry | undefined> {
+    return this.find((entry) => entry.publishedAt <= time && !this.isWithdrawn(entry.commit));
+  }
+
+  /** Every commit that can be believed, newest first. Throws StorageError. */
+  async believed(): Promise<LogEntry[]> {
+    const entries: LogEntry[] = [];
+    try {
+      await this.find((entry) => {
+        entries.push(entry);
+        return false;
+      });
+    } catch (error) {
+      if (!isBroken(error)) throw error;
+    }
+    return entries;
+  }
+
+  /** The commits after `known` up to `newest`; undefined when `newest` does not lead back to it. */
+  async #since(known: Commit | undefined, newest: Commit): Promise<Commit[] | undefined> {
+    if (!known || newest.commit <= known.commit) return undefined;
+    const fresh = [newest];
+    try {
+      for (let oldest = newest; oldest.commit > known.commit + 1; oldest = fresh.at(-1)!)
+        fresh.push(...(await this.#before(oldest, known.commit + 1)));
+    } catch (error) {
+      if (isBroken(error)) return undefined;
+      throw error;
+    }
+    return fresh.at(-1)!.previous === known.digest ? fresh : undefined;
+  }
+
+  /** Fetches the next commits back, unless that is already in progress. */
+  async #fetchOlder(): Promise<void> {
+    if (this.#broken) throw this.#broken;
+    this.#fetching ??= this.#fetch().finally(() => {
+      this.#fetching = undefined;
+    });
+    await this.#fetching;
+  }
+
+  async #fetch(): Promise<void> {
+    const successor = this.#oldest!;
+    try {
+      const older = await this.#before(successor);
+      // The log may have been replaced meanwhile by one that does not lead here.
+      if (this.#oldest !== successor) return;
+      for (const commit of older) this.#entries.set(commit.commit, entryOf(commit));
+      this.#oldest = older.at(-1);
+    } catch (error) {
+      if (isBroken(error) && this.#oldest === successor) this.#broken = error;
+      throw error;
+    }
+  }
+
+  /** The commits before another one, newest first: at least one, as many as fit, not below number `lowest`. */
+  async #before(successor: Commit, lowest = 1): Promise<Commit[]> {
+    const count = Math.min(fetchedAtOnce, successor.commit - lowest);
+    const numbers = Array.from({ length: count }, (_, index) => successor.commit - 1 - index);
+    const read = await Promise.allSettled(numbers.map((number) => this.#readBelow(number)));
+    const commits: Commit[] = [];
+    for (const result of read) {
+      const { previous } = commits.at(-1) ?? successor;
+      const fault =
+        result.status === "rejected"
+          ? result.reason
+          : result.value.digest !== previous &&
+            new CorruptObjectError(
+              layout.commit(result.value.commit),
+              "it is not the one that the next commit follows",
+            );
+      if (fault) {
+        // What was found before counts. The next call meets the fault first.
+        if (commits.length > 0) break;
+        throw fault;
+      }
+      if (result.status === "fulfilled") commits.push(result.value);
+    }
+    return commits;
+  }
+
+  async #readBelow(number: number): Promise<Commit> {
+    const commit = await readCommit(this.#storage, number);
+    if (!commit) throw new MissingObjectError(layout.commit(number));
+    return commit;
+  }
+}
+
+function isBroken(error: unknown): error is CorruptObjectError | MissingObjectError {
+  return error instanceof CorruptObjectError || error instanceof MissingObjectError;
+}
+
+function entryOf(commit: Commit): LogEntry {
+  const {
+    commit: number,
+    snapshotId,
+    archiveRoot,
+    manifest,
+    changes,
+    changeCounts,
+    publishedAt,
+    digest,
+  } = commit;
+  const { markets, protocols } = commit.counts;
+  return {
+    commit: number,
+    snapshotId,
+    archiveRoot,
+    manifest,
+    changes,
+    changeCounts,
+    publishedAt,
+    digest,
+    counts: { markets, protocols },
+  };
+}

@@ -1,0 +1,210 @@
+import { describe, expect, test } from "vitest";
+import { formatVersion } from "../../../schemas/snapshot.ts";
+import { CommitLog } from "../../../snapshots/read/commit-log.ts";
+import { appendCommit, newestCommit, publishedAtAfter } from "../../../snapshots/store/commits.ts";
+import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { MissingObjectError } from "../../../snapshots/store/objects.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+
+const start = Date.parse("2026-01-01T00:00:00.000Z");
+const minute = 60_000;
+const timeOf = (number: number) => new Date(start + number * minute).toISOString();
+
+/** Adds a commit a minute after the one before; what it refers to does not exist. */
+async function append(storage: Storage, changes: { withdrawn?: [number, number][]; seed?: string } = {}) {
+  const before = await newestCommit(storage);
+  const commit = (before?.commit ?? 0) + 1;
+  const hash = sha256(`${changes.seed ?? ""}${commit}`);
+  return appendCommit(storage, {
+    formatVersion,
+    commit,
+    snapshotId: hash,
+    archiveRoot: hash,
+    manifest: { hash, bytes: 1 },
+    changes: null,
+    changeCounts: null,
+    counts: { markets: commit, protocols: 1, segments: 1, pages: 1 },
+    size: { objects: 1, bytes: 1 },
+    publishedAt: publishedAtAfter(before, new Date(timeOf(commit))),
+    hold: false,
+    withdrawn: changes.withdrawn ?? before?.withdrawn ?? [],
+    previous: before?.digest ?? null,
+  });
+}
+
+async function storeOf(count: number, objects = new Map<string, Buffer>()) {
+  const storage = memoryStorage(objects);
+  for (let n = 0; n < count; n += 1) await append(storage);
+  return { storage, objects };
+}
+
+async function logOver(storage: Storage): Promise<CommitLog> {
+  const log = new CommitLog(storage);
+  await log.takeUp((await newestCommit(storage))!);
+  return log;
+}
+
+const commits = (storage: ReturnType<typeof countingStorage>) =>
+  storage.calls.filter(({ key }) => key.startsWith(layout.commits)).length;
+
+describe("the log of commits", () => {
+  test("tells every commit by number, time and snapshot, and fetches each once, only as far back as it is asked", async () => {
+    const { storage } = await storeOf(100);
+    const counted = countingStorage(storage);
+    const log = await logOver(counted);
+    counted.calls.length = 0;
+    expect((await log.at(timeOf(100)))?.commit).toBe(100);
+    expect(commits(counted)).toBe(0);
+    expect((await log.entry(90))?.publishedAt).toBe(timeOf(90));
+    const near = commits(counted);
+    expect(near).toBeLessThan(40);
+    const asked = [1, 2, 50, 99, 100].map(async (number) => {
+      expect(await log.entry(number)).toMatchObject({
+        commit: number,
+        counts: { markets: number, protocols: 1 },
+      });
+      expect((await log.at(timeOf(number)))?.commit).toBe(number);
+      expect((await log.at(new Date(start + (number + 0.5) * minute).toISOString()))?.commit).toBe(number);
+      const found = await log.find(({ snapshotId }) => snapshotId === sha256(String(number)));
+      expect(found?.commit).toBe(number);
+    });
+    await Promise.all(asked);
+    expect(commits(counted)).toBe(99);
+    expect(await log.at(timeOf(0))).toBeUndefined();
+    for (const number of [0, -1, 101]) expect(await log.entry(number)).toBeUndefined();
+    expect((await log.believed()).map(({ commit }) => commit)).toEqual(
+      Array.from({ length: 100 }, (_, n) => 100 - n),
+    );
+    expect(commits(counted)).toBe(99);
+  });
+
+  test("passes over what a rollback withdrew when it is asked for a time", async () => {
+    const { storage } = await storeOf(5);
+    await append(storage, { withdrawn: [[3, 5]] });
+    const log = await logOver(storage);
+    const found = [2, 3, 4, 5, 6].map(async (number) => (await log.at(timeOf(number)))?.commit);
+    expect(await Promise.all(found)).toEqual([2, 2, 2, 2, 6]);
+    expect([2, 3, 5, 6].map((number) => log.isWithdrawn(number))).toEqual([false, true, true, false]);
+  });
+
+  test("goes on from what it knows when newer commits come, and holds one entry for each", async () => {
+    const { storage } = await storeOf(3);
+    const counted = countingStorage(storage);
+    const log = await logOver(counted);
+    await log.believed();
+    for (let n = 0; n < 70; n += 1) await append(storage);
+    const newest = (await newestCommit(storage))!;
+    counted.calls.length = 0;
+    await log.takeUp(newest);
+    expect((await log.believed()).length).toBe(73);
+    // Those between the two newest ones, and none below.
+    expect(commits(counted)).toBe(69);
+    expect(log.residentBytes).toBe(73 * 800);
+  });
+
+  test("believes neither a commit that its successor does not name nor any behind it", async () => {
+    const { storage, objects } = await storeOf(60);
+    const { digest: _, ...content } = JSON.parse(String(objects.get(layout.commit(40))));
+    objects.set(layout.commit(40), seal({ ...content, publishedAt: timeOf(39) }));
+    const log = await logOver(storage);
+    expect((await log.entry(41))?.commit).toBe(41);
+    await expect(log.entry(40)).rejects.toBeInstanceOf(CorruptObjectError);
+    await expect(log.entry(10)).rejects.toThrow(layout.commit(40));
+    expect((await log.believed()).at(-1)?.commit).toBe(41);
+    expect((await log.at(timeOf(45)))?.commit).toBe(45);
+    await expect(log.at(timeOf(20))).rejects.toBeInstanceOf(CorruptObjectError);
+  });
+
+  test("does not ask again for what is missing or broken until it takes up the newest commit again", async () => {
+    const { storage, objects } = await storeOf(10);
+    const bytes = objects.get(layout.commit(4))!;
+    objects.delete(layout.commit(4));
+    const counted = countingStorage(storage);
+    const log = await logOver(counted);
+    await expect(log.entry(4)).rejects.toBeInstanceOf(MissingObjectError);
+    const asked = commits(counted);
+    await expect(log.entry(2)).rejects.toBeInstanceOf(MissingObjectError);
+    expect(commits(counted)).toBe(asked);
+    objects.set(layout.commit(4), bytes);
+    await log.takeUp(log.newest!);
+    expect((await log.entry(1))?.commit).toBe(1);
+  });
+
+  test("asks again after the store failed", async () => {
+    const { storage } = await storeOf(5);
+    let failing = true;
+    const log = await logOver(
+      changedStorage(storage, {
+        async get(key) {
+          if (failing && key === layout.commit(3)) throw new StorageError("no");
+          return storage.get(key);
+        },
+      }),
+    );
+    await expect(log.entry(1)).rejects.toBeInstanceOf(StorageError);
+    expect((await log.entry(4))?.commit).toBe(4);
+    failing = false;
+    expect((await log.entry(1))?.commit).toBe(1);
+  });
+
+  test("forgets all when the newest commit leads to another log", async () => {
+    const { storage } = await storeOf(5);
+    const log = await logOver(storage);
+    await log.believed();
+    const other = memoryStorage(new Map());
+    for (let n = 0; n < 8; n += 1) await append(other, { seed: "other" });
+    // The same log, as a reader of the other store sees it.
+    const mixed = new CommitLog(other);
+    await mixed.takeUp((await newestCommit(storage))!);
+    await mixed.takeUp((await newestCommit(other))!);
+    expect(await mixed.find(({ snapshotId }) => snapshotId === sha256("5"))).toBeUndefined();
+    expect((await mixed.believed()).map(({ snapshotId }) => snapshotId)).toEqual(
+      Array.from({ length: 8 }, (_, n) => sha256(`other${8 - n}`)),
+    );
+  });
+
+  test("of 10,000 commits takes 8 MB and hundreds of rounds to the store, however many ask", async () => {
+    const objects = new Map<string, Buffer>();
+    const source = memoryStorage(objects);
+    let previous: string | null = null;
+    let last = await append(source);
+    const { digest: _, ...content } = last;
+    for (let commit = 1; commit <= 10_000; commit += 1) {
+      const bytes: Buffer = seal({ ...content, commit, previous, publishedAt: timeOf(commit) });
+      objects.set(layout.commit(commit), bytes);
+      last = JSON.parse(String(bytes));
+      previous = last.digest;
+    }
+    let [underway, most] = [0, 0];
+    const counted = countingStorage(
+      changedStorage(source, {
+        async get(key) {
+          underway += 1;
+          most = Math.max(most, underway);
+          await new Promise(setImmediate);
+          underway -= 1;
+          return source.get(key);
+        },
+      }),
+    );
+    const log = new CommitLog(counted);
+    await log.takeUp(last);
+    const all = await Promise.all(Array.from({ length: 50 }, () => log.entry(1)));
+    expect(new Set(all).size).toBe(1);
+    expect(commits(counted)).toBe(9_999);
+    expect(most).toBeLessThanOrEqual(32);
+    expect(log.residentBytes).toBe(8_000_000);
+  });
+});
+
+test("a commit's time is never before its predecessor's", async () => {
+  const { storage } = await storeOf(2);
+  const newest = (await newestCommit(storage))!;
+  expect(publishedAtAfter(undefined, new Date(start))).toBe(timeOf(0));
+  expect(publishedAtAfter(newest, new Date(start))).toBe(newest.publishedAt);
+  expect(publishedAtAfter(newest, new Date(start + 9 * minute))).toBe(timeOf(9));
+});
