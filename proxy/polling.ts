@@ -23,16 +23,14 @@ export function createPoller(
   let stopped = false;
 
   async function run(state: State): Promise<void> {
+    if (state.underway) throw new Error("the round before has not ended");
     state.underway = true;
-    await state.run().finally(() => {
-      state.underway = false;
-    });
+    await state.run().finally(() => (state.underway = false));
     state.succeeded = now();
   }
 
   async function round(state: State): Promise<void> {
     try {
-      if (state.underway) throw new Error("the round before has not ended");
       await within(roundSeconds, () => run(state));
       done(state.name);
     } catch (error) {

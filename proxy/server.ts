@@ -28,7 +28,7 @@ export function createProxyServer(proxy: ProxyParts) {
   const connections = followConnections(server);
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
   server.on("drop", () => {
-    metrics.dropped();
+    metrics.dropped.inc();
     connections.makeRoom();
   });
 

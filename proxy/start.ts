@@ -1,16 +1,16 @@
-import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { Catalog } from "../snapshots/read/catalog.ts";
-import { hasCode, messageOf } from "../snapshots/store/error-code.ts";
+import { messageOf } from "../snapshots/store/error-code.ts";
 import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
 import { openStorage } from "../snapshots/store/open-storage.ts";
 import type { S3Environment } from "../snapshots/store/s3.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { clientFiles } from "./client/files.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
+import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
 import { createLiveFeed } from "./feed/live-feed.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
@@ -61,7 +61,7 @@ export async function startService(
     onFailure: config.quotaOnFailure,
     now,
     failed(error) {
-      metrics.quotaFailed();
+      metrics.quotaFailures.inc();
       log.error({ err: error }, "the quota store failed");
     },
     recovered: () => log.info("the quota store answers again"),
@@ -81,7 +81,7 @@ export async function startService(
     { name: "keys", run: () => keys.reload().finally(feed.recheck) },
   ];
   const poller = createPoller(chores, limits.roundSeconds, now, (chore, error) => {
-    metrics.polled(chore, error === undefined);
+    metrics.polls.inc({ chore, outcome: error === undefined ? "success" : "failure" });
     if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
   });
   const { server, drain } = createProxyServer({
@@ -108,14 +108,14 @@ export async function startService(
     origin?.close();
     quota.close();
   };
-  const url = await listen(server, config).catch((error) => {
+  await listen(server, config).catch((error) => {
     release();
     throw error;
   });
   poller.start(config.pollSeconds);
 
   return {
-    url,
+    url: urlOf(server, config),
     metrics: metrics.registry,
     /** Gives requests in progress at most SHUTDOWN_SECONDS to finish, then releases everything. */
     async stop(): Promise<void> {
@@ -146,24 +146,11 @@ async function openQuota(location: string, directory: string, log: Logger): Prom
 
 /** Throws ConfigError if the proxy could not listen on its address. */
 export async function checkAddress(config: Config): Promise<void> {
-  const server = createServer();
+  await using server = createServer();
   await listen(server, config);
-  server.close();
-  await once(server, "close");
 }
 
-/** Throws ConfigError that names PORT or HOST if the address is taken or not available. */
-async function listen(server: Server, { host, port }: Config): Promise<string> {
-  try {
-    server.listen(port, host);
-    await once(server, "listening");
-  } catch (error) {
-    if (hasCode(error, "EADDRINUSE"))
-      throw new ConfigError(`PORT ${port} is taken by another process; set PORT to a free one.`);
-    if (hasCode(error, "EACCES"))
-      throw new ConfigError(`PORT ${port} may not be used by this user; set PORT to one above 1023.`);
-    throw new ConfigError(`HOST ${host} cannot be listened on: ${messageOf(error)}`);
-  }
-  const { port: actual } = server.address() as AddressInfo;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${actual}`;
+function urlOf(server: Server, { host }: Config): string {
+  const { port } = server.address() as AddressInfo;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

@@ -1,23 +1,34 @@
 import { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
+const dailyQuotas = { free: 1_000, developer: 50_000, aegis: 100_000 } as const;
+
 /**
  * The plans, lowest to highest (INTERFACE 5.2 and 8.1). `tier` is the plan's name in a page of markets (INTERFACE 2.7).
- * `dailyQuota` is in units per UTC day. `refusal` is the code that a key of a lower plan gets.
+ * `dailyQuota` is in units per UTC day. `refusal` is the code that a key of a lower plan gets. `more`
+ * says how a caller gets a higher quota.
  */
 export const plans = {
-  free: { rank: 0, tier: "free", dailyQuota: 1_000, refusal: undefined },
+  free: {
+    rank: 0,
+    tier: "free",
+    dailyQuota: dailyQuotas.free,
+    refusal: undefined,
+    more: `A Developer key allows ${dailyQuotas.developer} requests a day.`,
+  },
   developer: {
     rank: 1,
     tier: "developer",
-    dailyQuota: 50_000,
+    dailyQuota: dailyQuotas.developer,
     refusal: "DEVELOPER_REQUIRED",
+    more: `The Aegis plan allows ${dailyQuotas.aegis} requests a day.`,
   },
   aegis: {
     rank: 2,
     tier: "enterprise",
-    dailyQuota: 100_000,
+    dailyQuota: dailyQuotas.aegis,
     refusal: "AEGIS_REQUIRED",
+    more: "Ask the service's operator for a higher quota on this key.",
   },
 } as const satisfies Record<
   string,
@@ -26,6 +37,7 @@ export const plans = {
     tier: string;
     dailyQuota: number;
     refusal: ErrorCode | undefined;
+    more: string;
   }
 >;
 

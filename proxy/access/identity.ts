@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { type Plan, plans } from "../../schemas/plans.ts";
-import type { KeyRing, KeyVerdict } from "../../snapshots/keys/ring.ts";
+import { type KeyRing, keyFaults } from "../../snapshots/keys/ring.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Caller } from "../quota/quota.ts";
 import { freeAccounts } from "../quota/store.ts";
@@ -35,18 +35,10 @@ function holderOf(key: string, keys: KeyRing): Identity {
   if (!keys.ready())
     throw new ServiceError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
   const verdict = keys.judge(key);
-  if (verdict.state !== "active") throw new ServiceError("INVALID_API_KEY", refusals[verdict.state]);
+  if (verdict.state !== "active") throw new ServiceError("INVALID_API_KEY", keyFaults[verdict.state]);
   const { plan, owner, quota } = verdict.record;
   return { plan, account: `${plan}:${owner}`, limit: quota ?? plans[plan].dailyQuota, keyed: true, owner };
 }
-
-const refusals: Record<Exclude<KeyVerdict["state"], "active">, string> = {
-  malformed: "The API key is malformed: a key is prs_live_ and 38 letters and digits, copied whole.",
-  mistyped: "The API key is mistyped: its checksum does not match. Copy it again, whole.",
-  unknown: "The API key is unknown to this service.",
-  expired: "The API key has expired.",
-  revoked: "The API key has been revoked.",
-};
 
 /** Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2). */
 export function requirePlan({ plan, keyed }: Identity, required: Plan): void {

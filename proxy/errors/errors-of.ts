@@ -8,6 +8,7 @@ import {
   type ReadError,
 } from "../../snapshots/read/errors.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
+import { DeadlineError } from "../../snapshots/store/deadline.ts";
 import { MissingObjectError } from "../../snapshots/store/objects.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 import { ServiceError } from "./service-error.ts";
@@ -33,6 +34,10 @@ export function serviceErrorOf(thrown: unknown): ServiceError {
   if (unreadable.some((type) => thrown instanceof type)) {
     const detail = "The archive cannot be read right now; try again in a few seconds.";
     return new ServiceError("SNAPSHOT_UNAVAILABLE", detail, {}, { cause: thrown });
+  }
+  if (thrown instanceof DeadlineError) {
+    const detail = "The answer was not ready in time; try again.";
+    return new ServiceError("UPSTREAM_TIMEOUT", detail, {}, { cause: thrown });
   }
   const detail = "Something went wrong on our side; the request id identifies it.";
   return new ServiceError("INTERNAL", detail, {}, { cause: thrown });

@@ -2,10 +2,10 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { sinceOf } from "../../snapshots/read/query.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
-import { inTime } from "../reply/deadline.ts";
 import { commonHeaders } from "../reply/headers.ts";
 import { type ProblemReply, refusalOf } from "../reply/problem.ts";
 import { checksOf, requireOneHost } from "../routes/checks.ts";
@@ -29,7 +29,7 @@ export function createGoLive(parts: AppParts) {
     try {
       for (const check of checks) await check(request, exchange);
       const since = sinceOf(exchange.parameters!);
-      const start = await inTime(limits, () => feed.begin(since));
+      const start = await within(limits.answerSeconds, () => feed.begin(since));
       const headers = { ...exchange.commonHeaders, ...rateLimitHeaders(exchange.receipt!, now()) };
       feed.open({ request, socket, head, headers }, exchange.identify!, start);
       end(socket.destroyed ? undefined : 101);

@@ -2,6 +2,7 @@ import { addAbortListener } from "node:events";
 import { Agent as HttpAgent, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
+import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
@@ -25,7 +26,7 @@ class OriginFault extends Error {
   override readonly name = "OriginFault";
 }
 
-const tries = 3;
+const retries = 2;
 const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
 /** A forwarder to the public objects under `base`. */
@@ -75,17 +76,11 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
     }
   }
 
-  async function attempts(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
-    for (let tried = 1; ; tried += 1) {
-      try {
-        return await attempt(request, response, object, abort);
-      } catch (error) {
-        // The origin may close an idle connection just as it is reused, or break off a body.
-        if (!hasCode(error, "ECONNRESET") || tried === tries || abort.aborted) throw error;
-      }
-    }
-  }
-
+  // The origin may close an idle connection just as it is reused, or break off a body.
+  const retrying = retry(
+    handleWhen((error) => hasCode(error, "ECONNRESET")),
+    { maxAttempts: retries },
+  );
   // A wrong answer concerns one object, and a client that left only itself. Everything else means that the origin is away.
   const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
@@ -103,7 +98,8 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
       Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}` });
       request.headers = { "accept-encoding": "identity" };
       try {
-        const fetch = (abort: AbortSignal) => attempts(request, response, object, abort);
+        const fetch = (abort: AbortSignal) =>
+          retrying.execute(() => attempt(request, response, object, abort), abort);
         return await guarded(() => within(deadlineSeconds, fetch, left.signal));
       } catch (error) {
         throw error instanceof ClientGone ? error : translated(error);

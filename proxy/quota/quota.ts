@@ -144,15 +144,9 @@ export function quotaExceeded({ plan, limit, resetAt }: Receipt): ServiceError {
   return new ServiceError(
     "QUOTA_EXCEEDED",
     `The ${plan} plan's ${limit} requests of this UTC day are used up; counting starts anew at ${reset}. ` +
-      wayToMore[plan],
+      plans[plan].more,
   );
 }
-
-const wayToMore: Record<Plan, string> = {
-  free: `A Developer key allows ${plans.developer.dailyQuota} requests a day.`,
-  developer: `The Aegis plan allows ${plans.aegis.dailyQuota} requests a day.`,
-  aegis: "Ask the service's operator for a higher quota on this key.",
-};
 
 /**
  * X-RateLimit-* (INTERFACE 8.1) and the IETF fields RateLimit and RateLimit-Policy of the same state; all in

@@ -73,9 +73,6 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
   const look = database.prepare(lookSql);
   const deleteOld = database.prepare(deleteOldSql);
   const deleteLeast = database.prepare(deleteLeastSql);
-  const [begin, commit, rollback] = ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"].map((sql) =>
-    database.prepare(sql),
-  );
   let forgetting = false;
   let waiting: Waiting[] = [];
 
@@ -102,13 +99,13 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     const taking = waiting;
     waiting = [];
     try {
-      begin?.run();
+      database.exec("BEGIN IMMEDIATE");
       const taken = taking.map(takeNow);
       deleteSome(taking[0]!.day, taking.length);
-      commit?.run();
+      database.exec("COMMIT");
       for (const [index, { resolve }] of taking.entries()) resolve(taken[index]!);
     } catch (error) {
-      if (database.isOpen && database.isTransaction) rollback?.run();
+      if (database.isOpen && database.isTransaction) database.exec("ROLLBACK");
       for (const { reject } of taking) reject(error);
     }
   }

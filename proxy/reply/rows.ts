@@ -6,13 +6,13 @@ import { errors } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import { csvForm } from "../../snapshots/read/csv.ts";
 import { ndjsonForm, type RowsChunk, type RowsForm, type RowsPlan } from "../../snapshots/read/rows.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { serviceErrorOf } from "../errors/errors-of.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import type { ProxyParts } from "../parts.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
-import { inTime } from "./deadline.ts";
 import { vary } from "./headers.ts";
 import { type Prepared, type Reply, writeHead } from "./reply.ts";
 
@@ -96,7 +96,7 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
       const error = serviceErrorOf(thrown);
       exchange.code = error.code;
       if (errors[error.code].status >= 500) exchange.error = error;
-      metrics.brokeOff(error.code);
+      metrics.brokenOff.inc({ code: error.code });
       throw error;
     }
   }
@@ -114,7 +114,7 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
     try {
       const chunks = rows.read();
       // Before the head is written, so that a store that cannot be read is still answered with a problem.
-      const first = await inTime(limits, () => chunks.next());
+      const first = await within(limits.answerSeconds, () => chunks.next());
       writeHead(response, answer, now());
       const source = Readable.from(paid(from(first, chunks), exchange, identify));
       const gzip = answer.headers["Content-Encoding"] === "gzip";

@@ -1,9 +1,9 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { sinceOf } from "../../snapshots/read/query.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { inTime } from "../reply/deadline.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
 import { createRowsSender, requireUnits } from "../reply/rows.ts";
 import { staticReplies } from "../reply/static-files.ts";
@@ -39,7 +39,7 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
       prepare(request, await answer(request, response));
     return async (request, response) => {
       const { receipt, caller } = response.locals;
-      const { rows, ...ready } = await inTime(limits, (late) => {
+      const { rows, ...ready } = await within(limits.answerSeconds, (late) => {
         const work = () => prepared(request, response);
         return heavy ? lane(caller?.owner ?? "", work, late) : work();
       });

@@ -8,16 +8,16 @@ const atOnce = 16;
 const perOwner = 4;
 const busyOwners = 1000;
 
-/** Bounds how many heavy answers are prepared at a time, in all and per owner. Work that comes `late` is not begun. */
+/** Bounds how many heavy answers are prepared at a time, in all and per owner. Work for which nobody waits any more is not begun. */
 export function createLane() {
   const all = bulkhead(atOnce, Number.POSITIVE_INFINITY);
   const owners = new LRUCache<string, BulkheadPolicy>({
     max: busyOwners,
     memoMethod: () => bulkhead(perOwner, Number.POSITIVE_INFINITY),
   });
-  return <T>(owner: string, work: () => Promise<T>, late: () => boolean): Promise<T> => {
+  return <T>(owner: string, work: () => Promise<T>, late: AbortSignal): Promise<T> => {
     const timely = () => {
-      if (late()) throw new Error("nobody waits for this answer any more");
+      late.throwIfAborted();
       return work();
     };
     return owners.memo(owner).execute(() => all.execute(timely));

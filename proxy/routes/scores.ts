@@ -81,7 +81,7 @@ function staleReply(
     const known = find(older.manifest.scores);
     if (known && objects.has(known)) {
       const seconds = Math.max(0, Math.floor((now() - Date.parse(newer.commit.publishedAt)) / 1000));
-      metrics.servedStale();
+      metrics.stale.inc();
       const headers = { Age: seconds, "Cache-Status": `prs; hit; ttl=-${seconds}; detail=origin-away` };
       return { ...replyOf(older, known), cacheControl: "private, no-cache", headers };
     }

@@ -1,8 +1,6 @@
-import { once } from "node:events";
 import { createServer } from "node:http";
 import { Registry } from "prom-client";
-import { messageOf } from "../../snapshots/store/error-code.ts";
-import { ConfigError } from "../config.ts";
+import { listen } from "../connection/listen.ts";
 
 /**
  * Serves the text of `render` as `GET /metrics` on a loopback port until the process ends. Does nothing without a port. Throws
@@ -20,10 +18,5 @@ export async function serveMetrics(port: number | undefined, render: () => Promi
     }
   });
   server.unref();
-  try {
-    server.listen(port, "127.0.0.1");
-    await once(server, "listening");
-  } catch (error) {
-    throw new ConfigError(`METRICS_PORT ${port} cannot be listened on: ${messageOf(error)}`);
-  }
+  await listen(server, { host: "127.0.0.1", port }, "METRICS_PORT");
 }

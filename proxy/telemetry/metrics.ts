@@ -1,5 +1,4 @@
 import { Counter, Histogram, Registry } from "prom-client";
-import type { ErrorCode } from "../../schemas/errors.ts";
 
 /** An answered request. Nothing in it is spelled by the client, so the number of label values is bounded. */
 export interface Answered {
@@ -32,14 +31,6 @@ export function createMetrics() {
     buckets: latencyBuckets,
     registers,
   });
-  const aborts = counter("http_requests_aborted_total", "Requests whose answer was not sent to its end", [
-    "route",
-  ]);
-  const broken = counter("prs_broken_off_total", "Answers of many rows broken off from our side", ["code"]);
-  const drops = counter("http_connections_dropped_total", "Connections turned away at the limit");
-  const stale = counter("prs_stale_answers_total", "Answers from an older snapshot, the origin being away");
-  const quotaFailures = counter("prs_quota_failures_total", "Times the quota store began to fail");
-  const polls = counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]);
   return {
     registry,
     answered({ route, status, code, seconds, ...request }: Answered): void {
@@ -47,15 +38,13 @@ export function createMetrics() {
       requests.inc({ route, method, status, code });
       duration.observe({ route }, seconds);
     },
-    /** An answer was not sent completely. */
-    aborted: (route: string) => aborts.inc({ route }),
-    /** The service broke off an NDJSON answer. */
-    brokeOff: (code: ErrorCode) => broken.inc({ code }),
-    /** A connection was refused because too many were open. */
-    dropped: () => drops.inc(),
-    servedStale: () => stale.inc(),
-    quotaFailed: () => quotaFailures.inc(),
-    polled: (chore: string, succeeded: boolean) =>
-      polls.inc({ chore, outcome: succeeded ? "success" : "failure" }),
+    aborted: counter("http_requests_aborted_total", "Requests whose answer was not sent to its end", [
+      "route",
+    ]),
+    brokenOff: counter("prs_broken_off_total", "Answers of many rows broken off from our side", ["code"]),
+    dropped: counter("http_connections_dropped_total", "Connections turned away at the limit"),
+    stale: counter("prs_stale_answers_total", "Answers from an older snapshot, the origin being away"),
+    quotaFailures: counter("prs_quota_failures_total", "Times the quota store began to fail"),
+    polls: counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]),
   };
 }

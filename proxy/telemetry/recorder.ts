@@ -44,7 +44,7 @@ export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | und
         const { route = "none", code = "", began } = exchange;
         const milliseconds = performance.now() - began;
         logRequest(exchange, method, status, milliseconds);
-        if (status === undefined) metrics.aborted(route);
+        if (status === undefined) metrics.aborted.inc({ route });
         else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
       };
     },

@@ -11,6 +11,15 @@ export type KeyVerdict =
   | { state: "active"; record: KeyRecord }
   | { state: "malformed" | "mistyped" | "unknown" | "expired" | "revoked" };
 
+/** What is wrong with a key that is not active, for its holder. */
+export const keyFaults: Record<Exclude<KeyVerdict["state"], "active">, string> = {
+  malformed: "The API key is malformed: a key is prs_live_ and 38 letters and digits, copied whole.",
+  mistyped: "The API key is mistyped: its checksum does not match. Copy it again, whole.",
+  unknown: "The API key is unknown to this service.",
+  expired: "The API key has expired.",
+  revoked: "The API key has been revoked.",
+};
+
 /** All keys of a store, in memory. */
 export interface KeyRing {
   /** False until the keys have been read once. Until then no key can be judged. */

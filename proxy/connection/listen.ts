@@ -1,0 +1,26 @@
+import { once } from "node:events";
+import type { Server } from "node:net";
+import { hasCode, messageOf } from "../../snapshots/store/error-code.ts";
+import { ConfigError } from "../config.ts";
+
+/**
+ * Listens on an address, whose port `variable` sets. Throws ConfigError that names the variable if the address is taken or
+ * not available.
+ */
+export async function listen(
+  server: Server,
+  { host, port }: { host: string; port: number },
+  variable = "PORT",
+): Promise<void> {
+  try {
+    server.listen(port, host);
+    await once(server, "listening");
+  } catch (error) {
+    const setting = `${variable} ${port}`;
+    if (hasCode(error, "EADDRINUSE"))
+      throw new ConfigError(`${setting} is taken by another process; set ${variable} to a free one.`);
+    if (hasCode(error, "EACCES"))
+      throw new ConfigError(`${setting} may not be used by this user; set ${variable} to one above 1023.`);
+    throw new ConfigError(`HOST ${host} cannot be listened on: ${messageOf(error)}`);
+  }
+}
