@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
-import { sinceOf } from "../../snapshots/read/query.ts";
+import { snapshotIdOf } from "../../snapshots/read/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
@@ -28,7 +28,7 @@ export function createGoLive(parts: AppParts) {
     const end = recorder.begin(request, exchange);
     try {
       for (const check of checks) await check(request, exchange);
-      const since = sinceOf(exchange.parameters!);
+      const since = snapshotIdOf(exchange.parameters!, "since");
       const start = await within(limits.answerSeconds, () => feed.begin(since));
       const headers = { ...exchange.commonHeaders, ...rateLimitHeaders(exchange.receipt!, now()) };
       feed.open({ request, socket, head, headers }, exchange.identify!, start);

@@ -20,7 +20,16 @@ export const securityHeaders = {
 } as const;
 
 /** Headers that scripts of other sites may read. */
-const exposed = [...common, ...rateLimit, ...ofLines, "Retry-After", "ETag", "Age", "Cache-Status"];
+const exposed = [
+  ...common,
+  ...rateLimit,
+  ...ofLines,
+  "X-Since-Snapshot-Id",
+  "Retry-After",
+  "ETag",
+  "Age",
+  "Cache-Status",
+];
 
 /** Vary of answers that depend on what the caller accepts and who it is. */
 export const vary = "Accept-Encoding, Authorization, X-Api-Key";

@@ -1,4 +1,4 @@
-import type { RowsPlan } from "../../snapshots/read/rows.ts";
+import type { RowsStream } from "../../snapshots/read/rows.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
@@ -17,7 +17,7 @@ export interface Reply {
   /** Headers about the body, which a 304 does not have. */
   bodyHeaders?: Record<string, string | number>;
   /** Rows to stream in place of a body. */
-  rows?: RowsPlan;
+  rows?: RowsStream;
   /** A reply for when the origin does not deliver the body. */
   instead?: () => Reply | undefined;
 }
@@ -36,7 +36,7 @@ export interface Prepared {
   status: 200 | 304;
   headers: Record<string, string | number>;
   body: readonly Buffer[];
-  rows?: RowsPlan;
+  rows?: RowsStream;
   /** Whether the caller already has the body, named it by its tag, and so pays nothing. */
   known: boolean;
 }

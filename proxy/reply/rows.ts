@@ -4,8 +4,9 @@ import { constants, createGzip } from "node:zlib";
 import { csv, ndjson } from "../../schemas/endpoints.ts";
 import { errors } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
+import type { ChangesPlan } from "../../snapshots/read/changes.ts";
 import { csvForm } from "../../snapshots/read/csv.ts";
-import { ndjsonForm, type RowsChunk, type RowsForm, type RowsPlan } from "../../snapshots/read/rows.ts";
+import { ndjsonForm, type RowsChunk, type RowsForm, type RowsPlan, type RowsStream } from "../../snapshots/read/rows.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { serviceErrorOf } from "../errors/errors-of.ts";
@@ -31,11 +32,15 @@ const forms = new Map<string | false, { form: RowsForm; contentType: string }>([
 export function preferredRows(request: Request) {
   const preferred = request.accepts("application/json", ndjson, csv);
   const found = forms.get(preferred);
-  if (!found || request.httpVersion !== "1.0") return found;
-  throw new ServiceError(
-    "BAD_REQUEST",
-    `${preferred} needs HTTP/1.1, where the end of an answer can be told.`,
-  );
+  if (found) requireChunks(request, found.contentType);
+  return found;
+}
+
+/** Throws ServiceError BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off. */
+export function requireChunks({ httpVersion }: Request, contentType: string): void {
+  if (httpVersion !== "1.0") return;
+  const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
+  throw new ServiceError("BAD_REQUEST", detail);
 }
 
 /** Headers that tell caches that the media type is negotiated. */
@@ -53,6 +58,24 @@ export function rowsReply(plan: RowsPlan, contentType: string): Reply {
       "X-Count": plan.count,
       "X-Total-Count": plan.total,
       "X-Cursor": plan.cursor,
+      "X-Archive-Root": plan.snapshot.commit.archiveRoot,
+    },
+    body: async () => [],
+    rows: plan,
+  };
+}
+
+/** A reply with what differs between two snapshots. */
+export function changesReply(plan: ChangesPlan): Reply {
+  return {
+    etag: () => plan.etag,
+    cacheControl: "private, no-cache",
+    snapshotId: plan.until,
+    bodyHeaders: {
+      "Content-Type": ndjson,
+      "X-Since-Snapshot-Id": plan.since,
+      "X-Count": plan.count,
+      "X-Archive-Root": plan.archiveRoot,
     },
     body: async () => [],
     rows: plan,
@@ -60,7 +83,7 @@ export function rowsReply(plan: RowsPlan, contentType: string): Reply {
 }
 
 /** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all rows. */
-export function requireUnits({ count }: RowsPlan, { plan, limit, remaining, resetAt }: Receipt): void {
+export function requireUnits({ count, advice }: RowsStream, { plan, limit, remaining, resetAt }: Receipt): void {
   const units = Math.max(1, Math.ceil(count / rowsPerUnit));
   // The request took one.
   const left = remaining + 1;
@@ -68,7 +91,7 @@ export function requireUnits({ count }: RowsPlan, { plan, limit, remaining, rese
   // The number of rows is not told: the unit is given back, and totals have a price.
   const detail =
     `These rows take a unit for every ${rowsPerUnit}, more than the ${left} left of the ${plan} plan's ${limit} until ` +
-    `${new Date(resetAt).toISOString()}. Narrow the filters, or walk the archive by pages, each of which tells the total.`;
+    `${new Date(resetAt).toISOString()}. ${advice}`;
   throw new ServiceError("QUOTA_EXCEEDED", detail);
 }
 
@@ -101,7 +124,7 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
     }
   }
 
-  return async ({ rows, ...answer }: Prepared & { rows: RowsPlan }, response: Response) => {
+  return async ({ rows, ...answer }: Prepared & { rows: RowsStream }, response: Response) => {
     const { locals: exchange } = response;
     const identify = exchange.identify!;
     const { owner } = identify();
@@ -112,13 +135,13 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
       );
     owners.add(owner);
     try {
-      const chunks = rows.read();
+      const gzip = answer.headers["Content-Encoding"] === "gzip";
+      const chunks = gzip && rows.readGzip ? rows.readGzip() : rows.read();
       // Before the head is written, so that a store that cannot be read is still answered with a problem.
       const first = await within(limits.answerSeconds, () => chunks.next());
       writeHead(response, answer, now());
       const source = Readable.from(paid(from(first, chunks), exchange, identify));
-      const gzip = answer.headers["Content-Encoding"] === "gzip";
-      const sent = gzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
+      const sent = gzip && !rows.readGzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
       // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
       await sent.catch(() => {});
     } finally {

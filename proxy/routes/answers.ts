@@ -1,5 +1,5 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
-import { sinceOf } from "../../snapshots/read/query.ts";
+import { snapshotIdOf } from "../../snapshots/read/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Middleware, Request, Response } from "../exchange.ts";
@@ -57,6 +57,6 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
 
 /** Answers plain HTTP requests for the live feed. WebSocket handshakes go to feed/go-live.ts. */
 const upgradeRequired: Answer = (_request, { locals }) => {
-  sinceOf(locals.parameters!);
+  snapshotIdOf(locals.parameters!, "since");
   throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
 };

@@ -1,16 +1,28 @@
+import { ndjson } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
+import { ChangesReader } from "../../snapshots/read/changes.ts";
 import { planFacets } from "../../snapshots/read/facets.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
-import { parseArchiveQuery, parseFacetQuery, parseRowsQuery } from "../../snapshots/read/query.ts";
+import {
+  parseArchiveQuery,
+  parseChangesQuery,
+  parseFacetQuery,
+  parseRowsQuery,
+} from "../../snapshots/read/query.ts";
 import { planRows } from "../../snapshots/read/rows.ts";
 import type { AppParts } from "../parts.ts";
 import { encode } from "../reply/coding.ts";
 import type { Answer } from "../reply/reply.ts";
-import { negotiated, preferredRows, rowsReply } from "../reply/rows.ts";
+import { changesReply, negotiated, preferredRows, requireChunks, rowsReply } from "../reply/rows.ts";
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7). */
 export function archiveAnswers({ catalog, now }: AppParts) {
+  const changes = new ChangesReader(catalog);
   return {
+    marketChanges: async (request, { locals: { parameters } }) => {
+      requireChunks(request, ndjson);
+      return changesReply(await changes.plan(parseChangesQuery(parameters!)));
+    },
     marketsHistorical: async (request, { locals: { parameters, caller } }) => {
       const rows = preferredRows(request);
       if (rows) {

@@ -94,3 +94,29 @@ function trailer(crc: number, rawBytes: number): Buffer {
   bytes.writeUInt32LE(rawBytes % 2 ** 32, 4);
   return bytes;
 }
+
+/** Puts a gzip member together from pieces as they come. */
+export class GzipMember {
+  #rawBytes = 0;
+  #crc = 0;
+  #begun = false;
+
+  /** The bytes to send for a piece, which must not be final. */
+  add({ bytes, rawBytes, crc }: DeflatePiece): Buffer {
+    this.#crc = combineCrc(this.#crc, crc, rawBytes);
+    this.#rawBytes += rawBytes;
+    return this.#after(bytes);
+  }
+
+  /** The bytes that end the member. */
+  end(): Buffer {
+    const { bytes } = storedPiece(Buffer.alloc(0), true);
+    return this.#after(Buffer.concat([bytes, trailer(this.#crc, this.#rawBytes)]));
+  }
+
+  #after(bytes: Buffer): Buffer {
+    const sent = this.#begun ? bytes : Buffer.concat([gzipHeader, bytes]);
+    this.#begun = true;
+    return sent;
+  }
+}

@@ -56,8 +56,30 @@ export class CursorExpiredError extends ReadError {
 export class NoSnapshotError extends ReadError {
   override readonly name = "NoSnapshotError";
 
-  constructor() {
-    super("No snapshot is loaded yet; try again in a few seconds.");
+  constructor(message = "No snapshot is loaded yet; try again in a few seconds.") {
+    super(message);
+  }
+}
+
+/** No snapshot with this id was ever published. `parameter` named it. */
+export class SnapshotNotFoundError extends Error {
+  override readonly name = "SnapshotNotFoundError";
+  readonly parameter: string;
+
+  constructor(parameter: string, message: string) {
+    super(message);
+    this.parameter = parameter;
+  }
+}
+
+/** A snapshot is no longer kept, or what is kept of it does not suffice. `parameter` named it. */
+export class SnapshotExpiredError extends Error {
+  override readonly name = "SnapshotExpiredError";
+  readonly parameter: string;
+
+  constructor(parameter: string, message: string) {
+    super(message);
+    this.parameter = parameter;
   }
 }
 

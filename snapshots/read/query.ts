@@ -9,7 +9,7 @@ import {
   paging,
 } from "../../schemas/filters.ts";
 import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
-import { filterParameters, sinceParameter, timePattern } from "../../schemas/query.ts";
+import { filterParameters, timePattern } from "../../schemas/query.ts";
 import { InvalidParameterError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -46,6 +46,15 @@ export interface FacetQuery {
   limit: number;
 }
 
+/** A parsed query of GET /api/v1/markets/changes. */
+export interface ChangesQuery {
+  /** Snapshot ids; without `until` the current one is meant. */
+  since: string;
+  until: string | undefined;
+  /** Lines of the answer that the caller has already. */
+  skip: number;
+}
+
 const dayMilliseconds = 86_400_000;
 
 /**
@@ -67,11 +76,25 @@ export function readParameters(search: string, known: readonly string[]): Map<st
   return parameters;
 }
 
-/** The snapshot id that a query of the live feed asks to go on from. Throws InvalidParameterError. */
-export function sinceOf(parameters: Parameters): string | undefined {
-  const since = parameters.get(sinceParameter.name);
-  if (since === undefined || Digest.safeParse(since).success) return since;
-  throw new InvalidParameterError("since", "since must be a snapshot id, 64 lower-case hex digits.");
+/** The snapshot id that a query names by `since` or `until`. Throws InvalidParameterError. */
+export function snapshotIdOf(parameters: Parameters, name: "since" | "until"): string | undefined {
+  const id = parameters.get(name);
+  if (id === undefined || Digest.safeParse(id).success) return id;
+  throw new InvalidParameterError(name, `${name} must be a snapshot id, 64 lower-case hex digits.`);
+}
+
+/** Parses a query for changes (INTERFACE 4.5.1). Throws InvalidParameterError. */
+export function parseChangesQuery(parameters: Parameters): ChangesQuery {
+  const [since, until] = [snapshotIdOf(parameters, "since"), snapshotIdOf(parameters, "until")];
+  if (since === undefined)
+    throw new InvalidParameterError("since", "since is missing: the id of the snapshot that your copy has.");
+  const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
+  if (skip !== undefined && until === undefined)
+    throw new InvalidParameterError(
+      "skip",
+      "skip counts lines of one answer: give its X-Snapshot-Id as until, too.",
+    );
+  return { since, until, skip: skip ?? 0 };
 }
 
 function decodePair(pair: string): [string, string] {

@@ -23,19 +23,27 @@ export interface RowsForm {
   textOf(markets: readonly Buffer[]): Promise<Buffer>;
 }
 
+/** An answer of any number of rows, read only as fast as it is sent. */
+export interface RowsStream {
+  /** How many rows it has. */
+  count: number;
+  /** Reads the next rows only when they are asked for. */
+  read(): AsyncGenerator<RowsChunk, void, void>;
+  /** The same as one gzip member, where that can be put together from stored pieces. */
+  readGzip?(): AsyncGenerator<RowsChunk, void, void>;
+  /** What a caller can do whose quota does not suffice for all rows. */
+  advice: string;
+}
+
 /** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
-export interface RowsPlan {
+export interface RowsPlan extends RowsStream {
   snapshot: Snapshot;
   /** Weak entity tag, equal for all responses with the same rows. */
   etag: string;
   /** All matches, including those before this position. */
   total: number;
-  /** Matches from this position on. */
-  count: number;
   /** Cursor for this position. */
   cursor: string;
-  /** Reads the next rows only when they are asked for. Throws as Lines.read does. */
-  read(): AsyncGenerator<RowsChunk, void, void>;
 }
 
 // The pages of this many rows are fetched concurrently. One at a time, a remote store's latency would set the pace.
@@ -69,6 +77,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
     etag: weakTag(snapshot.commit.digest, filter.canonical, position.skip, form.name),
     total: matches.total,
     count: left - skip,
+    advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",
     cursor: encodeCursor(await cursorAt(catalog, position)),
     read: () => readFrom(catalog, position, form),
   };

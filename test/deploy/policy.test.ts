@@ -45,6 +45,8 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   privateObject: [layout.privateObject(hash), "gpc", "d", "g", ""],
   segment: [layout.segment(hash), "gpc", "gd", "g", ""],
   rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],
+  changeRecord: [layout.changeRecord(hash), "gpc", "gd", "g", ""],
+  changePart: [layout.changePart(hash), "gpc", "gd", "g", ""],
   page: [layout.page(hash), "gpc", "d", "g", ""],
   key: [layout.key("0123456789abcdef"), "", "", "g", "gpc"],
   keyRevocation: [layout.keyRevocation("0123456789abcdef"), "", "", "g", "gpc"],

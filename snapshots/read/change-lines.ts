@@ -1,0 +1,87 @@
+import { compressPiece, type DeflatePiece, GzipMember } from "../format/gzip.ts";
+import { type ChangeTexts, KeptRuns, placeOf } from "./change-texts.ts";
+import type { RowsChunk } from "./rows.ts";
+
+/** The net difference between two snapshots. */
+export interface NetChanges {
+  /** Ids, ascending. */
+  deletes: readonly string[];
+  /** Where the text of each market to be put is, newest first. */
+  puts: Uint32Array;
+  texts: ChangeTexts;
+  /** The memory that it takes. */
+  bytes: number;
+}
+
+/** Deletes of a chunk at most, and puts of a chunk that are not a stored run. */
+const [deletesAtOnce, putsAtOnce] = [500, 64];
+const level = 6;
+
+/** Lines that are sent together. `piece` is there when they are stored as they are sent. */
+interface Chunk {
+  count: number;
+  text: () => Promise<Buffer>;
+  piece?: () => Promise<DeflatePiece>;
+}
+
+/** The lines of an answer behind the first `skip`. */
+export async function* readChanges(net: NetChanges, skip: number): AsyncGenerator<RowsChunk, void, void> {
+  for (const { count, text } of chunksOf(net, skip)) yield { count, text: await text() };
+}
+
+/** The same as one gzip member. Whole runs are copied as they are stored. */
+export async function* readChangesGzip(net: NetChanges, skip: number): AsyncGenerator<RowsChunk, void, void> {
+  const member = new GzipMember();
+  for (const { count, text, piece } of chunksOf(net, skip)) {
+    const deflated = piece ? await piece() : await compressPiece(await text(), level);
+    yield { count, text: member.add(deflated) };
+  }
+  yield { count: 0, text: member.end() };
+}
+
+function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generator<Chunk> {
+  const runs = new KeptRuns(texts);
+  for (let at = skip; at < deletes.length; at += deletesAtOnce) {
+    const some = deletes.slice(at, at + deletesAtOnce);
+    yield { count: some.length, text: async () => Buffer.from(some.map(deleteLine).join("")) };
+  }
+  for (let at = Math.max(0, skip - deletes.length); at < puts.length; ) {
+    const whole = wholeRunAt(puts, at, texts);
+    const count = whole || looseFrom(puts, at, texts);
+    const some = puts.subarray(at, at + count);
+    const { place, line } = placeOf(some[0]!);
+    const { piece } = texts;
+    yield {
+      count,
+      text: () => textOf(some, runs),
+      ...(whole && piece && { piece: () => texts.piece!(place, line / texts.runLines) }),
+    };
+    at += count;
+  }
+}
+
+const deleteLine = (id: string) => `{"op":"delete","id":"${id}"}\n`;
+
+/** How many lines the stored run has that begins here and is wanted as a whole; 0 when there is none. */
+function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
+  const { place, line } = placeOf(puts[at]!);
+  const count = Math.min(texts.runLines, texts.lines(place) - line);
+  const last = at + count - 1;
+  const begins = line % texts.runLines === 0 && last < puts.length;
+  if (!begins) return 0;
+  for (let next = at + 1; next <= last; next += 1) if (puts[next] !== puts[next - 1]! + 1) return 0;
+  return count;
+}
+
+/** How many lines to take up to the next whole run. */
+function looseFrom(puts: Uint32Array, at: number, texts: ChangeTexts): number {
+  let end = at + 1;
+  while (end < puts.length && end - at < putsAtOnce && !(texts.piece && wholeRunAt(puts, end, texts))) end += 1;
+  return end - at;
+}
+
+async function textOf(tags: Uint32Array, runs: KeptRuns): Promise<Buffer> {
+  const lines: Buffer[] = [];
+  for (const tag of tags) lines.push(await runs.line(tag));
+  return Buffer.concat(lines);
+}
