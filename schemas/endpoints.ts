@@ -3,6 +3,7 @@ import {
   Alive,
   ApiDescription,
   BatchRequest,
+  ChangeLine,
   MarketFacets,
   MarketPage,
   Ready,
@@ -15,7 +16,7 @@ import {
 } from "./envelopes.ts";
 import { FeedMessage } from "./feed.ts";
 import type { Plan } from "./plans.ts";
-import { archiveParameters, facetParameters, filterParameters } from "./query.ts";
+import { archiveParameters, changesParameters, facetParameters, filterParameters } from "./query.ts";
 import { ProtocolScore } from "./records.ts";
 
 /** One endpoint: a row of the endpoint table. */
@@ -42,6 +43,8 @@ export interface Endpoint {
   body?: typeof BatchRequest;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
+  /** The answer is NDJSON, with one `response` on each line. */
+  lines?: true;
   summary: string;
 }
 
@@ -130,6 +133,17 @@ export const endpoints = {
     query: [...facetParameters, ...filterParameters].map((parameter) => parameter.name),
     response: MarketFacets,
     summary: "Exact numbers of markets by label, score or month, under any filters",
+  },
+  marketChanges: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/changes",
+    plan: "aegis",
+    heavy: true,
+    query: changesParameters.map((parameter) => parameter.name),
+    response: ChangeLine,
+    lines: true,
+    summary: "What differs between two snapshots of the archive, as one NDJSON answer",
   },
   scoreFeed: {
     ...metered,

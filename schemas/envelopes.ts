@@ -157,6 +157,12 @@ export const MarketFacets = z.strictObject({
 });
 export type MarketFacets = z.infer<typeof MarketFacets>;
 
+/** A line of GET /api/v1/markets/changes. */
+export const ChangeLine = z.discriminatedUnion("op", [
+  z.strictObject({ op: z.literal("delete"), id: HistoricalMarket.shape.id }),
+  z.strictObject({ op: z.literal("put"), market: HistoricalMarket }),
+]);
+
 /** Answer of GET /api/v1/usage. `reset` is the same as X-RateLimit-Reset. */
 export const Usage = z.strictObject({
   plan: z.enum(planNames),

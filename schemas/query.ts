@@ -28,6 +28,29 @@ export const sinceParameter: QueryParameter = {
   meaning: "Snapshot to resume from: changes since then are sent first.",
 };
 
+/** The query parameters of what differs between two snapshots (INTERFACE 4.8). */
+export const changesParameters: readonly QueryParameter[] = [
+  {
+    name: "since",
+    type: "snapshot id",
+    schema: Digest,
+    meaning: "Snapshot that the caller's copy has.",
+    required: true,
+  },
+  {
+    name: "until",
+    type: "snapshot id",
+    schema: Digest,
+    meaning: "Snapshot that the copy is to have; the current one if left out.",
+  },
+  {
+    name: "skip",
+    type: `integer 0..${paging.maxPage}`,
+    schema: integerBetween(0, paging.maxPage),
+    meaning: "With until only: how many lines of the answer have been received.",
+  },
+];
+
 /** The query parameters that select markets (INTERFACE 4.5). */
 export const filterParameters: readonly QueryParameter[] = [
   ...filterFields.flatMap(describeField),

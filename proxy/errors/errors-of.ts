@@ -6,6 +6,8 @@ import {
   InvalidParameterError,
   NoSnapshotError,
   type ReadError,
+  SnapshotExpiredError,
+  SnapshotNotFoundError,
 } from "../../snapshots/read/errors.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { DeadlineError } from "../../snapshots/store/deadline.ts";
@@ -22,6 +24,8 @@ const answered: readonly [Type<ReadError>, ErrorCode][] = [
   [CursorMismatchError, "CURSOR_MISMATCH"],
   [CursorExpiredError, "CURSOR_EXPIRED"],
   [NoSnapshotError, "SNAPSHOT_UNAVAILABLE"],
+  [SnapshotNotFoundError, "SNAPSHOT_NOT_FOUND"],
+  [SnapshotExpiredError, "SNAPSHOT_EXPIRED"],
 ];
 // Their messages name objects of the store, so they are logged and not shown.
 const unreadable: readonly Type<Error>[] = [MissingObjectError, CorruptObjectError, StorageError];

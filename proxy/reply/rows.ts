@@ -6,7 +6,13 @@ import { errors } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes.ts";
 import { csvForm } from "../../snapshots/read/csv.ts";
-import { ndjsonForm, type RowsChunk, type RowsForm, type RowsPlan, type RowsStream } from "../../snapshots/read/rows.ts";
+import {
+  ndjsonForm,
+  type RowsChunk,
+  type RowsForm,
+  type RowsPlan,
+  type RowsStream,
+} from "../../snapshots/read/rows.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { serviceErrorOf } from "../errors/errors-of.ts";
@@ -83,7 +89,10 @@ export function changesReply(plan: ChangesPlan): Reply {
 }
 
 /** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all rows. */
-export function requireUnits({ count, advice }: RowsStream, { plan, limit, remaining, resetAt }: Receipt): void {
+export function requireUnits(
+  { count, advice }: RowsStream,
+  { plan, limit, remaining, resetAt }: Receipt,
+): void {
   const units = Math.max(1, Math.ceil(count / rowsPerUnit));
   // The request took one.
   const left = remaining + 1;
@@ -141,7 +150,8 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
       const first = await within(limits.answerSeconds, () => chunks.next());
       writeHead(response, answer, now());
       const source = Readable.from(paid(from(first, chunks), exchange, identify));
-      const sent = gzip && !rows.readGzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
+      const sent =
+        gzip && !rows.readGzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
       // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
       await sent.catch(() => {});
     } finally {

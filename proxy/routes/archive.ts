@@ -15,7 +15,7 @@ import { encode } from "../reply/coding.ts";
 import type { Answer } from "../reply/reply.ts";
 import { changesReply, negotiated, preferredRows, requireChunks, rowsReply } from "../reply/rows.ts";
 
-/** Answers about the archive (INTERFACE 4.5 and 4.7). */
+/** Answers about the archive (INTERFACE 4.5, 4.7 and 4.8). */
 export function archiveAnswers({ catalog, now }: AppParts) {
   const changes = new ChangesReader(catalog);
   return {

@@ -21,7 +21,7 @@ import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
-const { MarketPage, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
+const { ChangeLine, MarketPage, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that become named components. */
 const schemas = {
@@ -45,6 +45,7 @@ const schemas = {
   ScoreFacet,
   MonthFacet,
   MarketFacets,
+  ChangeLine,
   Usage,
   Status,
   Alive,

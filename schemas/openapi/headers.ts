@@ -28,7 +28,18 @@ export const headers = {
   "WWW-Authenticate": { description: "How to present a key.", schema: text },
   Age: { description: "While the origin is away: seconds since the data was superseded.", schema: number },
   "Cache-Status": { description: "While the origin is away: says so.", schema: text },
-  "X-Count": { description: "In NDJSON and CSV: markets in this answer.", schema: number },
+  "X-Since-Snapshot-Id": {
+    description: "Snapshot from which the changes lead.",
+    schema: { $ref: "#/components/schemas/Digest" },
+  },
+  "X-Archive-Root": {
+    description: "Root of the archive of the snapshot answered from: a copy of it has the same.",
+    schema: { $ref: "#/components/schemas/Digest" },
+  },
+  "X-Count": {
+    description: "In NDJSON and CSV: markets in this answer; of changes, its lines.",
+    schema: number,
+  },
   "X-Total-Count": { description: "In NDJSON and CSV: all markets that match.", schema: number },
   "X-Cursor": {
     description: "In NDJSON and CSV: the place where this answer begins, as a cursor.",
@@ -55,7 +66,12 @@ export const rateLimit = [
 ] as const satisfies HeaderName[];
 
 /** Headers of answers with all rows. */
-export const ofLines = ["X-Count", "X-Total-Count", "X-Cursor"] as const satisfies HeaderName[];
+export const ofLines = [
+  "X-Count",
+  "X-Total-Count",
+  "X-Cursor",
+  "X-Archive-Root",
+] as const satisfies HeaderName[];
 
 /** Additional headers of errors, by status. */
 export const ofStatus: Partial<

@@ -5,7 +5,13 @@ import { historyDays, maxBatchSlugs, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
 import { ProtocolSlug } from "../primitives.ts";
-import { archiveParameters, facetParameters, sinceParameter } from "../query.ts";
+import {
+  archiveParameters,
+  changesParameters,
+  facetParameters,
+  type QueryParameter,
+  sinceParameter,
+} from "../query.ts";
 import { ProtocolScore } from "../records.ts";
 import { answerExample, feedExamples } from "./examples.ts";
 import { type Answers, responsesOf } from "./responses.ts";
@@ -20,6 +26,8 @@ export const tags = [
 /** What the document says about an endpoint beyond its row of the endpoint table. */
 interface Notes extends Answers {
   tag: (typeof tags)[number]["name"];
+  /** Where they are not those of the archive. */
+  parameters?: readonly QueryParameter[];
   text?: string;
 }
 
@@ -77,6 +85,20 @@ const notes: Record<DescribedId, Notes> = {
       "times by UTC month. Every figure is exact, and the buckets of a facet, with `other`, add up to `total`. Labels that " +
       "differ in letter case only are different values.",
   },
+  marketChanges: {
+    tag: "Archive",
+    etag: true,
+    line: "ChangeLine",
+    parameters: changesParameters,
+    headers: ["X-Since-Snapshot-Id", "X-Count", "X-Archive-Root"],
+    codes: [...fromStore, "SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED", "TOO_MANY_CONNECTIONS"],
+    text:
+      `Always \`${ndjson}\`: deletes by id, then puts in the archive's order. Each id comes at most once. Applied to an exact ` +
+      "copy of `since`, they give an exact copy of the snapshot in `X-Snapshot-Id`. `until` may also be older than `since`.\n\n" +
+      `It costs one unit for every ${paging.maxPageSize} lines, taken as they are sent. An answer that breaks off has fewer lines ` +
+      "than `X-Count`. To continue, repeat `since`, send its `X-Snapshot-Id` as `until` and the number of whole lines " +
+      "received as `skip`.",
+  },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
   healthz: { tag: "Service" },
@@ -113,7 +135,7 @@ export function operationsOf(table: Record<EndpointId, Endpoint>) {
 const described = Object.keys(endpoints).filter((id): id is DescribedId => id in notes);
 
 function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationObject {
-  const { tag, text, ...answers } = notes[id];
+  const { tag, text, parameters, ...answers } = notes[id];
   const example = endpoint.method === "WS" ? undefined : answerExample(id);
   const body = requestBodyOf(endpoint);
   return {
@@ -123,7 +145,7 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     description: [planText(endpoint), text].filter((part) => part !== undefined).join("\n\n"),
     "x-plan": endpoint.plan,
     security: securityOf(endpoint),
-    requestParams: parametersOf(endpoint),
+    requestParams: parametersOf(endpoint, parameters),
     ...(body && { requestBody: body }),
     responses: responsesOf(id, endpoint, { ...answers, example }),
     ...(endpoint.method === "WS" && { "x-messages": feedSchemas }),
@@ -160,9 +182,12 @@ function requestBodyOf({ body }: Endpoint): ZodOpenApiOperationObject["requestBo
 
 const queryParameters = [...facetParameters, ...archiveParameters, sinceParameter];
 
-function parametersOf({ path, query }: Endpoint): ZodOpenApiParameters {
-  const asked = queryParameters.filter(({ name }) => query.includes(name));
-  const inQuery = asked.map(({ name, schema, required, meaning }) => [
+function parametersOf(
+  { path, query }: Endpoint,
+  parameters: readonly QueryParameter[] = queryParameters,
+): ZodOpenApiParameters {
+  const asked = parameters.filter(({ name }) => query.includes(name));
+  const inQuery = asked.map(({ name, schema, meaning, required }) => [
     name,
     (required ? schema : schema.optional()).describe(meaning),
   ]);

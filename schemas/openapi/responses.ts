@@ -14,7 +14,7 @@ export interface Answers {
   /** Additional headers of a 200. */
   headers?: readonly HeaderName[];
   example?: unknown;
-  /** Name of the component that describes a line of the answer in NDJSON, where there is one. It then has CSV, too. */
+  /** Name of the component that describes a line of the answer in NDJSON, where there is one. */
   line?: string;
 }
 
@@ -67,14 +67,16 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
-    headers: references([...names, ...(line ? ofLines : []), ...headers]),
-    content: {
-      "application/json": {
-        ...(endpoint.response && { schema: endpoint.response }),
-        ...(example !== undefined && { example }),
-      },
-    },
-    ...(line && { "x-content": rowsOf(line, id) }),
+    headers: references([...names, ...(line && !endpoint.lines ? ofLines : []), ...headers]),
+    content: endpoint.lines
+      ? { [ndjson]: { schema: { type: "string" }, example: rowsExample(id, "ndjson") } }
+      : {
+          "application/json": {
+            ...(endpoint.response && { schema: endpoint.response }),
+            ...(example !== undefined && { example }),
+          },
+        },
+    ...(line && { "x-content": rowsOf(line, id, endpoint.lines ? [ndjson] : [ndjson, csv]) }),
   };
   const held = {
     description: "The content is still the one that If-None-Match names.",
@@ -87,8 +89,8 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
  * Describes NDJSON and CSV in an extension, with `itemSchema` as in OpenAPI 3.2; version 3.1 cannot describe sequences. As
  * further media types they would be strings, and generated clients would type the answer as page or string.
  */
-function rowsOf(line: string, id: EndpointId) {
-  return {
+function rowsOf(line: string, id: EndpointId, types: readonly string[]) {
+  const described = {
     [ndjson]: {
       description: `One ${line} a line, each line ended by a line feed.`,
       itemSchema: { $ref: `#/components/schemas/${line}` },
@@ -99,6 +101,7 @@ function rowsOf(line: string, id: EndpointId) {
       example: rowsExample(id, "csv"),
     },
   };
+  return Object.fromEntries(Object.entries(described).filter(([type]) => types.includes(type)));
 }
 
 // Errors with these statuses come before a unit is taken, so they have no rate-limit headers.

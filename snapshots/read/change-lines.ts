@@ -76,7 +76,8 @@ function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
 /** How many lines to take up to the next whole run. */
 function looseFrom(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   let end = at + 1;
-  while (end < puts.length && end - at < putsAtOnce && !(texts.piece && wholeRunAt(puts, end, texts))) end += 1;
+  while (end < puts.length && end - at < putsAtOnce && !(texts.piece && wholeRunAt(puts, end, texts)))
+    end += 1;
   return end - at;
 }
 

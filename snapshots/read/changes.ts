@@ -1,6 +1,6 @@
 import { bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
-import type { Commit, Manifest } from "../../schemas/snapshot.ts";
+import type { ChangeRecord, Manifest } from "../../schemas/snapshot.ts";
 import { difference, netSides, putsOf, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { readChangeRecord } from "../changes/record.ts";
@@ -12,12 +12,8 @@ import { MissingObjectError } from "../store/objects.ts";
 import type { Catalog } from "./catalog.ts";
 import { type NetChanges, readChanges, readChangesGzip } from "./change-lines.ts";
 import { type ChangeTexts, PageTexts, PartTexts, tagOf } from "./change-texts.ts";
-import {
-  InvalidParameterError,
-  NoSnapshotError,
-  SnapshotExpiredError,
-  SnapshotNotFoundError,
-} from "./errors.ts";
+import type { LogEntry } from "./commit-log.ts";
+import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "./errors.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import { weakTag } from "./paging.ts";
 import type { ChangesQuery } from "./query.ts";
@@ -38,21 +34,20 @@ const maxEntries = 2_000_000;
 const plansAtOnce = 2;
 /** Bytes of plans that are kept, of one at most, and for how long: an answer that breaks off is soon asked for again. */
 const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 8 * 2 ** 20, 600_000];
-const keptCommits = 10_000;
-const fetchedAtOnce = 16;
+/** A plan without changes takes this, its name included. */
+const planBytes = 1000;
 
 const breathe = () => awaitBudget(4);
 
 /** The commits of `since` and those of `until`, newest first: a snapshot may be published several times. */
 interface Ends {
-  from: readonly Commit[];
-  to: readonly Commit[];
+  from: readonly LogEntry[];
+  to: readonly LogEntry[];
 }
 
 /** Works out what differs between two snapshots of a store, from change records or from the snapshots themselves. */
 export class ChangesReader {
   readonly #catalog: Catalog;
-  readonly #commits = new LRUCache<number, Commit>({ max: keptCommits });
   readonly #working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
   readonly #plans: LRUCache<string, NetChanges, Ends>;
 
@@ -61,7 +56,7 @@ export class ChangesReader {
     this.#plans = new LRUCache<string, NetChanges, Ends>({
       maxSize: keptBytes,
       maxEntrySize: keptBytesEach,
-      sizeCalculation: ({ bytes }) => bytes,
+      sizeCalculation: ({ bytes }) => bytes + planBytes,
       ttl: keptMilliseconds,
       fetchMethod: (_name, _stale, { context: ends }) => this.#working.execute(() => this.#net(ends)),
       // Several clients may wait for this; an eviction must not abort it for them.
@@ -75,11 +70,8 @@ export class ChangesReader {
    */
   async plan(query: ChangesQuery): Promise<ChangesPlan> {
     const { since, skip } = query;
-    const current = this.#catalog.requireCurrent().commit;
-    const until = query.until ?? current.snapshotId;
-    const log = await this.#log(current);
-    const from = await this.#named(log, "since", since);
-    const ends = { from, to: await this.#named(log, "until", until) };
+    const until = query.until ?? this.#catalog.requireCurrent().commit.snapshotId;
+    const ends = { from: await this.#named("since", since), to: await this.#named("until", until) };
     const net =
       (await this.#plans.fetch(`${since} ${until}`, { context: ends })) ??
       (await this.#working.execute(() => this.#net(ends)));
@@ -98,39 +90,19 @@ export class ChangesReader {
     };
   }
 
-  /** The commits with this snapshot id. */
-  async #named(log: readonly Commit[], parameter: string, id: string): Promise<Commit[]> {
-    const commits = log.filter(({ snapshotId }) => snapshotId === id);
-    if (commits.length > 0) return commits;
-    // Another process may have loaded a commit sooner than this one.
-    const newest = await this.#catalog.newestCommit();
-    if (newest && newest.commit > log[0]!.commit)
-      throw new NoSnapshotError("A newer snapshot is being loaded; try again in a few seconds.");
+  /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
+  async #named(parameter: string, id: string): Promise<LogEntry[]> {
+    const { log } = this.#catalog;
+    const named = async () => (await log.believed()).filter(({ snapshotId }) => snapshotId === id);
+    const known = await named();
+    if (known.length > 0) return known;
+    const newer = await this.#catalog.commit((log.newest?.commit ?? 0) + 1);
+    const found = newer ? await named() : [];
+    if (found.length > 0) return found;
     throw new SnapshotNotFoundError(
       parameter,
       `No snapshot with the id that ${parameter} gives was published.`,
     );
-  }
-
-  /** The commits of the store from the current one back, as far as they are there. */
-  async #log(current: Commit): Promise<Commit[]> {
-    const log = [current];
-    for (let number = current.commit - 1; number > 0; ) {
-      const numbers = Array.from({ length: Math.min(number, fetchedAtOnce) }, (_, n) => number - n);
-      const commits = await Promise.all(numbers.map((one) => this.#commit(one)));
-      for (const commit of commits) {
-        if (!commit || commit.digest !== log.at(-1)!.previous) return log;
-        log.push(commit);
-      }
-      number -= numbers.length;
-    }
-    return log;
-  }
-
-  async #commit(number: number): Promise<Commit | undefined> {
-    const commit = this.#commits.get(number) ?? (await this.#catalog.commit(number));
-    if (commit) this.#commits.set(number, commit);
-    return commit;
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
@@ -151,10 +123,10 @@ export class ChangesReader {
   /** The records from one commit to another, added up; undefined when one was never made, or when they are too many. */
   async #fromRecords([from, to]: Pair): Promise<NetChanges | undefined> {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
-    const records = [];
+    const records: ChangeRecord[] = [];
     let lines = 0;
     for (let number = first; number <= last; number += 1) {
-      const commit = number === this.#current?.commit ? this.#current : await this.#commit(number);
+      const commit = await this.#catalog.commit(number);
       if (!commit?.changes) return undefined;
       const record = await readChangeRecord(this.#read, commit.changes);
       lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);
@@ -162,7 +134,7 @@ export class ChangesReader {
       records.push(record);
     }
     const texts = new PartTexts(this.#catalog.objects);
-    const sideOf = async (parts: (typeof records)[number]["before"]) => {
+    const sideOf = async (parts: ChangeRecord["before"]) => {
       const side = new Entries();
       for (const ref of parts) {
         const key = layout.changePart(ref.hash);
@@ -198,16 +170,12 @@ export class ChangesReader {
   }
 
   /** The manifest of a snapshot, of whichever of its commits still has one. */
-  async #manifest(commits: readonly Commit[]): Promise<Manifest | undefined> {
+  async #manifest(commits: readonly LogEntry[]): Promise<Manifest | undefined> {
     for (const commit of commits) {
-      const manifest = await ifKept(() => this.#catalog.manifest(commit));
-      if (manifest) return manifest;
+      const listed = await ifKept(() => this.#catalog.listed(commit));
+      if (listed) return listed.manifest;
     }
     return undefined;
-  }
-
-  get #current(): Commit | undefined {
-    return this.#catalog.current()?.commit;
   }
 
   readonly #read: ReadObject = (key, ref) => this.#catalog.objects.get(key, ref);
@@ -220,7 +188,7 @@ async function netOf(sides: Sides, texts: ChangeTexts): Promise<NetChanges> {
   return { deletes, puts, texts, bytes: deletes.length * 64 + puts.byteLength + texts.bytes };
 }
 
-type Pair = [from: Commit, to: Commit];
+type Pair = [from: LogEntry, to: LogEntry];
 
 /** Each commit of `from` with those of `to` next to it, nearest pairs first. */
 function pairsOf({ from, to }: Ends): Pair[] {

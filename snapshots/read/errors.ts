@@ -62,9 +62,9 @@ export class NoSnapshotError extends ReadError {
 }
 
 /** No snapshot with this id was ever published. `parameter` named it. */
-export class SnapshotNotFoundError extends Error {
+export class SnapshotNotFoundError extends ReadError {
   override readonly name = "SnapshotNotFoundError";
-  readonly parameter: string;
+  override readonly parameter: string;
 
   constructor(parameter: string, message: string) {
     super(message);
@@ -73,9 +73,9 @@ export class SnapshotNotFoundError extends Error {
 }
 
 /** A snapshot is no longer kept, or what is kept of it does not suffice. `parameter` named it. */
-export class SnapshotExpiredError extends Error {
+export class SnapshotExpiredError extends ReadError {
   override readonly name = "SnapshotExpiredError";
-  readonly parameter: string;
+  override readonly parameter: string;
 
   constructor(parameter: string, message: string) {
     super(message);

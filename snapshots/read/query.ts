@@ -83,7 +83,7 @@ export function snapshotIdOf(parameters: Parameters, name: "since" | "until"): s
   throw new InvalidParameterError(name, `${name} must be a snapshot id, 64 lower-case hex digits.`);
 }
 
-/** Parses a query for changes (INTERFACE 4.5.1). Throws InvalidParameterError. */
+/** Parses a query for changes (INTERFACE 4.8). Throws InvalidParameterError. */
 export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   const [since, until] = [snapshotIdOf(parameters, "since"), snapshotIdOf(parameters, "until")];
   if (since === undefined)

@@ -137,7 +137,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
   });
 
   test("Python: a walk through all pages", async () => {
-    await writeFile(join(folder, "walk.py"), block("python", "import gzip"));
+    await writeFile(join(folder, "walk.py"), block("python", "import gzip, json, os, urllib.parse"));
     const total = await totalOf({ min_composite: 400 });
     expect(total).toBeGreaterThan(500);
     expect(await prints("python3", ["walk.py"])).toBe(`${total} markets of snapshot ${newest}\n`);
@@ -203,6 +203,20 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
       await sync();
       expect((await read("archive.ndjson")) === published).toBe(true);
       expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+    });
+
+    test("is brought up to date by changes, and back", async () => {
+      await writeFile(
+        join(folder, "copy/changes.py"),
+        block("python", "import gzip, json, os, urllib.request\n\nsince"),
+      );
+      const [later, earlier] = ["sources", "sources-later"];
+      for (const sources of [later, earlier]) {
+        await publish(join(folder, sources));
+        await prints("python3", ["changes.py"], "copy");
+        expect((await read("archive.ndjson")) === (await wholeArchive())).toBe(true);
+        expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+      }
     });
 
     test("is kept as it was when an answer is not whole", async () => {

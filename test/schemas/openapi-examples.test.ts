@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../../schemas/endpoints.ts";
+import { ChangeLine } from "../../schemas/envelopes.ts";
 import type { ErrorCode } from "../../schemas/errors.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { ofLines } from "../../schemas/openapi/headers.ts";
@@ -11,6 +12,7 @@ import { publish } from "../../snapshots/publish/publish.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
+import type { Sources } from "../../snapshots/sources/sources.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import { listen, takenUp } from "../helpers/live-feed.ts";
@@ -55,7 +57,7 @@ async function publishSample(days: number): Promise<string> {
   try {
     const storage = openStorage("store", folder);
     const { snapshotId } = await publish({
-      sources,
+      sources: days === 11 ? otherwise(sources) : sources,
       storage,
       temporaryDirectory: folder,
       now: () => publishedAt,
@@ -64,6 +66,22 @@ async function publishSample(days: number): Promise<string> {
   } finally {
     await sources.close();
   }
+}
+
+/** The same sources without one market, and with another id for one. */
+function otherwise(sources: Sources): Sources {
+  return {
+    ...sources,
+    marketCount: sources.marketCount - 1,
+    // All rows, also those that the snapshot before has.
+    async *markets() {
+      for await (const [, market, ...others] of sources.markets()) {
+        const id = "00000000-0000-4000-8000-000000000000";
+        const json = Buffer.from(String(Buffer.from(market!.json)).replace(market!.id, id));
+        yield [{ ...market!, id, json, digest: market!.digest ^ 1n }, ...others];
+      }
+    },
+  };
 }
 
 const archive = "/api/v1/markets/historical";
@@ -122,6 +140,7 @@ const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   INVALID_API_KEY: ["listScores", "/api/v1/scores", () => ({ headers: { "x-api-key": "KEY" } })],
   API_KEY_REQUIRED: ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({})],
   AEGIS_REQUIRED: ["marketsHistorical", archive, () => ({ headers: bearer(developer) })],
+  SNAPSHOT_NOT_FOUND: ["marketChanges", `/api/v1/markets/changes?since=${"0".repeat(64)}`, keyed],
   PROTOCOL_NOT_FOUND: ["getScore", "/api/v1/scores/unheard-of", () => ({})],
   UPGRADE_REQUIRED: ["scoreFeed", "/api/v1/ws/scores", () => ({ headers: bearer(developer) })],
   QUOTA_EXCEEDED: ["listScores", "/api/v1/scores", () => ({ headers: bearer(spent) })],
@@ -158,14 +177,15 @@ const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 describe("examples of answers", () => {
   test("are of every endpoint that answers data, and no others are kept", async () => {
     const answering = Object.entries<Endpoint>(endpoints).filter(([, { response }]) => response);
-    const asked = [...good.map(([id]) => id), "scoreFeed"].sort();
+    const asked = [...good.map(([id]) => id), "marketChanges", "scoreFeed"].sort();
     expect(asked).toEqual(answering.map(([id]) => id).sort());
     const kept = await readdir(new URL("../../schemas/openapi/examples/", import.meta.url));
-    const expected = asked.filter((id) => id !== "openapi").concat("problems");
+    const expected = asked.filter((id) => !["openapi", "marketChanges"].includes(id)).concat("problems");
     const files = [
       ...expected.map((name) => `${name}.json`),
       "marketsHistorical.ndjson",
       "marketsHistorical.csv",
+      "marketChanges.ndjson",
     ];
     expect(kept.sort()).toEqual(files.sort());
   });
@@ -203,6 +223,21 @@ describe("examples of answers", () => {
     expect(held.status).toBe(304);
     for (const each of [answer, held]) {
       const { sent, described } = comparedHeaders("marketsHistorical", each);
+      expect(sent).toEqual(described);
+    }
+  });
+
+  test("marketChanges: the example, with the headers described", async () => {
+    const address = `/api/v1/markets/changes?since=${snapshots[1]}`;
+    const answer = await proxy.get(address, keyed());
+    expect([answer.status, answer.headers["content-type"]]).toEqual([200, ndjson]);
+    for (const line of answer.text.trimEnd().split("\n")) ChangeLine.parse(JSON.parse(line));
+    await expect(answer.text).toMatchFileSnapshot("../../schemas/openapi/examples/marketChanges.ndjson");
+    const { headers } = keyed();
+    const held = await proxy.get(address, { headers: { ...headers, "if-none-match": answer.headers.etag! } });
+    expect(held.status).toBe(304);
+    for (const each of [answer, held]) {
+      const { sent, described } = comparedHeaders("marketChanges", each);
       expect(sent).toEqual(described);
     }
   });

@@ -13,6 +13,8 @@ const {
   InvalidCursorError,
   InvalidParameterError,
   NoSnapshotError,
+  SnapshotExpiredError,
+  SnapshotNotFoundError,
 } = readErrors;
 const cursor = { parameter: "cursor" };
 
@@ -32,6 +34,12 @@ describe("an error of snapshots/ as a problem", () => {
       { ...cursor, resumeCursor: null, detail: "text" },
     ],
     [new CursorExpiredError("text"), "CURSOR_EXPIRED", { ...cursor, detail: "text" }],
+    [
+      new SnapshotNotFoundError("since", "text"),
+      "SNAPSHOT_NOT_FOUND",
+      { parameter: "since", detail: "text" },
+    ],
+    [new SnapshotExpiredError("since", "text"), "SNAPSHOT_EXPIRED", { parameter: "since", detail: "text" }],
     [new NoSnapshotError(), "SNAPSHOT_UNAVAILABLE", { detail: /^No snapshot is loaded yet/ }],
     [new StorageError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
     [new CorruptObjectError("secret", ""), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],

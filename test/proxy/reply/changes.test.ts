@@ -1,0 +1,194 @@
+import { rm } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { takenUp } from "../../helpers/live-feed.ts";
+import { askRows } from "../../helpers/ndjson.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { bearer, type Call, outcome, problemOf, raw } from "../../helpers/proxy-client.ts";
+
+const address = "/api/v1/markets/changes";
+const never = "0".repeat(64);
+/** What each commit holds: the second one adds 1,300 markets and drops 100, the third one is rolled back. */
+const contents = [recordsOf(0, 1_500), recordsOf(100, 2_800), recordsOf(50, 2_000)];
+
+let proxy: TestProxy;
+let key: string;
+const ids: string[] = [];
+beforeAll(async () => {
+  proxy = await startTestProxy({ empty: true });
+  for (const records of contents) ids.push((await publishRecords(proxy.storage, records)).snapshotId);
+  await rollback(proxy.storage, "2", () => new Date("2026-03-01T00:00:00.000Z"));
+  await takenUp(proxy, ids[1]!);
+  key = await proxy.issue();
+});
+afterAll(async () => {
+  await proxy?.stop();
+  await rm(proxy.directory, { recursive: true, force: true });
+});
+
+const get = (query: string, { headers = {}, ...how }: Call & { headers?: Record<string, string> } = {}) =>
+  proxy.get(`${address}?${query}`, { ...how, headers: { ...bearer(key), ...headers } });
+const gone = (since: number, until: number) =>
+  contents[since]!.filter(({ id }) => !contents[until]!.some((other) => other.id === id));
+/** The lines that lead from one content to another. */
+function linesOf(since: number, until: number): string[] {
+  const deletes = gone(since, until)
+    .map(({ id }) => id)
+    .sort();
+  return [
+    ...deletes.map((id) => JSON.stringify({ op: "delete", id })),
+    ...gone(until, since).map((market) => JSON.stringify({ op: "put", market })),
+  ];
+}
+const unitsLeft = async () =>
+  (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining as number;
+
+describe("what differs between two snapshots", () => {
+  test("comes as deletes by id and puts in the archive's order, in both codings, and to HEAD as headers", async () => {
+    const { archiveRoot } = (await readCommit(proxy.storage, 2))!;
+    const lines = linesOf(0, 1);
+    const plain = await get(`since=${ids[0]}`);
+    expect(plain.text === lines.map((line) => `${line}\n`).join("")).toBe(true);
+    const zipped = await get(`since=${ids[0]}`, { headers: { "accept-encoding": "gzip" } });
+    expect(zipped.headers["content-encoding"]).toBe("gzip");
+    expect(zipped.text === plain.text).toBe(true);
+    const head = await get(`since=${ids[0]}`, { method: "HEAD" });
+    for (const { status, headers } of [plain, zipped, head]) {
+      expect(status).toBe(200);
+      expect(headers).toMatchObject({
+        "content-type": "application/x-ndjson",
+        "x-since-snapshot-id": ids[0],
+        "x-snapshot-id": ids[1],
+        "x-count": "1400",
+        "x-archive-root": archiveRoot,
+        "cache-control": "private, no-cache",
+        vary: "Accept-Encoding, Authorization, X-Api-Key",
+      });
+      const exposed = String(headers["access-control-expose-headers"]);
+      for (const name of ["X-Since-Snapshot-Id", "X-Archive-Root", "X-Count"])
+        expect(exposed).toContain(name);
+    }
+    expect(head.body).toHaveLength(0);
+  });
+
+  test.for([
+    [1, 0],
+    [2, 1],
+    [1, 2],
+    [2, 0],
+    [0, 2],
+    [1, 1],
+  ] as const)("leads from content %i to %i, whichever was withdrawn", async ([since, until]) => {
+    const { status, text } = await get(`since=${ids[since]}&until=${ids[until]}`);
+    expect([status, text.split("\n").slice(0, -1)]).toEqual([200, linesOf(since, until)]);
+  });
+
+  test("costs a unit for every 500 lines as sent, one for none, and none when the caller has it", async () => {
+    const before = await unitsLeft();
+    const { headers } = await get(`since=${ids[0]}`);
+    expect(await unitsLeft()).toBe(before - 3);
+    await get(`since=${ids[1]}`);
+    expect(await unitsLeft()).toBe(before - 4);
+    const held = await get(`since=${ids[0]}`, { headers: { "if-none-match": headers.etag! } });
+    expect([held.status, held.headers["x-snapshot-id"]]).toEqual([304, ids[1]]);
+    expect(await unitsLeft()).toBe(before - 4);
+    const small = await proxy.issue({ owner: "small", quota: 2 });
+    const refused = await get(`since=${ids[0]}`, { headers: bearer(small) });
+    expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
+    expect(problemOf(refused).detail).toContain("until");
+  });
+
+  test("goes on behind the lines that were received", async () => {
+    const lines = linesOf(0, 1);
+    for (const skip of [0, 1, 99, 100, 101, 163, 164, 700, 1_399, 1_400]) {
+      const query = `since=${ids[0]}&until=${ids[1]}&skip=${skip}`;
+      const rest = await get(query, { headers: { "accept-encoding": skip % 2 ? "gzip" : "identity" } });
+      expect(rest.headers["x-count"]).toBe(String(1_400 - skip));
+      expect(
+        rest.text ===
+          lines
+            .slice(skip)
+            .map((line) => `${line}\n`)
+            .join(""),
+      ).toBe(true);
+    }
+    expect(problemOf(await get(`since=${ids[0]}&until=${ids[1]}&skip=1401`))).toMatchObject({
+      code: "INVALID_PARAMETER",
+      parameter: "skip",
+    });
+  });
+
+  test.for([
+    ["", "400 INVALID_PARAMETER"],
+    ["since=", "400 INVALID_PARAMETER"],
+    [`since=${never.slice(1)}`, "400 INVALID_PARAMETER"],
+    [`until=${never}`, "400 INVALID_PARAMETER"],
+    [`since=${never}&skip=3`, "400 INVALID_PARAMETER"],
+    [`since=${never}&until=${never}&skip=-1`, "400 INVALID_PARAMETER"],
+    [`since=${never}&category=x`, "400 INVALID_PARAMETER"],
+    [`since=${never}`, "404 SNAPSHOT_NOT_FOUND"],
+  ])("is refused for %s", async ([query, refusal]) => {
+    expect(outcome(await get(query!))).toBe(refusal);
+  });
+
+  test("is for the Aegis plan, over HTTP/1.1", async () => {
+    const developer = await proxy.issue({ plan: "developer", owner: "other" });
+    expect(outcome(await proxy.get(`${address}?since=${ids[0]}`))).toBe("401 API_KEY_REQUIRED");
+    expect(outcome(await get(`since=${ids[0]}`, { headers: bearer(developer) }))).toBe("403 AEGIS_REQUIRED");
+    const old = await raw(
+      proxy.port,
+      `GET ${address}?since=${ids[0]} HTTP/1.0\r\nHost: proxy.test\r\nx-api-key: ${key}\r\n\r\n`,
+    );
+    expect(old).toContain('"code":"BAD_REQUEST"');
+  });
+
+  test("breaks off visibly, in gzip too, when a part cannot be read", async () => {
+    const commit = (await readCommit(proxy.storage, 2))!;
+    const record = JSON.parse(String(await proxy.storage.get(layout.changeRecord(commit.changes!.hash))));
+    // The oldest part is sent last.
+    const part = layout.changePart(record.after[0].hash);
+    const stored = (await proxy.storage.get(part))!;
+    const other = await proxy.another({ cacheBytes: 16 * 1024 });
+    const url = `http://127.0.0.1:${other.port}${address}?since=${ids[0]}`;
+    const key = await other.issue({ owner: "another" });
+    // Planned from the whole record; then the part goes before it is sent.
+    expect(
+      (await other.get(`${address}?since=${ids[0]}`, { method: "HEAD", headers: bearer(key) })).status,
+    ).toBe(200);
+    await proxy.storage.delete(part);
+    for (const coding of ["identity", "gzip"]) {
+      const reader = await askRows(url, { ...bearer(key), "accept-encoding": coding });
+      expect([reader.status, await reader.ending()]).toEqual([200, "broken off"]);
+    }
+    await proxy.storage.put(part, stored);
+    await other.stop();
+  });
+});
+
+test("what is no longer kept is 410, with the way out; without records both snapshots suffice", async () => {
+  const own = await startTestProxy({ empty: true });
+  const published: string[] = [];
+  for (const records of contents) published.push((await publishRecords(own.storage, records)).snapshotId);
+  await takenUp(own, published[2]!);
+  const headers = bearer(await own.issue());
+  const ask = async () => own.get(`${address}?since=${published[0]}`, { headers });
+  for (const number of [2, 3]) {
+    const commit = (await readCommit(own.storage, number))!;
+    await own.storage.delete(layout.changeRecord(commit.changes!.hash));
+  }
+  const walked = await ask();
+  expect(walked.text.split("\n").slice(0, -1)).toEqual(linesOf(0, 2));
+  const first = (await readCommit(own.storage, 1))!;
+  await own.storage.delete(layout.manifest(first.manifest.hash));
+  const another = await own.another();
+  const expired = await another.get(`${address}?since=${published[0]}`, { headers });
+  expect(problemOf(expired)).toMatchObject({ status: 410, code: "SNAPSHOT_EXPIRED", parameter: "since" });
+  expect(problemOf(expired).detail).toContain("/api/v1/markets/historical");
+  expect((await newestCommit(own.storage))!.snapshotId).toBe(published[2]);
+  await another.stop();
+  await own.stop();
+});

@@ -1,0 +1,165 @@
+import { gunzipSync } from "node:zlib";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { changeObjects } from "../../../snapshots/changes/record.ts";
+import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { ChangesReader } from "../../../snapshots/read/changes.ts";
+import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
+import type { RowsChunk } from "../../../snapshots/read/rows.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { inArchiveOrder } from "../../helpers/archive-records.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { type Event, edited, events } from "../../helpers/changes-history.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+
+// CHANGES_HISTORIES=300 npx vitest run --config test/vitest.config.ts test/snapshots/changes/history.test.ts
+const histories = Number(process.env.CHANGES_HISTORIES ?? 12);
+const seed = Number(process.env.CHANGES_SEED ?? 14);
+
+const start = Date.parse("2026-03-01T00:00:00.000Z");
+
+/** A commit of a history and the lines of its archive. */
+interface State {
+  snapshotId: string;
+  lines: string[];
+}
+
+/** Plays a history into a store in memory. Returns the state after each commit, and whether anything was collected. */
+async function play(history: readonly Event[]) {
+  const objects = new Map<string, Buffer>();
+  const storage = memoryStorage(objects);
+  const states: State[] = [];
+  let content: Map<number, HistoricalMarket> = new Map();
+  const contents: (typeof content)[] = [];
+  const note = async (now: typeof content) => {
+    content = now;
+    const { commit, snapshotId } = (await newestCommit(storage))!;
+    contents[commit] = now;
+    states[commit] = {
+      snapshotId,
+      lines: inArchiveOrder([...now.values()]).map((market) => JSON.stringify(market)),
+    };
+  };
+  const first: Event = {
+    kind: "publish",
+    edits: Array.from({ length: 90 }, (_, index) => ({ index, hour: index % 10, version: 0 })),
+    dropped: [],
+  };
+  for (const [at, event] of [first, ...history].entries()) {
+    const now = () => new Date(start + at * 3_600_000);
+    const commits = states.length - 1;
+    if (event.kind === "publish") {
+      const next = edited(content, event);
+      await publishRecords(storage, [...next.values()], 700, { resume: true, now });
+      await note(next);
+    } else if (event.kind === "rollback") {
+      const to = 1 + (event.to % commits);
+      await rollback(storage, String(to), now).then(
+        () => note(contents[to]!),
+        // To the current snapshot, or to one that has been collected.
+        (error) => expect(error).toBeInstanceOf(RollbackError),
+      );
+    } else if (commits > 1) {
+      const commit = (await readCommit(storage, 1 + (event.commit % (commits - 1))))!;
+      const current = (await newestCommit(storage))!;
+      if (commit.manifest.hash !== current.manifest.hash)
+        objects.delete(layout.manifest(commit.manifest.hash));
+      if (event.records && commit.changes && objects.has(layout.changeRecord(commit.changes.hash)))
+        for (const key of await changeObjects(storage, commit.changes)) objects.delete(key);
+    }
+  }
+  return { storage, states: states.filter((state) => state !== undefined) };
+}
+
+/** Applies the lines of an answer to a copy, as a partner would, with nothing but what the lines say. */
+function applied(copy: readonly string[], answer: string): string[] {
+  const idOf = (line: string): string => JSON.parse(line).id;
+  const kept = new Map(copy.map((line) => [idOf(line), line]));
+  const seen = new Set<string>();
+  for (const line of answer.split("\n").slice(0, -1)) {
+    const change = JSON.parse(line);
+    const id: string = change.op === "delete" ? change.id : change.market.id;
+    expect(seen.has(id)).toBe(false);
+    seen.add(id);
+    if (change.op === "delete") expect(kept.delete(id)).toBe(true);
+    else kept.set(id, line.slice('{"op":"put","market":'.length, -1));
+  }
+  return inArchiveOrder([...kept.values()].map((line) => JSON.parse(line))).map(({ id }) => kept.get(id)!);
+}
+
+async function whole(chunks: AsyncIterable<RowsChunk>) {
+  const texts: Buffer[] = [];
+  let count = 0;
+  for await (const chunk of chunks) {
+    expect(chunk.count).toBeLessThanOrEqual(500);
+    count += chunk.count;
+    texts.push(chunk.text);
+  }
+  return { count, bytes: Buffer.concat(texts) };
+}
+
+/** Order of an answer: deletes by id, then puts as the archive has them. */
+function expectOrder(answer: string): void {
+  const changes = answer
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
+  const deletes = changes.filter(({ op }) => op === "delete").map(({ id }) => id);
+  const puts = changes.slice(deletes.length).map(({ market }) => market);
+  expect(deletes).toEqual(deletes.toSorted());
+  expect(puts).toEqual(inArchiveOrder(puts));
+}
+
+test("a copy of one snapshot and what changed give every other one, cut and resumed anywhere", async () => {
+  let [told, gone] = [0, 0];
+  const picks = fc.array(
+    fc.record({ a: fc.nat(99), b: fc.nat(99), cut: fc.integer({ min: 0, max: 1000 }) }),
+    {
+      minLength: 8,
+      maxLength: 8,
+    },
+  );
+  await fc.assert(
+    fc.asyncProperty(events, picks, async (history, pairs) => {
+      const { storage, states } = await play(history);
+      const catalog = new Catalog(storage, { cacheBytes: 2 ** 22 });
+      await catalog.refresh();
+      const reader = new ChangesReader(catalog);
+      for (const { a, b, cut } of pairs) {
+        const [from, to] = [states[a % states.length]!, states[b % states.length]!];
+        const query = { since: from.snapshotId, until: to.snapshotId };
+        const plan = await reader.plan({ ...query, skip: 0 }).catch((error: unknown) => {
+          if (error instanceof SnapshotExpiredError) return undefined;
+          throw error;
+        });
+        if (!plan) {
+          gone += 1;
+          expect(history.some(({ kind }) => kind === "collect")).toBe(true);
+          continue;
+        }
+        told += 1;
+        const plain = await whole(plan.read());
+        expect(plain.count).toBe(plan.count);
+        const answer = String(plain.bytes);
+        expectOrder(answer);
+        expect(applied(from.lines, answer)).toEqual(to.lines);
+        expect(String(gunzipSync((await whole(plan.readGzip!())).bytes))).toBe(answer);
+        // Cut at any byte, and resumed by another process behind the whole lines received.
+        const received = plain.bytes.subarray(0, Math.floor((plain.bytes.length * cut) / 1000));
+        const lines = String(received).split("\n").length - 1;
+        const rest = await new ChangesReader(catalog).plan({ ...query, skip: lines });
+        expect(rest.count).toBe(plan.count - lines);
+        const others = String(gunzipSync((await whole(rest.readGzip!())).bytes));
+        const kept = received.subarray(0, received.lastIndexOf(10) + 1);
+        expect(String(kept) + others).toBe(answer);
+        expect(String((await whole(rest.read())).bytes)).toBe(others);
+      }
+    }),
+    { numRuns: histories, seed, endOnFailure: true },
+  );
+  console.info(`${histories} histories of seed ${seed}: ${told} pairs told, ${gone} expired`);
+  expect(told).toBeGreaterThan(histories * 4);
+});
