@@ -49,14 +49,15 @@ interface Ends {
 export class ChangesReader {
   readonly #catalog: Catalog;
   readonly #working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
-  readonly #plans: LRUCache<string, NetChanges, Ends>;
+  /** What cannot be told is kept too: finding that out again may take seconds. */
+  readonly #plans: LRUCache<string, NetChanges | "gone", Ends>;
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
-    this.#plans = new LRUCache<string, NetChanges, Ends>({
+    this.#plans = new LRUCache<string, NetChanges | "gone", Ends>({
       maxSize: keptBytes,
       maxEntrySize: keptBytesEach,
-      sizeCalculation: ({ bytes }) => bytes + planBytes,
+      sizeCalculation: (plan) => planBytes + (plan === "gone" ? 0 : plan.bytes),
       ttl: keptMilliseconds,
       fetchMethod: (_name, _stale, { context: ends }) => this.#working.execute(() => this.#net(ends)),
       // Several clients may wait for this; an eviction must not abort it for them.
@@ -75,6 +76,7 @@ export class ChangesReader {
     const net =
       (await this.#plans.fetch(`${since} ${until}`, { context: ends })) ??
       (await this.#working.execute(() => this.#net(ends)));
+    if (net === "gone") throw gone();
     const total = net.deletes.length + net.puts.length;
     if (skip > total)
       throw new InvalidParameterError("skip", `skip is more than the ${total} lines of this answer.`);
@@ -106,18 +108,12 @@ export class ChangesReader {
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
-  async #net(ends: Ends): Promise<NetChanges> {
+  async #net(ends: Ends): Promise<NetChanges | "gone"> {
     for (const pair of pairsOf(ends)) {
       const net = await ifKept(() => this.#fromRecords(pair));
       if (net) return net;
     }
-    const net = await this.#fromSnapshots(ends);
-    if (net) return net;
-    throw new SnapshotExpiredError(
-      "since",
-      "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: an " +
-        "export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",
-    );
+    return (await this.#fromSnapshots(ends)) ?? "gone";
   }
 
   /** The records from one commit to another, added up; undefined when one was never made, or when they are too many. */
@@ -179,6 +175,14 @@ export class ChangesReader {
   }
 
   readonly #read: ReadObject = (key, ref) => this.#catalog.objects.get(key, ref);
+}
+
+function gone(): SnapshotExpiredError {
+  return new SnapshotExpiredError(
+    "since",
+    "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: an " +
+      "export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",
+  );
 }
 
 async function netOf(sides: Sides, texts: ChangeTexts): Promise<NetChanges> {
