@@ -120,6 +120,25 @@ export const Checked = z.object({
 });
 export type Checked = z.infer<typeof Checked>;
 
+/**
+ * A Parquet file of an export. `root` is that of a tree over the pages that it was made from, as in a segment; `chunks` refers
+ * to the SHA-256 of each of its chunks (snapshots/SPEC.md, "Exports").
+ */
+export const ExportFile = ObjectRef.extend({ rows: z.int().min(1), root: Digest, chunks: ObjectRef });
+export type ExportFile = z.infer<typeof ExportFile>;
+
+/** `private/exports/records/<snapshotId>.json`: the files of a snapshot's export, from the newest markets to the oldest. */
+export const ExportRecord = z.object({
+  formatVersion: FormatVersion,
+  commit: CommitNumber,
+  snapshotId: Digest,
+  archiveRoot: Digest,
+  publishedAt: Timestamp,
+  files: z.array(ExportFile),
+  digest: Digest,
+});
+export type ExportRecord = z.infer<typeof ExportRecord>;
+
 /** `collecting/<id>.json`: the keys that a collection is about to delete. */
 export const Collecting = z.object({ keys: z.array(z.string()), digest: Digest });
 

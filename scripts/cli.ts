@@ -1,5 +1,6 @@
 import { ConfigError } from "../proxy/config.ts";
 import { SnapshotGoneError } from "../snapshots/maintain/diff.ts";
+import { ExportError } from "../snapshots/maintain/export.ts";
 import { UnknownSnapshotError } from "../snapshots/maintain/find-commit.ts";
 import { RollbackError } from "../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../snapshots/publish/guards.ts";
@@ -53,6 +54,7 @@ const meanings = [
   [RollbackError, exitCodes.usage],
   [UnknownSnapshotError, exitCodes.usage],
   [SnapshotGoneError, exitCodes.usage],
+  [ExportError, exitCodes.usage],
   [GuardRefusal, exitCodes.refused],
   [PublishingOnHoldError, exitCodes.refused],
   [CommitLostError, exitCodes.lost],

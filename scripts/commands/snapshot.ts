@@ -1,7 +1,9 @@
+import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../proxy/site/files.ts";
 import { retention, type Size } from "../../schemas/snapshot.ts";
 import type { Changes, Summary } from "../../snapshots/changes/summary.ts";
 import { diff } from "../../snapshots/maintain/diff.ts";
+import { exportSnapshot } from "../../snapshots/maintain/export.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import type { Allowance } from "../../snapshots/publish/guards.ts";
@@ -51,6 +53,14 @@ const verifying = {
   sources: sourcesOption,
   ...allowing,
 };
+const exporting = {
+  ...common,
+  snapshot: {
+    type: "string",
+    value: "ID",
+    does: "a commit number or a snapshot id; the newest snapshot if left out",
+  },
+} as const;
 const collecting = {
   ...common,
   "keep-hours": {
@@ -299,6 +309,24 @@ async function diffCommand(
   return undefined;
 }
 
+async function exportCommand(
+  values: ValuesOf<typeof exporting>,
+  _operand: string,
+  shell: Shell,
+): Promise<undefined> {
+  const storage = await openStore(shell, values.store);
+  const progress = progressOn(shell.stderr);
+  const done = await withTemporaryFolder(async (folder) =>
+    exportSnapshot(storage, values.snapshot, { temporaryDirectory: await realpath(folder), progress }),
+  );
+  const { outcome, snapshotId, commit, rows, total, uploaded } = done;
+  shell.report(values.json ?? false, done, [
+    `${outcome === "exported" ? "Exported" : "Exported before:"} snapshot ${snapshotId} of commit ${commit}`,
+    `${rows} markets in ${total.objects} files (${total.bytes} bytes), ${uploaded.objects} of them made now`,
+  ]);
+  return undefined;
+}
+
 async function collectCommand(
   values: ValuesOf<typeof collecting>,
   _operand: string,
@@ -369,6 +397,12 @@ export const snapshotProgram: Program = {
       does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
       options: common,
       run: rollbackCommand,
+    }),
+    command({
+      name: "export",
+      does: "writes a snapshot's archive into Parquet files for bulk download",
+      options: exporting,
+      run: exportCommand,
     }),
     command({
       name: "gc",

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest } from "../../schemas/snapshot.ts";
+import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { publicNames } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
@@ -34,9 +35,10 @@ export interface CollectReport {
   leftovers: number;
 }
 
-/** Objects are deleted under these prefixes only, in this order: manifests first, so that none outlives its objects. */
+/** Objects are deleted under these prefixes only, in this order: manifests and records first, so that none outlives its objects. */
 const collected = [
   layout.manifests,
+  layout.exportRecords,
   layout.publicObjects,
   layout.stableScores,
   layout.siteFiles,
@@ -44,6 +46,8 @@ const collected = [
   layout.segments,
   layout.rows,
   layout.pages,
+  layout.exportFiles,
+  layout.exportChunks,
 ];
 
 const hour = 3_600_000;
@@ -148,6 +152,7 @@ class Survey {
     const retained = retainedCommits(commits, this.#options);
     for (const commit of retained) await this.#mark(commit, commit === commits.at(-1));
     const newest = commits.at(-1);
+    for (const key of await keptExports(this.#storage, newest, new Set())) this.#reachable.add(key);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),

@@ -9,6 +9,14 @@ export class CorruptObjectError extends Error {
   }
 }
 
+/** The error for an object that ends before a range of it does. */
+export function tooShort(
+  key: string,
+  { offset, bytes }: { offset: number; bytes: number },
+): CorruptObjectError {
+  return new CorruptObjectError(key, `it ends before byte ${offset + bytes}`);
+}
+
 /** The error for an object with more bytes than a sound one can have. */
 export function tooLarge(key: string, bytes: number, maxBytes: number): CorruptObjectError {
   return new CorruptObjectError(key, `it has ${bytes} bytes, more than the ${maxBytes} expected at most`);

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
-import { constants, link, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { constants, type FileHandle, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
+import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
 import { hasCode, messageOf } from "./error-code.ts";
 import { Folders } from "./folder-sync.ts";
 import { layout } from "./layout.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "./leftovers.ts";
-import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
+import { type ByteRange, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 // A temporary file lies in the folder of its target, because rename and link do not work across file systems.
 const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);
@@ -64,7 +64,7 @@ export function directoryStorage(root: string): Storage {
   return {
     location: root,
 
-    async get(key, { maxBytes = maxObjectBytes, signal } = {}) {
+    async get(key, { maxBytes = maxObjectBytes, range, signal } = {}) {
       const path = pathOf(key);
       try {
         // Without O_NONBLOCK, opening a FIFO would wait for a writer.
@@ -73,6 +73,7 @@ export function directoryStorage(root: string): Storage {
           const info = await file.stat();
           if (!info.isFile()) throw noFile(key);
           const { size } = info;
+          if (range) return await readRange(file, key, range);
           if (size > maxBytes) throw tooLarge(key, size, maxBytes);
           return await file.readFile({ signal });
         } finally {
@@ -155,6 +156,13 @@ export function directoryStorage(root: string): Storage {
   };
 }
 
+async function readRange(file: FileHandle, key: string, range: ByteRange): Promise<Buffer> {
+  const { offset, bytes } = range;
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, offset);
+  if (bytesRead < bytes) throw tooShort(key, range);
+  return buffer;
+}
+
 async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
   let entries: Awaited<ReturnType<typeof readEntries>>;
   try {
@@ -173,9 +181,11 @@ async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
   }
 }
 
-/** Whether an object must be durable once it is put: commits, API keys, and the objects at the top level. */
+const recordPrefixes = [layout.commits, layout.keys, layout.exportRecords];
+
+/** Whether an object must be durable once it is put: commits, API keys, exports, and the objects at the top level. */
 function isRecord(key: string): boolean {
-  return !key.includes("/") || key.startsWith(layout.commits) || key.startsWith(layout.keys);
+  return !key.includes("/") || recordPrefixes.some((prefix) => key.startsWith(prefix));
 }
 
 /** Every put creates a new file, and so changes the inode number or the time. */

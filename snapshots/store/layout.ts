@@ -26,6 +26,12 @@ export const layout = {
   changes: "private/changes/",
   changeRecord: (hash: string) => `private/changes/${hash}.json`,
   changePart: (hash: string) => `private/changes/${hash}`,
+  exportRecords: "private/exports/records/",
+  exportRecord: (snapshotId: string) => `private/exports/records/${snapshotId}.json`,
+  exportFiles: "private/exports/files/",
+  exportFile: (hash: string) => `private/exports/files/${hash}.parquet`,
+  exportChunks: "private/exports/chunks/",
+  exportChunksOf: (hash: string) => `private/exports/chunks/${hash}`,
   collecting: "collecting/",
   collectingRecord: (id: string) => `collecting/${id}.json`,
   keys: "keys/",
@@ -64,6 +70,7 @@ const contentTypes: Record<string, string> = {
   html: "text/html; charset=utf-8",
   js: "text/javascript; charset=utf-8",
   json: "application/json",
+  parquet: "application/vnd.apache.parquet",
   svg: "image/svg+xml",
 };
 

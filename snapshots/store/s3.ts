@@ -10,10 +10,10 @@ import {
   S3ServiceException,
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
-import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
+import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
 import { DeadlineError, within } from "./deadline.ts";
 import { headersOf } from "./layout.ts";
-import { maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
+import { type GetOptions, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 /** Time limits in seconds, and the number of attempts. Without them the SDK would wait for ever. */
 export interface S3Limits {
@@ -128,17 +128,23 @@ export function s3Storage(
   /** Returns undefined when there is no such object. */
   async function read(
     key: string,
-    maxBytes: number,
+    { maxBytes = maxObjectBytes, range }: GetOptions,
     options: { abortSignal: AbortSignal },
   ): Promise<Buffer | undefined> {
+    const part = range && { Range: `bytes=${range.offset}-${range.offset + range.bytes - 1}` };
     for (let tries = 1; ; tries += 1) {
-      const answer = await client.send(new GetObjectCommand(input(key)), options).catch((error) => {
-        if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;
-        throw error;
-      });
+      const answer = await client
+        .send(new GetObjectCommand({ ...input(key), ...part }), options)
+        .catch((error) => {
+          if (statusOf(error) === 404 && !isMissingBucket(error)) return undefined;
+          if (range && statusOf(error) === 416) throw tooShort(key, range);
+          throw error;
+        });
       if (!answer) return undefined;
       try {
-        return await bodyOf(answer, key, maxBytes);
+        const body = await bodyOf(answer, key, range?.bytes ?? maxBytes);
+        if (range && body.length < range.bytes) throw tooShort(key, range);
+        return body;
       } catch (error) {
         // The SDK retries a failed request, but not a body that breaks off.
         if (error instanceof CorruptObjectError || tries === attempts) throw error;
@@ -150,8 +156,8 @@ export function s3Storage(
   return {
     location,
 
-    get(key, { maxBytes = maxObjectBytes, signal } = {}) {
-      return inTime("read", key, (options) => read(key, maxBytes, options), signal);
+    get(key, what = {}) {
+      return inTime("read", key, (options) => read(key, what, options), what.signal);
     },
 
     put(key, body) {

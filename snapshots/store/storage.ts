@@ -7,6 +7,20 @@ export interface ObjectInfo {
   tag: string;
 }
 
+/** A part of an object, in bytes. */
+export interface ByteRange {
+  offset: number;
+  bytes: number;
+}
+
+/** What is read of an object, and until when. */
+export interface GetOptions {
+  maxBytes?: number;
+  /** Reads this part alone, which `maxBytes` does not concern. */
+  range?: ByteRange;
+  signal?: AbortSignal;
+}
+
 /** The largest object, in bytes, that `get` reads into memory unless it is given another limit. */
 export const maxObjectBytes = 256 * 1024 * 1024;
 
@@ -18,8 +32,11 @@ export const maxObjectBytes = 256 * 1024 * 1024;
 export interface Storage {
   /** The store's address, for messages. */
   readonly location: string;
-  /** Returns the object's bytes, or undefined when there is none. Throws CorruptObjectError beyond `maxBytes`. */
-  get(key: string, options?: { maxBytes?: number; signal?: AbortSignal }): Promise<Buffer | undefined>;
+  /**
+   * Returns the object's bytes, or undefined when there is none. Throws CorruptObjectError beyond `maxBytes`, or when a
+   * range does not lie within the object.
+   */
+  get(key: string, options?: GetOptions): Promise<Buffer | undefined>;
   /** Creates or replaces an object. */
   put(key: string, body: Uint8Array): Promise<void>;
   /** Creates an object. Returns false and changes nothing when the key exists. */

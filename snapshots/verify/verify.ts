@@ -20,6 +20,7 @@ import { unseal } from "../store/sealed.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
+import { checkExports } from "./export-check.ts";
 import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
@@ -67,6 +68,7 @@ class StoreCheck {
   readonly #seen = new Set<string>();
   readonly #faults: Fault[] = [];
   readonly #segments = new Map<string, CheckedSegment | undefined>();
+  readonly #commitsByNumber = new Map<number, Commit>();
   readonly #manifests = new Map<string, Manifest | undefined>();
   /** Hashes of all score lists and records that a manifest names. */
   readonly #published = new Set<string>();
@@ -88,6 +90,10 @@ class StoreCheck {
     const newest = await this.#commits(numbers);
     if (newest) await this.#publicNames(newest, numbers.at(-1)!);
     else await this.#countOnly(layout.stableScores);
+    await checkExports(this.#storage, this.#commitsByNumber, {
+      count: this.#count,
+      attempt: (work) => this.#attempt(work),
+    });
     await this.#siteFiles();
     await this.#attempt(() => this.#probe());
     await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked), publishAgain);
@@ -162,6 +168,7 @@ class StoreCheck {
       if (before && before.commit === number - 1 && commit.previous !== before.digest) {
         throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);
       }
+      this.#commitsByNumber.set(number, commit);
       return commit;
     });
   }
@@ -316,7 +323,7 @@ class StoreCheck {
     const bytes = await this.#storage.get(key);
     if (!bytes) return;
     this.#count(key, bytes.length);
-    const hash = /\/([0-9a-f]{64})(\.json(\.gz)?)?$/.exec(key)?.[1];
+    const hash = /\/([0-9a-f]{64})(\.json(\.gz)?|\.parquet)?$/.exec(key)?.[1];
     if (hash && sha256(bytes) !== hash)
       throw new CorruptObjectError(key, "its content does not match its name");
     if (hash) return;

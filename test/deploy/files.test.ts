@@ -70,6 +70,7 @@ describe("the services", () => {
     expect(one("prs-publish.service", "ExecStart")).toBe(
       `${snapshot} publish --sources \${SOURCES} --store \${STORE}`,
     );
+    expect(one("prs-export.service", "ExecStart")).toBe(`${snapshot} export --store \${STORE}`);
     expect(one("prs-gc.service", "ExecStart")).toBe(`${snapshot} gc --store \${STORE}`);
     expect(existsSync(join(root, "node_modules/.bin/node"))).toBe(true);
     for (const unit of services) {
@@ -83,6 +84,7 @@ describe("the services", () => {
   test("count a lost race of publishers as success, and no other failure", () => {
     const accepted = services.map((unit) => [unit, one(unit, "SuccessExitStatus")]);
     expect(Object.fromEntries(accepted)).toEqual({
+      "prs-export.service": String(exitCodes.lost),
       "prs-gc.service": "",
       "prs-proxy.service": "",
       "prs-publish.service": String(exitCodes.lost),
@@ -139,10 +141,15 @@ describe("the environment files", () => {
     expect(defaults.length).toBeGreaterThan(2);
   });
 
-  test.each(["prs-publish", "prs-gc"])("%s.env names what its unit passes on, and where S3 is", (name) => {
-    const passed = [...one(`${name}.service`, "ExecStart").matchAll(/\$\{(\w+)\}/g)].map(([, each]) => each);
-    expect(named(`${name}.env`)).toEqual([...passed, ...ofAws]);
-  });
+  test.each(["prs-publish", "prs-export", "prs-gc"])(
+    "%s.env names what its unit passes on, and where S3 is",
+    (name) => {
+      const passed = [...one(`${name}.service`, "ExecStart").matchAll(/\$\{(\w+)\}/g)].map(
+        ([, each]) => each,
+      );
+      expect(named(`${name}.env`)).toEqual([...passed, ...ofAws]);
+    },
+  );
 });
 
 describe("the configuration of nginx", () => {

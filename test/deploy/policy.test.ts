@@ -48,6 +48,9 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   changeRecord: [layout.changeRecord(hash), "gpc", "gd", "g", ""],
   changePart: [layout.changePart(hash), "gpc", "gd", "g", ""],
   page: [layout.page(hash), "gpc", "d", "g", ""],
+  exportRecord: [layout.exportRecord(hash), "gpc", "gd", "g", ""],
+  exportFile: [layout.exportFile(hash), "gpc", "d", "g", ""],
+  exportChunksOf: [layout.exportChunksOf(hash), "gpc", "d", "g", ""],
   key: [layout.key("0123456789abcdef"), "", "", "g", "gpc"],
   keyRevocation: [layout.keyRevocation("0123456789abcdef"), "", "", "g", "gpc"],
 };

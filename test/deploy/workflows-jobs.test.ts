@@ -130,6 +130,13 @@ describe("what the jobs make of a command's end", () => {
     ]);
   });
 
+  test("export.yml exports the newest snapshot unless it was given another", async () => {
+    const plain = ["export", "--store", "s3://store"];
+    expect(await script("export.yml", "Export", { ...where, SNAPSHOT: "" })).toEqual([...plain, "--json"]);
+    const given = await script("export.yml", "Export", { ...where, SNAPSHOT: "3; touch x" });
+    expect(given).toEqual([...plain, "--snapshot", "3; touch x", "--json"]);
+  });
+
   test("gc.yml collects unless it was asked for a dry run", async () => {
     const collect = ["gc", "--store", "s3://store"];
     expect(await script("gc.yml", "Collect", { ...where, DRY_RUN: "" })).toEqual([...collect, "--json"]);

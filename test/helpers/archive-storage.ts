@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { tooLarge } from "../../snapshots/store/corrupt-object.ts";
+import { tooLarge, tooShort } from "../../snapshots/store/corrupt-object.ts";
 import { maxObjectBytes, type Storage } from "../../snapshots/store/storage.ts";
 
 /** One call of a storage. */
@@ -73,8 +73,13 @@ export function changedStorage(storage: Storage, changes: Partial<Storage>): Sto
 export function memoryStorage(objects: Map<string, Buffer>): Storage {
   return {
     location: "memory",
-    async get(key, { maxBytes = maxObjectBytes } = {}) {
+    async get(key, { maxBytes = maxObjectBytes, range } = {}) {
       const bytes = objects.get(key);
+      if (bytes && range) {
+        const { offset, bytes: length } = range;
+        if (offset + length > bytes.length) throw tooShort(key, range);
+        return Buffer.from(bytes.subarray(offset, offset + length));
+      }
       if (bytes && bytes.length > maxBytes) throw tooLarge(key, bytes.length, maxBytes);
       return bytes && Buffer.from(bytes);
     },

@@ -47,6 +47,11 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
       if (operation === "DELETE") return storage.delete(name).then(() => [204, nothing]);
       if (name === "") return [200, await listing(storage, searchParams.get("prefix") ?? "")];
       const found = await storage.get(name);
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
+      if (found && first) {
+        const part = found.subarray(Number(first), Number(last) + 1);
+        return part.length > 0 ? [206, part] : [416, Buffer.from("<Error><Code>InvalidRange</Code></Error>")];
+      }
       return found ? [200, found] : [404, Buffer.from("<Error><Code>NoSuchKey</Code></Error>")];
     }
   }

@@ -45,6 +45,7 @@ describe("--help and -h", () => {
     ["sample -h", ["--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"]],
     ["snapshot --help", snapshot],
     ["snapshot gc --store nowhere --help", ["--keep-hours N", "--keep-commits N", "--dry-run", "--json"]],
+    ["snapshot export -h", ["--snapshot ID", "--json"]],
     ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
     ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],
     [
@@ -83,7 +84,8 @@ describe("an address without a store", () => {
 describe("a command that fails", () => {
   test("says on stdout with --json how, also where the command line is wrong", async () => {
     const { code, stdout, stderr } = await run("snapshot lsit --store x --json");
-    const message = "the command must be one of publish, verify, list, rollback, gc. Did you mean list?";
+    const message =
+      "the command must be one of publish, verify, list, diff, rollback, export, gc. Did you mean list?";
     expect({ code, error: JSON.parse(stdout) }).toEqual({
       code: 2,
       error: { error: { exitCode: 2, message, refusals: [] } },

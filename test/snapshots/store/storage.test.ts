@@ -60,6 +60,30 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ open }) 
     expect(await storage.get("a/empty")).toEqual(Buffer.alloc(0));
   });
 
+  test("gives back a range of an object, and no less than all of it", async () => {
+    const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => (n * n) % 251));
+    await storage.put("a/range", bytes);
+    for (const [offset, length] of [
+      [0, 1],
+      [0, 70_000],
+      [1, 65_537],
+      [69_999, 1],
+    ] as const) {
+      const part = await storage.get("a/range", { maxBytes: 1, range: { offset, bytes: length } });
+      expect(part?.equals(bytes.subarray(offset, offset + length))).toBe(true);
+    }
+    for (const [offset, length] of [
+      [0, 70_001],
+      [69_999, 2],
+      [70_000, 1],
+      [1e9, 1],
+    ] as const)
+      await expect(storage.get("a/range", { range: { offset, bytes: length } })).rejects.toThrow(
+        `a/range: it ends before byte ${offset + length}`,
+      );
+    expect(await storage.get("a/none", { range: { offset: 0, bytes: 1 } })).toBeUndefined();
+  });
+
   test("creates an object once, whoever comes second", async () => {
     expect(await storage.putIfAbsent("once.json", Buffer.from("first"))).toBe(true);
     expect(await storage.putIfAbsent("once.json", Buffer.from("second"))).toBe(false);

@@ -1,0 +1,58 @@
+import type { ExportFile } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+import { MissingObjectError, readObject } from "../store/objects.ts";
+import { sha256 } from "../store/sha256.ts";
+import type { Storage } from "../store/storage.ts";
+
+/** Bytes of a chunk; the last one of a file has fewer. */
+export const chunkBytes = 256 * 1024;
+const hashBytes = 32;
+
+/** The SHA-256 of each chunk of a file, one after the other: the content of the object that `chunks` refers to. */
+export function chunkHashes(file: Buffer): Buffer {
+  const hashes: Buffer[] = [];
+  for (let from = 0; from < file.length; from += chunkBytes)
+    hashes.push(Buffer.from(sha256(file.subarray(from, from + chunkBytes)), "hex"));
+  return Buffer.concat(hashes);
+}
+
+/**
+ * Reads the hashes of a file's chunks. Throws MissingObjectError, CorruptObjectError or StorageError.
+ */
+export async function readChunkHashes(storage: Storage, { chunks, bytes }: ExportFile): Promise<Buffer> {
+  return checkedHashes(
+    await readObject(storage, layout.exportChunksOf(chunks.hash), chunks),
+    chunks.hash,
+    bytes,
+  );
+}
+
+/** The hashes of a file's chunks, once there is one for each. Throws CorruptObjectError. */
+export function checkedHashes(hashes: Buffer, hash: string, bytes: number): Buffer {
+  if (hashes.length === Math.ceil(bytes / chunkBytes) * hashBytes) return hashes;
+  throw new CorruptObjectError(layout.exportChunksOf(hash), "it does not hold one hash per chunk");
+}
+
+/**
+ * The bytes of a file from `from` to `to` (exclusive), a chunk or a part of one at a time. Each chunk is checked before any
+ * byte of it is passed on. Throws MissingObjectError, CorruptObjectError or StorageError.
+ */
+export async function* readChunks(
+  storage: Storage,
+  file: Pick<ExportFile, "hash" | "bytes">,
+  hashes: Buffer,
+  { from, to }: { from: number; to: number },
+): AsyncGenerator<Buffer, void, void> {
+  const key = layout.exportFile(file.hash);
+  for (let chunk = Math.floor(from / chunkBytes); chunk * chunkBytes < to; chunk += 1) {
+    const offset = chunk * chunkBytes;
+    const range = { offset, bytes: Math.min(chunkBytes, file.bytes - offset) };
+    const bytes = await storage.get(key, { range });
+    if (!bytes) throw new MissingObjectError(key);
+    const expected = hashes.toString("hex", chunk * hashBytes, (chunk + 1) * hashBytes);
+    if (sha256(bytes) !== expected)
+      throw new CorruptObjectError(key, `chunk ${chunk} does not match its hash`);
+    yield bytes.subarray(Math.max(0, from - offset), to - offset);
+  }
+}

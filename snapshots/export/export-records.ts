@@ -1,0 +1,31 @@
+import { ExportRecord } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+import { unseal } from "../store/sealed.ts";
+import type { Storage } from "../store/storage.ts";
+
+/** Room for the files of hundreds of millions of markets. */
+const maxRecordBytes = 1024 * 1024;
+
+/** Reads the record of a snapshot's export; undefined when there is none. Throws CorruptObjectError or StorageError. */
+export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
+  const key = layout.exportRecord(snapshotId);
+  const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
+  if (!bytes) return undefined;
+  const record = unseal(key, bytes, ExportRecord);
+  if (record.snapshotId !== snapshotId) throw new CorruptObjectError(key, "it is of another snapshot");
+  return record;
+}
+
+/** The same; undefined when the record is damaged, too. Throws StorageError. */
+export async function readSoundExport(
+  storage: Storage,
+  snapshotId: string,
+): Promise<ExportRecord | undefined> {
+  try {
+    return await readExport(storage, snapshotId);
+  } catch (error) {
+    if (error instanceof CorruptObjectError) return undefined;
+    throw error;
+  }
+}

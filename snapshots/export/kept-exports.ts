@@ -1,0 +1,38 @@
+import type { Commit, ExportRecord } from "../../schemas/snapshot.ts";
+import { hashIn, layout } from "../store/layout.ts";
+import type { Storage } from "../store/storage.ts";
+import { readSoundExport } from "./export-records.ts";
+
+/** So many newest exports stay. */
+const newestExports = 2;
+
+/**
+ * The keys of the exports that a collection keeps: the newest ones that no rollback withdrew, and those of `snapshots`.
+ * `newest` is the store's newest commit. Damaged records are not kept. Throws StorageError.
+ */
+export async function keptExports(
+  storage: Storage,
+  newest: Commit | undefined,
+  snapshots: ReadonlySet<string>,
+): Promise<string[]> {
+  const records: ExportRecord[] = [];
+  for await (const { key } of storage.list(layout.exportRecords)) {
+    const record = await readSoundExport(storage, hashIn(key));
+    if (record) records.push(record);
+  }
+  const isWithdrawn = ({ commit }: ExportRecord) =>
+    (newest?.withdrawn ?? []).some(([first, last]) => first <= commit && commit <= last);
+  const listed = records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);
+  return listed
+    .filter(({ snapshotId }, place) => place < newestExports || snapshots.has(snapshotId))
+    .flatMap(keysOf);
+}
+
+/** The keys of an export's record, files and lists of chunks. */
+function keysOf({ snapshotId, files }: ExportRecord): string[] {
+  const objects = files.flatMap(({ hash, chunks }) => [
+    layout.exportFile(hash),
+    layout.exportChunksOf(chunks.hash),
+  ]);
+  return [layout.exportRecord(snapshotId), ...objects];
+}

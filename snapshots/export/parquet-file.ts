@@ -1,0 +1,138 @@
+import { availableParallelism } from "node:os";
+import { DuckDBBlobVector } from "@duckdb/node-api";
+import { idOfLine, type Page } from "../format/page.ts";
+import { leafHash, pageRootOf } from "../format/tree.ts";
+import { openSession, type SessionOptions, withConnection } from "../sources/duckdb.ts";
+import { maxRecordBytes } from "../sources/record-size.ts";
+import { quoted } from "../sources/sql-literals.ts";
+import { marketColumns } from "./market-columns.ts";
+
+/** Row groups consist of blocks of this many rows, which DuckDB handles at once. */
+export const blockRows = 2048;
+/** The most blocks in a row group (snapshots/SPEC.md, "Exports"), and the most text if that is less. It bounds memory. */
+const [maxBlocks, maxGroupBytes] = [16, 64 * 1024 * 1024];
+
+/** A file that was written does not hold what it should. It was not put into the store. */
+export class ExportCheckError extends Error {
+  override readonly name = "ExportCheckError";
+}
+
+/** Writes the markets of a file with one JSON text a line to a Parquet file. `blocks`: the bytes of each block of rows. */
+export async function writeParquet(
+  from: string,
+  to: string,
+  temporaryDirectory: string,
+  blocks: readonly number[],
+): Promise<void> {
+  const groupBlocks = blocksPerGroup(blocks);
+  const largest = Math.max(0, ...groupsOf(blocks, groupBlocks)) / 1e6;
+  const columns = marketColumns("json");
+  // An empty quote, and a delimiter that JSON never contains: each line is one value.
+  const lines =
+    `read_csv(${quoted(from)}, columns = {'json': 'VARCHAR'}, auto_detect = false, header = false, delim = chr(1), ` +
+    `quote = '', escape = '', new_line = '\\n', max_line_size = ${2 * maxRecordBytes})`;
+  const options = {
+    ...memoryFor(largest),
+    temporaryDirectory,
+    ordered: true,
+    allowedPaths: [from, to],
+  };
+  await inSession(
+    options,
+    `COPY (SELECT ${columns.columns}, json FROM (SELECT json, ${columns.from} FROM ${lines})) TO ${quoted(to)}
+     (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupBlocks * blockRows})`,
+  );
+}
+
+async function inSession(options: SessionOptions, statement: string): Promise<void> {
+  const instance = await openSession(options);
+  try {
+    await withConnection(instance, (connection) => connection.run(statement));
+  } finally {
+    instance.closeSync();
+  }
+}
+
+// Measured with DuckDB 1.5: a thread holds the text and the columns of a row group, and what it compresses.
+const [baseMegabytes, perGroup] = [100, 4];
+
+/** Two threads, where the largest row group lets them be. */
+function memoryFor(largestMegabytes: number): Pick<SessionOptions, "memoryMegabytes" | "threads"> {
+  const threads = largestMegabytes * 1e6 > 1.1 * maxGroupBytes ? 1 : Math.min(2, availableParallelism());
+  const needed = baseMegabytes + threads * perGroup * largestMegabytes;
+  return { memoryMegabytes: Math.ceil(Math.max(600, needed)), threads };
+}
+
+/** The most blocks, as a power of two, of which every row group stays within its limits. */
+export function blocksPerGroup(blocks: readonly number[]): number {
+  let size = maxBlocks;
+  while (size > 1 && Math.max(0, ...groupsOf(blocks, size)) > maxGroupBytes) size /= 2;
+  return size;
+}
+
+function groupsOf(blocks: readonly number[], size: number): number[] {
+  return Array.from({ length: Math.ceil(blocks.length / size) }, (_, group) =>
+    blocks.slice(group * size, (group + 1) * size).reduce((sum, bytes) => sum + bytes, 0),
+  );
+}
+
+/**
+ * Reads a Parquet file back. Its rows must be those of the pages, from the newest to the oldest: each page's root is
+ * computed anew from the bytes of `json`, and `id` must be the one in it. Throws ExportCheckError.
+ */
+export async function checkParquet(
+  path: string,
+  temporaryDirectory: string,
+  pages: AsyncIterable<Page>,
+): Promise<void> {
+  const rows = readRows(path, temporaryDirectory);
+  try {
+    for await (const page of pages) {
+      const leaves: Buffer[] = [];
+      while (leaves.length < page.markets) {
+        const { value, done } = await rows.next();
+        if (done) throw new ExportCheckError("an exported file lacks rows");
+        leaves.push(value);
+      }
+      if (pageRootOf(leaves.reverse()).toString("hex") !== page.root)
+        throw new ExportCheckError("an exported file differs from the page it was made from");
+    }
+    if (!(await rows.next()).done) throw new ExportCheckError("an exported file has too many rows");
+  } finally {
+    await rows.return();
+  }
+}
+
+/** The leaf hash of each row's `json`, in the file's order. */
+async function* readRows(path: string, temporaryDirectory: string): AsyncGenerator<Buffer, void, void> {
+  const options = {
+    memoryMegabytes: 600,
+    temporaryDirectory,
+    threads: 1,
+    ordered: true,
+    allowedPaths: [path],
+  };
+  const instance = await openSession(options);
+  const connection = await instance.connect();
+  try {
+    const result = await connection.stream(`SELECT id, encode(json) FROM read_parquet(${quoted(path)})`);
+    for (;;) {
+      const chunk = await result.fetchChunk();
+      if (!chunk || chunk.rowCount === 0) return;
+      const [ids, texts] = [chunk.getColumnVector(0), chunk.getColumnVector(1)];
+      if (!(texts instanceof DuckDBBlobVector)) throw new Error("texts are not bytes");
+      for (let row = 0; row < chunk.rowCount; row += 1) {
+        const bytes = texts.getItemBytes(row)!;
+        const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+        if (ids.getItem(row) !== idOfLine(text))
+          throw new ExportCheckError("an id is not that of its market");
+        yield leafHash(text);
+      }
+      // Frees the text now. The garbage collector does not see how much memory a chunk holds.
+      chunk.reset();
+    }
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}

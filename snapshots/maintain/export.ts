@@ -1,0 +1,221 @@
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  type Commit,
+  type ExportFile,
+  type ExportRecord,
+  formatVersion,
+  type Size,
+} from "../../schemas/snapshot.ts";
+import { chunkHashes, readChunks } from "../export/chunks.ts";
+import { readSoundExport } from "../export/export-records.ts";
+import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
+import { writeTexts } from "../export/market-texts.ts";
+import { checkParquet, writeParquet } from "../export/parquet-file.ts";
+import { newestCommit } from "../store/commits.ts";
+import { refuseCollected } from "../store/gc-records.ts";
+import { hashIn, layout } from "../store/layout.ts";
+import { MissingObjectError, readManifest } from "../store/objects.ts";
+import { seal } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
+import type { Storage } from "../store/storage.ts";
+import { findCommit } from "./find-commit.ts";
+
+/** How a snapshot is exported. */
+export interface ExportOptions {
+  /** A folder for temporary files, without symbolic links in its path. Each takes up to 300 MB. */
+  temporaryDirectory: string;
+  progress: (step: string, done: number, of: number) => void;
+  /** The most text in a file, in bytes, where a test wants less than the format has. */
+  maxTextBytes?: number;
+}
+
+/** The result of an export. */
+export interface ExportReport {
+  outcome: "exported" | "unchanged";
+  snapshotId: string;
+  commit: number;
+  rows: number;
+  total: Size;
+  /** Files that were made. The others are those of an earlier export. */
+  uploaded: Size;
+}
+
+/** The requested snapshot cannot be exported. */
+export class ExportError extends Error {
+  override readonly name = "ExportError";
+}
+
+/**
+ * Exports the newest snapshot, or the one that `target` names by a commit number or by the first 8 or more digits of its id.
+ * Throws ExportError, UnknownSnapshotError, or as exportCommit does.
+ */
+export async function exportSnapshot(
+  storage: Storage,
+  target: string | undefined,
+  options: ExportOptions,
+): Promise<ExportReport> {
+  const newest = await newestCommit(storage);
+  if (!newest) throw new ExportError(`${storage.location}: nothing has been published yet`);
+  const commit = target === undefined ? newest : await findCommit(storage, target);
+  if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
+    throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
+  try {
+    return await exportCommit(storage, commit, options);
+  } catch (error) {
+    const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);
+    if (!gone) throw error;
+    throw new ExportError(`the snapshot of commit ${commit.commit} was collected; give a newer one`);
+  }
+}
+
+/**
+ * Writes the archive of a commit's snapshot into Parquet files (snapshots/SPEC.md, "Exports"). Files that an earlier export
+ * made of the same pages are used again. Each new one is read back before it is put, and again from the store; only then
+ * does a record list all of them. Throws ExportCheckError, CollectedMeanwhileError, MissingObjectError, CorruptObjectError or
+ * StorageError.
+ */
+async function exportCommit(storage: Storage, commit: Commit, options: ExportOptions): Promise<ExportReport> {
+  const { snapshotId, archiveRoot, publishedAt } = commit;
+  const stored = await storedFiles(storage);
+  // A damaged record is made anew.
+  const before = await readSoundExport(storage, snapshotId);
+  const report = (outcome: ExportReport["outcome"], files: readonly ExportFile[], uploaded: Size) => ({
+    outcome,
+    snapshotId,
+    commit: commit.commit,
+    rows: files.reduce((sum, { rows }) => sum + rows, 0),
+    total: sizeOf(files),
+    uploaded,
+  });
+  if (before?.commit === commit.commit && before.files.every((file) => isStored(file, stored)))
+    return report("unchanged", before.files, sizeOf([]));
+
+  const plan = await planFiles(storage, await readManifest(storage, commit.manifest), options.maxTextBytes);
+  const known = await knownFiles(storage, stored);
+  const files: ExportFile[] = [];
+  const made: ExportFile[] = [];
+  const missing = plan.filter(({ root }) => !known.has(root));
+  const making = ahead(missing, (planned, index) => prepare(storage, planned, index, options));
+  try {
+    for (const planned of plan) {
+      const kept = known.get(planned.root);
+      const file = kept ?? (await make(storage, planned, (await making.next()).value!, options));
+      files.push(file);
+      if (!kept) made.push(file);
+      options.progress("exporting files", files.length, plan.length);
+    }
+  } finally {
+    await making.return();
+  }
+  const objects = files.flatMap((file) => [
+    layout.exportFile(file.hash),
+    layout.exportChunksOf(file.chunks.hash),
+  ]);
+  await refuseCollected(storage, new Set(objects));
+  const record: Omit<ExportRecord, "digest"> = {
+    formatVersion,
+    commit: commit.commit,
+    snapshotId,
+    archiveRoot,
+    publishedAt,
+    files,
+  };
+  await storage.put(layout.exportRecord(snapshotId), seal(record));
+  return report("exported", files, sizeOf(made));
+}
+
+function sizeOf(files: readonly ExportFile[]): Size {
+  return { objects: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
+}
+
+/** The bytes of all stored files and lists of chunks, by key. */
+async function storedFiles(storage: Storage): Promise<Map<string, number>> {
+  const stored = new Map<string, number>();
+  for (const prefix of [layout.exportFiles, layout.exportChunks])
+    for await (const { key, bytes } of storage.list(prefix)) stored.set(key, bytes);
+  return stored;
+}
+
+function isStored({ hash, bytes, chunks }: ExportFile, stored: ReadonlyMap<string, number>): boolean {
+  const isChunked = stored.get(layout.exportChunksOf(chunks.hash)) === chunks.bytes;
+  return isChunked && stored.get(layout.exportFile(hash)) === bytes;
+}
+
+/** Files of earlier exports that the store still has, by the root of their pages. */
+async function knownFiles(
+  storage: Storage,
+  stored: ReadonlyMap<string, number>,
+): Promise<Map<string, ExportFile>> {
+  const known = new Map<string, ExportFile>();
+  for await (const { key } of storage.list(layout.exportRecords)) {
+    const record = await readSoundExport(storage, hashIn(key));
+    for (const file of record?.files ?? []) if (isStored(file, stored)) known.set(file.root, file);
+  }
+  return known;
+}
+
+/** A file's markets as text, on the local disk. */
+interface Prepared {
+  path: string;
+  blocks: number[];
+}
+
+async function prepare(
+  storage: Storage,
+  planned: PlannedFile,
+  index: number,
+  { temporaryDirectory }: ExportOptions,
+): Promise<Prepared> {
+  // One is read while the next one is written.
+  const path = join(temporaryDirectory, `markets-${index % 2}.ndjson`);
+  return { path, blocks: await writeTexts(path, storage, pagesOfFile(storage, planned)) };
+}
+
+/** Makes a file, checks it, and puts it into the store with the hashes of its chunks. */
+async function make(
+  storage: Storage,
+  planned: PlannedFile,
+  { path, blocks }: Prepared,
+  { temporaryDirectory }: ExportOptions,
+): Promise<ExportFile> {
+  const parquet = join(temporaryDirectory, "markets.parquet");
+  await writeParquet(path, parquet, temporaryDirectory, blocks);
+  await rm(path);
+  await checkParquet(parquet, temporaryDirectory, pagesOfFile(storage, planned));
+  const bytes = await readFile(parquet);
+  await rm(parquet);
+  const hashes = chunkHashes(bytes);
+  const ref = { hash: sha256(bytes), bytes: bytes.length };
+  const chunks = { hash: sha256(hashes), bytes: hashes.length };
+  await putRenewed(storage, layout.exportChunksOf(chunks.hash), hashes);
+  await putRenewed(storage, layout.exportFile(ref.hash), bytes);
+  // What the store changed or lost must be noticed now, not by readers.
+  for await (const _ of readChunks(storage, ref, hashes, { from: 0, to: ref.bytes }));
+  return { ...ref, rows: planned.rows, root: planned.root, chunks };
+}
+
+/** Creates an object. One that is there is written again, so that a collection finds it changed. */
+async function putRenewed(storage: Storage, key: string, body: Buffer): Promise<void> {
+  if (!(await storage.putIfAbsent(key, body))) await storage.put(key, body);
+}
+
+/** Does a piece of work for each item, in order, one item ahead of the caller. */
+async function* ahead<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item, index: number) => Promise<Result>,
+): AsyncGenerator<Result, void, void> {
+  let next = items[0] && work(items[0], 0);
+  try {
+    for (let index = 0; index < items.length; index += 1) {
+      const result = await next!;
+      const item = items[index + 1];
+      next = item && work(item, index + 1);
+      // Nobody may be waiting for it when it fails.
+      next?.catch(() => {});
+      yield result;
+    }
+  } finally {
+    await next?.catch(() => {});
+  }
+}

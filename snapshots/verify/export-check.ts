@@ -1,0 +1,72 @@
+import { createHash } from "node:crypto";
+import type { Commit, ExportFile, ExportRecord } from "../../schemas/snapshot.ts";
+import { readChunkHashes, readChunks } from "../export/chunks.ts";
+import { readExport } from "../export/export-records.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { hashIn, layout } from "../store/layout.ts";
+import { MissingObjectError } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
+
+/** How a check counts what it reads, and records a fault. */
+export interface ExportCheck {
+  count: (key: string, bytes: number) => void;
+  attempt: <T>(work: () => Promise<T>) => Promise<T | undefined>;
+}
+
+/**
+ * Checks all exports of a store against the commits by their numbers: each record, and every byte of its files. Throws
+ * StorageError.
+ */
+export async function checkExports(
+  storage: Storage,
+  commits: ReadonlyMap<number, Commit>,
+  { count, attempt }: ExportCheck,
+): Promise<void> {
+  const checked = new Set<string>();
+  for await (const { key, bytes } of storage.list(layout.exportRecords)) {
+    const record = await attempt(() => readRecord(storage, key, commits));
+    if (!record) continue;
+    count(key, bytes);
+    for (const file of record.files) {
+      if (checked.has(file.hash)) continue;
+      checked.add(file.hash);
+      await attempt(() => checkFile(storage, file, count));
+    }
+  }
+}
+
+async function readRecord(
+  storage: Storage,
+  key: string,
+  commits: ReadonlyMap<number, Commit>,
+): Promise<ExportRecord> {
+  const record = await readExport(storage, hashIn(key));
+  if (!record) throw new MissingObjectError(key);
+  const commit = commits.get(record.commit);
+  const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
+  // The commits before the oldest one in the store may be gone.
+  const agrees = commit
+    ? commit.snapshotId === record.snapshotId &&
+      commit.archiveRoot === record.archiveRoot &&
+      commit.publishedAt === record.publishedAt &&
+      commit.counts.markets === rows
+    : record.commit < Math.min(...commits.keys());
+  if (!agrees) throw new CorruptObjectError(key, "it disagrees with its commit");
+  return record;
+}
+
+async function checkFile(
+  storage: Storage,
+  file: ExportFile,
+  count: (key: string, bytes: number) => void,
+): Promise<void> {
+  const key = layout.exportFile(file.hash);
+  const hashes = await readChunkHashes(storage, file);
+  count(layout.exportChunksOf(file.chunks.hash), hashes.length);
+  const whole = createHash("sha256");
+  for await (const bytes of readChunks(storage, file, hashes, { from: 0, to: file.bytes }))
+    whole.update(bytes);
+  if (whole.digest("hex") !== file.hash)
+    throw new CorruptObjectError(key, "its content does not match its name");
+  count(key, file.bytes);
+}

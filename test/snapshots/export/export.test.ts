@@ -1,0 +1,265 @@
+import { cp, mkdir, mkdtemp, realpath, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { DuckDBConnection } from "@duckdb/node-api";
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { ExportRecord } from "../../../schemas/snapshot.ts";
+import { readExport } from "../../../snapshots/export/export-records.ts";
+import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
+import { readPages } from "../../../snapshots/index/segment.ts";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { planPage } from "../../../snapshots/read/paging.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { combinations } from "../../helpers/archive-combinations.ts";
+import { search } from "../../helpers/archive-proxy.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { serveSample } from "../../helpers/archive-served.ts";
+import { firstColumn, withDuckDb } from "../../helpers/archive-sql.ts";
+import { sqlFilter } from "../../helpers/archive-sql-filter.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { publishSources, testFolder } from "../../helpers/archive-store.ts";
+import { Crash, listed, steppedStorage } from "../../helpers/faulty-store.ts";
+import { wantsRows } from "../../helpers/ndjson.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { archiveQuery } from "../../helpers/query.ts";
+import { start, timedStore } from "../../helpers/timed-store.ts";
+
+const folder = testFolder();
+/** Exports the newest snapshot, in files of a few pages. */
+async function exported(storage: Storage, maxTextBytes = 300_000) {
+  const temporaryDirectory = await realpath(await mkdtemp(join(folder, "export-")));
+  return exportSnapshot(storage, undefined, { temporaryDirectory, progress: () => {}, maxTextBytes });
+}
+
+const faultsOf = async (storage: Storage) => (await verify(storage, () => {}, {})).faults;
+
+describe("the files of an export", () => {
+  const served = serveSample({ markets: 400, seed: 12 });
+  let record: ExportRecord;
+  let directory: string;
+
+  beforeAll(async () => {
+    const { snapshotId, outcome } = await exported(served.storage);
+    record = (await readExport(served.storage, snapshotId))!;
+    expect([outcome, record.files.length]).toEqual(["exported", expect.any(Number)]);
+    directory = join(folder, "downloaded");
+    await mkdir(join(directory, "markets"), { recursive: true });
+    for (const [index, { hash }] of record.files.entries()) {
+      const name = `part-${String(index).padStart(4, "0")}.parquet`;
+      await writeFile(join(directory, "markets", name), (await served.storage.get(layout.exportFile(hash)))!);
+    }
+  });
+
+  const sql = <T>(work: (sql: DuckDBConnection) => Promise<T>) => withDuckDb(folder, work);
+  const all = () => `read_parquet('${directory}/markets/*.parquet')`;
+
+  test("hold the archive's texts byte for byte, in its order, newest first", async () => {
+    const texts = await sql((connection) => firstColumn<string>(connection, `SELECT json FROM ${all()}`));
+    const lines = (await served.proxy.get({}, wantsRows)).text.split("\n").slice(0, -1);
+    expect(texts).toEqual(lines);
+    const rows = record.files.map((file) => file.rows);
+    expect(rows.length).toBeGreaterThan(4);
+    expect(rows.reduce((sum, count) => sum + count)).toBe(lines.length);
+  });
+
+  test("have the typed columns of the sources", async () => {
+    const types = await sql(async (connection) => {
+      const described = await connection.runAndReadAll(`DESCRIBE SELECT * FROM ${all()}`);
+      return described.getRows().map(([name, type]) => `${name} ${type}`);
+    });
+    const evidence =
+      '"type" VARCHAR, "label" VARCHAR, pattern VARCHAR, reference STRUCT("label" VARCHAR, url VARCHAR, kind VARCHAR)';
+    const plain = (type: string) => type.replaceAll('"', "");
+    expect(types.map(plain)).toEqual(
+      [
+        ...["id", "slug", "question", "category"].map((name) => `${name} VARCHAR`),
+        "composite INTEGER",
+        ...["tier", "status", "resolved_outcome"].map((name) => `${name} VARCHAR`),
+        "resolved_at TIMESTAMP WITH TIME ZONE",
+        "resolution_source VARCHAR",
+        "disputed BOOLEAN",
+        "top_risk_driver VARCHAR",
+        "flagged_count BIGINT",
+        ...["formula_version", "weight_version"].map((name) => `${name} VARCHAR`),
+        `dimensions STRUCT(key VARCHAR, name VARCHAR, score INTEGER, weight DOUBLE, description VARCHAR, ` +
+          `evidence STRUCT(${evidence})[], references JSON[], ` +
+          `computation STRUCT(baseline DOUBLE, raises JSON[], lowers JSON[]))[]`,
+        "json VARCHAR",
+      ].map(plain),
+    );
+  });
+
+  test("can be published again: every typed value is the record's, or the snapshot would be another", async () => {
+    const again = join(folder, "again");
+    await cp(directory, again, { recursive: true });
+    for (const name of ["protocol_scores", "protocol_scores.parquet"])
+      await cp(join(served.directory, name), join(again, name), { recursive: true }).catch(() => {});
+    const { snapshotId } = await publishSources(again, memoryStorage(new Map()), folder);
+    expect(snapshotId).toBe(record.snapshotId);
+  });
+
+  test("give the archive's totals under random filters", async () => {
+    await sql(async (connection) => {
+      const ids = await sqlFilter(connection, directory);
+      await fc.assert(
+        fc.asyncProperty(combinations(served.markets), async ({ filters }) => {
+          const page = await planPage(served.proxy.catalog, archiveQuery(search(filters)));
+          const body = await page.body({ tier: "enterprise", timestamp: "", gzip: false });
+          expect((await ids(filters)).length).toBe(JSON.parse(Buffer.concat(body).toString()).total);
+        }),
+        { numRuns: 40 },
+      );
+    });
+  });
+
+  test("are compressed with zstd, in row groups of their own statistics", async () => {
+    const groups = await sql(async (connection) => {
+      const result = await connection.runAndReadAll(
+        `SELECT DISTINCT compression, stats_min_value IS NOT NULL FROM parquet_metadata('${directory}/markets/*.parquet')
+         WHERE path_in_schema IN ('id', 'composite', 'resolved_at')`,
+      );
+      return result.getRows();
+    });
+    expect(groups).toEqual([["ZSTD", true]]);
+  });
+});
+
+describe("an export", () => {
+  /** One with two files. */
+  async function small() {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    const { snapshotId } = await publishRecords(storage, recordsOf(0, 400));
+    return { objects, storage, snapshotId };
+  }
+
+  test("uses files of earlier ones where their markets are the same, and does nothing twice", async () => {
+    const { storage } = await small();
+    const { total } = await exported(storage);
+    expect(total.objects).toBeGreaterThan(1);
+    const counting = countingStorage(storage);
+    expect(await exported(counting)).toMatchObject({ outcome: "unchanged", total, uploaded: { objects: 0 } });
+    expect(counting.written()).toEqual([]);
+    const newest = { ...recordsOf(900, 901)[0]!, resolvedAt: "2029-01-01T00:00:00.000Z" };
+    await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
+    const next = await exported(storage);
+    expect(next).toMatchObject({ outcome: "exported", rows: 401 });
+    expect(next.uploaded.objects).toBeLessThan(next.total.objects);
+    expect(await faultsOf(storage)).toEqual([]);
+  });
+
+  test("that is killed at any operation leaves nothing listed, and the next one makes up for it", async () => {
+    const { objects, snapshotId } = await small();
+    let [ended, kills] = [false, 0];
+    for (let n = 0; !ended; n += 3) {
+      const storage = memoryStorage(new Map(objects));
+      const before = (operation: number) => {
+        if (operation >= n) throw new Crash();
+      };
+      // The end of a process does not wait for what it began.
+      ended = await exported(steppedStorage(storage, { before })).then(
+        () => true,
+        () => false,
+      );
+      const record = await readExport(storage, snapshotId);
+      expect(record !== undefined).toBe(ended);
+      if (ended || n % 2 > 0) continue;
+      kills += 1;
+      await exported(storage);
+      expect((await readExport(storage, snapshotId))?.files.length).toBeGreaterThan(1);
+      expect(await faultsOf(storage)).toEqual([]);
+    }
+    expect(kills).toBeGreaterThan(3);
+  });
+
+  test("of a damaged archive fails, and nothing is listed", async () => {
+    const { objects, storage, snapshotId } = await small();
+    const key = [...objects.keys()].find((name) => name.startsWith(layout.segments))!;
+    const page = layout.page(readPages(key, objects.get(key)!)[0]!.hash);
+    const bytes = objects.get(page)!;
+    bytes.writeUInt8(bytes.readUInt8(99) ^ 1, 99);
+    await expect(exported(storage)).rejects.toThrow(page);
+    expect(await readExport(storage, snapshotId)).toBeUndefined();
+  });
+
+  test("by a store that keeps other bytes than it was given fails", async () => {
+    const { storage, snapshotId } = await small();
+    const lossy: Storage = {
+      ...storage,
+      putIfAbsent: (key, body) => {
+        const changed = Buffer.from(body);
+        if (key.startsWith(layout.exportFiles)) changed[changed.length >> 1]! ^= 1;
+        return storage.putIfAbsent(key, changed);
+      },
+    };
+    await expect(exported(lossy)).rejects.toThrow("does not match its hash");
+    expect(await readExport(storage, snapshotId)).toBeUndefined();
+  });
+
+  test("is checked by verify to the last byte, and made whole by another run", async () => {
+    const { objects, storage, snapshotId } = await small();
+    await exported(storage);
+    const record = (await readExport(storage, snapshotId))!;
+    const [file, other] = [record.files[0]!, record.files[1]!];
+    const whole = new Map(objects);
+    const damages: [string, Buffer | undefined, RegExp][] = [
+      [layout.exportFile(file.hash), undefined, /missing/],
+      [layout.exportChunksOf(file.chunks.hash), undefined, /missing/],
+      [layout.exportFile(file.hash), objects.get(layout.exportFile(other.hash))!, /chunk 0|ends before/],
+      [layout.exportRecord(snapshotId), Buffer.from("{}"), /format version/],
+    ];
+    for (const [key, bytes, reason] of damages) {
+      if (bytes) objects.set(key, bytes);
+      else objects.delete(key);
+      const faults = await faultsOf(storage);
+      expect(faults.map((fault) => fault.key)).toContain(key);
+      expect(faults.find((fault) => fault.key === key)?.reason).toMatch(reason);
+      for (const [name, original] of whole) objects.set(name, original);
+    }
+    const { digest: _, ...rest } = record;
+    objects.set(layout.exportRecord(snapshotId), seal({ ...rest, archiveRoot: "0".repeat(64) }));
+    expect(await faultsOf(storage)).toMatchObject([{ reason: "it disagrees with its commit" }]);
+    objects.set(layout.exportRecord(snapshotId), Buffer.from("{}"));
+    objects.delete(layout.exportFile(file.hash));
+    expect(await exported(storage)).toMatchObject({ outcome: "exported" });
+    expect(await faultsOf(storage)).toEqual([]);
+  });
+
+  test("is kept by gc while it is one of the newest two", async () => {
+    const { storage, collect, pass } = timedStore();
+    const recordsLeft = async () => (await listed(storage, layout.exportRecords)).length;
+    for (let round = 0; round < 4; round += 1) {
+      await publishRecords(storage, recordsOf(0, 300 + 10 * round), 700 + round);
+      await exported(storage);
+      pass(10);
+    }
+    expect(await recordsLeft()).toBe(4);
+    await collect({ keepHours: 48 });
+    expect(await recordsLeft()).toBe(4);
+    pass(100);
+    const { deleted } = await collect({ keepHours: 48 });
+    expect(await recordsLeft()).toBe(2);
+    expect(deleted.keys.some((key) => key.startsWith(layout.exportFiles))).toBe(true);
+    expect(await faultsOf(storage)).toEqual([]);
+    expect((await collect({ keepHours: 48, now: new Date(start + 1e10) })).deleted.keys).toEqual([]);
+  });
+});
+
+test("row groups have at most 32,768 rows, and at most 64 MiB of text where blocks let them", () => {
+  const limit = 64 * 1024 * 1024;
+  fc.assert(
+    fc.property(fc.array(fc.nat(2 ** 29), { maxLength: 60 }), (blocks) => {
+      const size = blocksPerGroup(blocks);
+      expect(size * blockRows).toBeLessThanOrEqual(32_768);
+      const sums = blocks
+        .map((_, place) => blocks.slice(place, place + size))
+        .filter((_, place) => place % size === 0)
+        .map((group) => group.reduce((sum, bytes) => sum + bytes, 0));
+      if (size > 1) expect(Math.max(0, ...sums)).toBeLessThanOrEqual(limit);
+    }),
+  );
+  expect(blocksPerGroup(Array(40).fill(1))).toBe(16);
+});
