@@ -26,13 +26,14 @@ export type Size = z.infer<typeof Size>;
 
 /**
  * A segment of a manifest. `root` is that of the tree over its pages (snapshots/SPEC.md, "Roots"). `rows` refers to the
- * digests of its source rows; the next publish run finds changes by them.
+ * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id.
  */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1),
   pages: z.int().min(1),
   root: Digest,
   rows: ObjectRef,
+  ids: ObjectRef,
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 

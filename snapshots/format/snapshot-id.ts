@@ -1,10 +1,10 @@
-import { feedVersion } from "../../schemas/envelopes.ts";
 import { formatVersion, type Manifest } from "../../schemas/snapshot.ts";
 import { sha256 } from "../store/sha256.ts";
 import { leafHash, rootOf, treeHead } from "./tree.ts";
 
 /** What a snapshot id is computed from. It does not depend on how anything is compressed. */
 export interface LogicalContent {
+  feedVersion: string;
   counts: Pick<Manifest["counts"], "markets" | "protocols">;
   /** Roots in hexadecimal. */
   archiveRoot: string;
@@ -12,7 +12,7 @@ export interface LogicalContent {
 }
 
 /** The snapshot's id: the SHA-256 over its logical content, one line per part (snapshots/SPEC.md, "Identity"). */
-export function snapshotIdOf({ counts, archiveRoot, scoresRoot }: LogicalContent): string {
+export function snapshotIdOf({ feedVersion, counts, archiveRoot, scoresRoot }: LogicalContent): string {
   const lines = [
     `prs-snapshot ${formatVersion} ${feedVersion}`,
     `markets ${counts.markets}`,

@@ -9,7 +9,7 @@ import { listCommits, readCommit } from "../store/commits.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
-import { MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
+import { besideSegment, MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 
 /** Options of a collection. */
@@ -45,6 +45,7 @@ const collected = [
   layout.privateObjects,
   layout.segments,
   layout.rows,
+  layout.ids,
   layout.pages,
   layout.exportFiles,
   layout.exportChunks,
@@ -221,6 +222,6 @@ async function markManifest(storage: Storage, manifest: Manifest, reachable: Set
     for (const page of readPages(key, await readObject(storage, key, ref)))
       reachable.add(layout.page(page.hash));
     reachable.add(key);
-    reachable.add(layout.rowsOf(ref.rows.hash));
+    for (const [beside] of besideSegment(ref)) reachable.add(beside);
   });
 }

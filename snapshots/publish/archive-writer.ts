@@ -2,13 +2,15 @@ import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/cuts.ts";
 import { type Page, pageText } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
+import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeSegment, type IndexRow } from "../index/segment.ts";
 import { layout } from "../store/layout.ts";
+import { besideSegment } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
-import type { OldMarket, PreviousSnapshot } from "./previous-snapshot.ts";
+import type { OldMarket, PreviousSnapshot, StoredRow } from "./previous-snapshot.ts";
 
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
@@ -27,8 +29,8 @@ interface PlacedPage {
   index: number | undefined;
 }
 
-/** What the unfinished segment keeps of a market: its ordinal in the current snapshot, or everything but its text. */
-type Row = number | Omit<SortedMarket, "line">;
+/** What the unfinished segment keeps of a market: its ordinal in the current snapshot, or what its index needs. */
+type Row = number | StoredRow;
 
 /** A market to be written: one kept from the current snapshot, or a new or changed one. */
 type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
@@ -63,7 +65,7 @@ export class ArchiveWriter {
   /** Adds the next market; markets come from the oldest to the newest. */
   async add(market: Market): Promise<void> {
     this.#markets.push(market);
-    this.#rows.push(market.ordinal === undefined ? withoutLine(market) : market.ordinal);
+    this.#rows.push(market.ordinal === undefined ? rowOf(market) : market.ordinal);
     this.#written.newestResolvedAt = market.resolvedAt;
     const cut = this.#cutter.next(market.id);
     if (cut !== "none") await this.#endPage();
@@ -134,7 +136,7 @@ export class ArchiveWriter {
     const same = this.#previous?.segmentOf(placed.map(({ index }) => index));
     if (!same) return undefined;
     this.#objects.keep(layout.segment(same.hash), same.bytes);
-    this.#objects.keep(layout.rowsOf(same.rows.hash), same.rows.bytes);
+    for (const [key, { bytes }] of besideSegment(same)) this.#objects.keep(key, bytes);
     return same;
   }
 
@@ -142,10 +144,13 @@ export class ArchiveWriter {
     const pages = placed.map(({ page }) => page);
     const index: IndexRow[] = [];
     const digests = new BigUint64Array(rows.length);
+    const idHashes: number[] = [];
     for (const [place, row] of rows.entries()) {
-      const { resolvedAt, values, digest } = typeof row === "number" ? await this.#previous!.row(row) : row;
+      const { resolvedAt, values, digest, idHash } =
+        typeof row === "number" ? await this.#previous!.row(row) : row;
       index.push({ resolvedAt, values });
       digests[place] = digest;
+      idHashes.push(idHash);
     }
     const put = async (keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> => {
       const hash = sha256(bytes);
@@ -153,13 +158,14 @@ export class ArchiveWriter {
       return { hash, bytes: bytes.length };
     };
     const stored = await put(layout.rowsOf, Buffer.from(digests.buffer));
+    const ids = await put(layout.idsOf, encodeIds(idHashes));
     const segment = await put(layout.segment, encodeSegment(pages, index));
     const root = rootOver("segment", pages).toString("hex");
-    return { ...segment, markets: rows.length, pages: pages.length, root, rows: stored };
+    return { ...segment, markets: rows.length, pages: pages.length, root, rows: stored, ids };
   }
 }
 
 /** Drops the text, which the page holds: a segment has too many markets to keep all texts in memory. */
-function withoutLine({ line: _, ...row }: SortedMarket): Row {
-  return row;
+function rowOf({ resolvedAt, values, digest, id }: SortedMarket): Row {
+  return { resolvedAt, values, digest, idHash: idHash(id) };
 }

@@ -3,10 +3,11 @@ import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { keyOfLine, type Page, readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode-rows.ts";
+import { decodeIds } from "../index/id-table.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";
-import { MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
+import { besideSegment, MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Pages whose lines are cached: the rows of a rewritten page mostly come from one or two old pages. */
@@ -15,7 +16,13 @@ const keptPages = 16;
 const keptSegments = 2;
 
 /** Prefixes of the objects that the manifest itself names. */
-const namedPrefixes = [layout.segments, layout.rows, layout.publicObjects, layout.privateObjects];
+const namedPrefixes = [
+  layout.segments,
+  layout.rows,
+  layout.ids,
+  layout.publicObjects,
+  layout.privateObjects,
+];
 
 interface PreviousSegment {
   ref: SegmentRef;
@@ -45,6 +52,19 @@ export interface PreviousPage extends Span {
   endsSegment: boolean | undefined;
 }
 
+/** What the objects of a segment hold of a row: index values, source digest and hash of the id. */
+export interface StoredRow extends IndexRow {
+  digest: bigint;
+  idHash: number;
+}
+
+/** The same of all rows of a segment, by ordinal. */
+interface StoredRows {
+  rows: IndexRow[];
+  digests: BigUint64Array;
+  idHashes: Float64Array;
+}
+
 /** A row of the current snapshot. */
 export interface OldMarket {
   id: string;
@@ -71,7 +91,7 @@ export class PreviousSnapshot {
   readonly #pages: readonly PreviousPage[];
   readonly #byRoot = new Map<string, Page>();
   readonly #lines = new LRUCache<number, Buffer[]>({ max: keptPages });
-  readonly #rows = new LRUCache<number, { rows: IndexRow[]; digests: BigUint64Array }>({ max: keptSegments });
+  readonly #rows = new LRUCache<number, StoredRows>({ max: keptSegments });
 
   private constructor(
     storage: Storage,
@@ -163,8 +183,7 @@ export class PreviousSnapshot {
   /** Digests of the source rows, segment by segment from ordinal `start`; 0, or no segment, where an object is gone. */
   async *rowDigests(): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
     for (const { ref, start, firstPage, pages } of this.#segments) {
-      const key = layout.rowsOf(ref.rows.hash);
-      if (!this.present.has(key)) continue;
+      if (!besideSegment(ref).every(([key]) => this.present.has(key))) continue;
       const digests = await this.#digestsOf(ref);
       for (const { page, start: pageStart, usable } of this.#pages.slice(
         firstPage,
@@ -196,8 +215,7 @@ export class PreviousSnapshot {
     const segment = this.#segments.find(({ firstPage }) => firstPage === pageIndexes[0]);
     const same = segment?.pages.length === pageIndexes.length;
     if (!same || !pageIndexes.every((index, n) => index === segment.firstPage + n)) return undefined;
-    const { hash, rows } = segment.ref;
-    const stored = [layout.segment(hash), layout.rowsOf(rows.hash)].every((key) => this.present.has(key));
+    const stored = besideSegment(segment.ref).every(([key]) => this.present.has(key));
     return stored ? segment.ref : undefined;
   }
 
@@ -225,18 +243,21 @@ export class PreviousSnapshot {
     return lines;
   }
 
-  /** The index row and the source digest of an old row. Throws CorruptObjectError, MissingObjectError or StorageError. */
-  async row(ordinal: number): Promise<IndexRow & { digest: bigint }> {
+  /** What the store holds of an old row. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  async row(ordinal: number): Promise<StoredRow> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
     const { ref, start } = this.#segments[index]!;
     let segment = this.#rows.get(index);
     if (!segment) {
       const key = layout.segment(ref.hash);
       const rows = decodeRows(key, await readObject(this.#storage, key, ref));
-      segment = { rows, digests: await this.#digestsOf(ref) };
+      const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
+      segment = { rows, digests: await this.#digestsOf(ref), idHashes: decodeIds(ids) };
       this.#rows.set(index, segment);
     }
-    return { ...segment.rows[ordinal - start]!, digest: segment.digests[ordinal - start]! };
+    const place = ordinal - start;
+    const { rows, digests, idHashes } = segment;
+    return { ...rows[place]!, digest: digests[place]!, idHash: idHashes[place]! };
   }
 
   async #digestsOf({ rows }: SegmentRef): Promise<BigUint64Array> {
@@ -268,8 +289,9 @@ function pagesOf(key: string, stored: Buffer): (Page & Span)[] {
 /** The objects that the manifest itself names: bytes by key. */
 function namedBy(manifest: Manifest): Map<string, number> {
   const named = new Map<string, number>();
-  for (const { hash, bytes, rows } of manifest.segments) {
-    named.set(layout.segment(hash), bytes).set(layout.rowsOf(rows.hash), rows.bytes);
+  for (const ref of manifest.segments) {
+    named.set(layout.segment(ref.hash), ref.bytes);
+    for (const [key, { bytes }] of besideSegment(ref)) named.set(key, bytes);
   }
   for (const [key, { bytes }] of scoreObjects(manifest)) named.set(key, bytes);
   return named;

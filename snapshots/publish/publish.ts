@@ -236,7 +236,7 @@ async function writeManifest(
   return {
     formatVersion,
     feedVersion,
-    snapshotId: snapshotIdOf({ counts, ...roots }),
+    snapshotId: snapshotIdOf({ feedVersion, counts, ...roots }),
     ...roots,
     counts,
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),

@@ -68,6 +68,11 @@ export class Archive {
     return { from: bound(time), to: bound(time + 1) };
   }
 
+  /** The ordinal of a segment's oldest market. */
+  startOf(segment: number): number {
+    return this.#starts[segment]!;
+  }
+
   locate(ordinal: number): Place {
     const segment = this.#segmentOf(ordinal);
     const { pageStarts } = this.segments[segment]!;

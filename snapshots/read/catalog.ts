@@ -11,6 +11,7 @@ import { Archive } from "./archive.ts";
 import { CommitLog, type LogEntry } from "./commit-log.ts";
 import { DerivedCache } from "./derived-cache.ts";
 import { NoSnapshotError } from "./errors.ts";
+import { IdIndex } from "./id-index.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { PageCache } from "./page-cache.ts";
 import { ReadableCommits } from "./readable-commits.ts";
@@ -45,6 +46,8 @@ export class Catalog {
   readonly pages: PageCache;
   /** The commits up to the newest one that is known, whose snapshot may not be loaded yet. */
   readonly log: CommitLog;
+  /** Finds markets by id. */
+  readonly ids: IdIndex;
   readonly #storage: Storage;
   readonly #readable: ReadableCommits;
   readonly #tables: LabelTables = createLabelTables();
@@ -66,6 +69,7 @@ export class Catalog {
     this.pages = new PageCache(share(pageShare));
     this.#superseded = new SupersededSnapshots(share(supersededShare));
     this.log = new CommitLog(storage);
+    this.ids = new IdIndex(storage, this.objects);
     this.#readable = new ReadableCommits(storage, this.log, { seconds: pollSeconds, now });
   }
 
@@ -96,8 +100,9 @@ export class Catalog {
 
   /** Bytes that the indexes of all snapshots in memory take. */
   residentBytes(): number {
-    const held = [...this.#liveSegments(), ...Object.values(this.#tables)];
-    return held.reduce((sum, { residentBytes }) => sum + residentBytes, 0);
+    const segments = this.#liveSegments();
+    const held = [...segments, ...Object.values(this.#tables)];
+    return held.reduce((sum, { residentBytes }) => sum + residentBytes, this.ids.residentBytes(segments));
   }
 
   /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */

@@ -52,6 +52,15 @@ export class CursorExpiredError extends ReadError {
   }
 }
 
+/** A snapshot has no market of this id. */
+export class MarketNotFoundError extends Error {
+  override readonly name = "MarketNotFoundError";
+
+  constructor(id: string) {
+    super(`No market has the id ${id}; GET /api/v1/markets/historical lists all.`);
+  }
+}
+
 /** No snapshot has been loaded yet. */
 export class NoSnapshotError extends ReadError {
   override readonly name = "NoSnapshotError";

@@ -21,6 +21,8 @@ export const layout = {
   segment: (hash: string) => `private/segments/${hash}`,
   rows: "private/rows/",
   rowsOf: (hash: string) => `private/rows/${hash}`,
+  ids: "private/ids/",
+  idsOf: (hash: string) => `private/ids/${hash}`,
   pages: "private/pages/",
   page: (hash: string) => `private/pages/${hash}.json.gz`,
   changes: "private/changes/",

@@ -1,4 +1,4 @@
-import { Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
+import { Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
 import { parseObject } from "./parse-object.ts";
@@ -27,6 +27,14 @@ export async function readObject(storage: Storage, key: string, ref: ObjectRef):
     throw new CorruptObjectError(key, "its content does not match its name");
   }
   return bytes;
+}
+
+/** The objects beside a segment, by key: the digests of its source rows, and its ids. */
+export function besideSegment({ rows, ids }: SegmentRef): [key: string, ref: ObjectRef][] {
+  return [
+    [layout.rowsOf(rows.hash), rows],
+    [layout.idsOf(ids.hash), ids],
+  ];
 }
 
 /**

@@ -6,10 +6,11 @@ import { Cutter } from "../format/cuts.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import { type Page, pageText, readRun } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
+import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeSegment, type IndexRow, readPages } from "../index/segment.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { readObject } from "../store/objects.ts";
+import { besideSegment, readObject } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 
@@ -38,9 +39,13 @@ export async function checkSegment(
   const stored = await readObject(storage, key, ref);
   counted(key, stored.length);
   const pages = readPages(key, stored);
-  const rowsKey = layout.rowsOf(ref.rows.hash);
-  const digests = await attempt(() => readObject(storage, rowsKey, ref.rows));
-  if (digests) counted(rowsKey, digests.length);
+  const beside: Buffer[] = [];
+  for (const [besideKey, besideRef] of besideSegment(ref)) {
+    const bytes = await attempt(() => readObject(storage, besideKey, besideRef));
+    if (!bytes) continue;
+    counted(besideKey, bytes.length);
+    beside.push(bytes);
+  }
   const rows: Row[] = [];
   let faulty = false;
   for (const page of pages) {
@@ -53,7 +58,8 @@ export async function checkSegment(
     if (found) rows.push(...found);
     else faulty = true;
   }
-  if (faulty || !digests) return undefined;
+  const [digests, ids] = beside;
+  if (faulty || !digests || !ids) return undefined;
   checkOrder(key, rows);
   checkCuts(key, pages, rows);
   if (rows.length !== ref.markets || pages.length !== ref.pages) {
@@ -66,7 +72,10 @@ export async function checkSegment(
     throw new CorruptObjectError(key, "its index does not match its pages");
   }
   if (digests.length !== ref.markets * BigUint64Array.BYTES_PER_ELEMENT) {
-    throw new CorruptObjectError(rowsKey, "it does not hold one digest per market");
+    throw new CorruptObjectError(layout.rowsOf(ref.rows.hash), "it does not hold one digest per market");
+  }
+  if (!encodeIds(rows.map(({ id }) => idHash(id))).equals(ids)) {
+    throw new CorruptObjectError(layout.idsOf(ref.ids.hash), "it does not match the ids of its markets");
   }
   return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
 }
