@@ -6,6 +6,7 @@ import {
   ChangeLine,
   MarketFacets,
   MarketPage,
+  MarketProof,
   Ready,
   ScoreBatch,
   ScoreDimensions,
@@ -17,12 +18,12 @@ import {
 import { FeedMessage } from "./feed.ts";
 import type { Plan } from "./plans.ts";
 import { archiveParameters, changesParameters, facetParameters, filterParameters } from "./query.ts";
-import { ProtocolScore } from "./records.ts";
+import { HistoricalMarket, ProtocolScore } from "./records.ts";
 
 /** One endpoint: a row of the endpoint table. */
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
-  /** `:slug` matches one path segment, `:file` one of `files`. */
+  /** `:slug` matches one path segment, `:id` a market's id, `:file` one of `files`. */
   path: string;
   files?: readonly string[];
   /** The lowest plan that may call it. */
@@ -144,6 +145,23 @@ export const endpoints = {
     response: ChangeLine,
     lines: true,
     summary: "What differs between two snapshots of the archive, as one NDJSON answer",
+  },
+  getMarket: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/:id",
+    plan: "aegis",
+    response: HistoricalMarket,
+    summary: "One market of the archive",
+  },
+  marketProof: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/:id/proof",
+    plan: "aegis",
+    heavy: true,
+    response: MarketProof,
+    summary: "One market, and the proof that it belongs to the snapshot",
   },
   scoreFeed: {
     ...metered,

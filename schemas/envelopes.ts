@@ -163,6 +163,39 @@ export const ChangeLine = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("put"), market: HistoricalMarket }),
 ]);
 
+const ProofLevel = z.strictObject({
+  index: Count.describe("Which of the children, from the oldest, counted from 0."),
+  size: z.int().min(1).describe("Number of children."),
+  markets: z.int().min(1).describe("Markets below all of them."),
+  path: z.array(Digest).describe("Hashes that lead from the child to the head, from the bottom up."),
+});
+
+/**
+ * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the snapshot's id and
+ * from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
+ */
+export const MarketProof = z.strictObject({
+  market: z.string().describe("The market's JSON text, byte for byte as in the archive."),
+  snapshotId: Digest,
+  commit: z.int().min(1),
+  proof: z.strictObject({
+    page: ProofLevel.describe("The market among those of its page."),
+    segment: ProofLevel.describe("The page among those of its segment."),
+    archive: ProofLevel.describe("The segment among those of the archive."),
+    scoresRoot: Digest,
+    protocols: Count,
+    feedVersion: z.string(),
+    formatVersion: z.int(),
+  }),
+  checkpoint: z
+    .string()
+    .nullable()
+    .describe(
+      "The commit's signed note, over its number, its digest and the snapshot id; null when unsigned.",
+    ),
+});
+export type MarketProof = z.infer<typeof MarketProof>;
+
 /** Answer of GET /api/v1/usage. `reset` is the same as X-RateLimit-Reset. */
 export const Usage = z.strictObject({
   plan: z.enum(planNames),

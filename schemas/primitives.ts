@@ -15,6 +15,11 @@ export const ProtocolSlug = z
   .regex(/^[a-z0-9][a-z0-9._-]{0,99}$/)
   .refine((slug) => slug !== "batch", "batch is reserved");
 
+export const marketIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The id of a market: a UUID in lower case. */
+export const MarketId = z.string().regex(marketIdPattern);
+
 /** An integer from `min` to `max`, both included. */
 export function integerBetween(min: number, max: number) {
   return z.int().min(min).max(max);

@@ -1,6 +1,15 @@
 import { z } from "zod";
 import { meanings } from "./meanings.ts";
-import { AnyJson, Count, HttpUrl, integerBetween, Label, ProtocolSlug, Timestamp } from "./primitives.ts";
+import {
+  AnyJson,
+  Count,
+  HttpUrl,
+  integerBetween,
+  Label,
+  MarketId,
+  ProtocolSlug,
+  Timestamp,
+} from "./primitives.ts";
 import { ForgeTier, forgeScaleNumber } from "./tiers.ts";
 
 /** Keys of a protocol's dimensions, in the order of INTERFACE 2.2. */
@@ -156,7 +165,7 @@ export type MarketDimension = z.infer<typeof MarketDimension>;
 
 /** A market of the archive (INTERFACE 2.4). */
 export const HistoricalMarket = z.strictObject({
-  id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
+  id: MarketId,
   slug: Text,
   question: Text,
   category: Label.min(1),

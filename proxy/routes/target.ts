@@ -1,20 +1,24 @@
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
+import { marketIdPattern } from "../../schemas/primitives.ts";
 import { isApiPath } from "../reply/headers.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
+const variable = /\\?:(slug|id)/;
+
 /** Addresses without a variable part, and those of all files. */
 const fixed = new Set(
   all
-    .filter(({ path }) => !path.includes(":slug"))
+    .filter(({ path }) => !variable.test(path))
     .flatMap(({ path, files }) => files?.map((file) => path.replace(":file", file)) ?? [path]),
 );
 
 // A segment that has one spelling only: nothing percent-encoded, no backslash, no fragment, no dot segment.
 const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
+const spelt: Record<string, string> = { slug: segment, id: marketIdPattern.source.slice(1, -1) };
 const patterns = all
-  .filter(({ path }) => path.includes(":slug"))
-  .map(({ path }) => new RegExp(`^${path.split(":slug").map(literal).join(segment)}$`));
+  .filter(({ path }) => variable.test(path))
+  .map(({ path }) => new RegExp(`^${literal(path).replace(variable, (_, name) => spelt[name]!)}$`));
 
 function literal(text: string): string {
   return text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");

@@ -21,7 +21,7 @@ import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
-const { ChangeLine, MarketPage, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
+const { ChangeLine, MarketPage, MarketProof, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that become named components. */
 const schemas = {
@@ -46,6 +46,7 @@ const schemas = {
   MonthFacet,
   MarketFacets,
   ChangeLine,
+  MarketProof,
   Usage,
   Status,
   Alive,

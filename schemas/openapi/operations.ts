@@ -4,7 +4,7 @@ import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../endpo
 import { historyDays, maxBatchSlugs, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
-import { ProtocolSlug } from "../primitives.ts";
+import { MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,
   changesParameters,
@@ -12,7 +12,7 @@ import {
   type QueryParameter,
   sinceParameter,
 } from "../query.ts";
-import { ProtocolScore } from "../records.ts";
+import { HistoricalMarket, ProtocolScore } from "../records.ts";
 import { answerExample, feedExamples } from "./examples.ts";
 import { type Answers, responsesOf } from "./responses.ts";
 
@@ -99,6 +99,15 @@ const notes: Record<DescribedId, Notes> = {
       "than `X-Count`. To continue, repeat `since`, send its `X-Snapshot-Id` as `until` and the number of whole lines " +
       "received as `skip`.",
   },
+  getMarket: { tag: "Archive", etag: true, codes: fromStore },
+  marketProof: {
+    tag: "Archive",
+    etag: true,
+    codes: fromStore,
+    text:
+      "`proof` leads from the text in `market` to `snapshotId`, and `checkpoint` from there to a signature. Its hashes take " +
+      "less than 1 KiB at a million markets. Checking it needs SHA-256 and Ed25519 only.",
+  },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
   healthz: { tag: "Service" },
@@ -126,7 +135,7 @@ function feedText(): string {
 /** The operation of every endpoint in the document. A WebSocket becomes the GET that opens it. */
 export function operationsOf(table: Record<EndpointId, Endpoint>) {
   return described.map((id) => ({
-    path: table[id].path.replace(":slug", "{slug}"),
+    path: table[id].path.replace(/:(\w+)/, "{$1}"),
     method: table[id].method === "POST" ? ("post" as const) : ("get" as const),
     operation: operationOf(id, table[id]),
   }));
@@ -193,9 +202,16 @@ function parametersOf(
   ]);
   return {
     ...(path.includes(":slug") && { path: z.object({ slug: slugParameter }) }),
+    ...(path.includes(":id") && { path: z.object({ id: idParameter }) }),
     ...(asked.length > 0 && { query: z.object(Object.fromEntries(inQuery)) }),
   };
 }
+
+const shown = HistoricalMarket.safeParse(answerExample("getMarket")).data;
+const idParameter = MarketId.meta({
+  description: "The market's id, a UUID in lower case.",
+  ...(shown && { param: { example: shown.id } }),
+});
 
 const scored = ProtocolScore.safeParse(answerExample("getScore")).data;
 const slugParameter = ProtocolSlug.meta({

@@ -37,6 +37,7 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     if (metered) add("QUOTA_EXCEEDED", "QUOTA_UNAVAILABLE");
     if (path.startsWith("/api/")) add("INVALID_PARAMETER");
     if (path.includes(":slug")) add("PROTOCOL_NOT_FOUND");
+    if (path.includes(":id")) add("MARKET_NOT_FOUND");
     if (body) add("UNSUPPORTED_MEDIA_TYPE", "BODY_TOO_LARGE", "INVALID_BODY", "BATCH_TOO_LARGE");
     add(...codes);
   }

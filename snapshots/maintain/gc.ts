@@ -9,7 +9,13 @@ import { listCommits, readCommit } from "../store/commits.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
-import { besideSegment, MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
+import {
+  besideSegment,
+  MissingObjectError,
+  readManifest,
+  readObject,
+  scoreObjects,
+} from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 
 /** Options of a collection. */

@@ -7,7 +7,13 @@ import { decodeIds } from "../index/id-table.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";
-import { besideSegment, MissingObjectError, readManifest, readObject, scoreObjects } from "../store/objects.ts";
+import {
+  besideSegment,
+  MissingObjectError,
+  readManifest,
+  readObject,
+  scoreObjects,
+} from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Pages whose lines are cached: the rows of a rewritten page mostly come from one or two old pages. */
@@ -16,13 +22,7 @@ const keptPages = 16;
 const keptSegments = 2;
 
 /** Prefixes of the objects that the manifest itself names. */
-const namedPrefixes = [
-  layout.segments,
-  layout.rows,
-  layout.ids,
-  layout.publicObjects,
-  layout.privateObjects,
-];
+const namedPrefixes = [layout.segments, layout.rows, layout.ids, layout.publicObjects, layout.privateObjects];
 
 interface PreviousSegment {
   ref: SegmentRef;

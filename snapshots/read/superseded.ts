@@ -1,3 +1,4 @@
+import { filterBytes } from "../index/id-table.ts";
 import type { Segment } from "../index/segment.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 
@@ -6,7 +7,7 @@ const parsedFactor = 2;
 
 /**
  * Superseded snapshots in memory, those used last. What is counted is what goes when they go: their manifests, and each
- * segment that the current snapshot does not have, once.
+ * segment that the current snapshot does not have, once, with its filter of ids as if it had been made.
  */
 export class SupersededSnapshots {
   readonly #maxBytes: number;
@@ -71,7 +72,8 @@ export class SupersededSnapshots {
     for (const segment of "archive" in snapshot ? snapshot.archive.segments : []) {
       if (this.#shared.has(segment)) continue;
       const users = this.#users.get(segment) ?? 0;
-      if (users === (sign > 0 ? 0 : 1)) this.#bytes += sign * segment.residentBytes;
+      if (users === (sign > 0 ? 0 : 1))
+        this.#bytes += sign * (segment.residentBytes + filterBytes(segment.markets));
       if (users + sign === 0) this.#users.delete(segment);
       else this.#users.set(segment, users + sign);
     }

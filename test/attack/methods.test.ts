@@ -18,6 +18,7 @@ const slug = "aave";
 async function ask(method: string, path: string, fields = ""): Promise<WireAnswer> {
   const address = path
     .replace(":slug", slug)
+    .replace(":id", "00000000-0000-4000-8000-000000000007")
     .replace(":file", table.find((row) => row.path === path)?.files?.[0] ?? "");
   const head = `${method} ${address} HTTP/1.1\r\nHost: proxy.test\r\n`;
   const received = answersIn(await proxy.raw(`${head}Connection: close\r\n${fields}\r\n`));

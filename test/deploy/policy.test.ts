@@ -47,6 +47,7 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],
   changeRecord: [layout.changeRecord(hash), "gpc", "gd", "g", ""],
   changePart: [layout.changePart(hash), "gpc", "gd", "g", ""],
+  idsOf: [layout.idsOf(hash), "gpc", "d", "g", ""],
   page: [layout.page(hash), "gpc", "d", "g", ""],
   exportRecord: [layout.exportRecord(hash), "gpc", "gd", "g", ""],
   exportFile: [layout.exportFile(hash), "gpc", "d", "g", ""],

@@ -67,6 +67,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "manifests/": `application/json; ${unseen}`,
       "private/objects/": `application/json; ${unseen}`,
       "private/pages/": `application/gzip; ${unseen}`,
+      "private/ids/": `application/octet-stream; ${unseen}`,
       "private/rows/": `application/octet-stream; ${unseen}`,
       "private/segments/": `application/octet-stream; ${unseen}`,
       "public/api/v1/": stable,

@@ -133,7 +133,7 @@ export async function rebuild(
 
 /** What a manifest must say of its segments, whatever they hold. */
 export function agreeing(objects: Objects, segments: SegmentRef[]): Partial<Manifest> {
-  const { scores, counts } = newestManifest(objects);
+  const { feedVersion, scores, counts } = newestManifest(objects);
   const pages = segments.flatMap(({ hash }) => readPages("segment", objects.get(layout.segment(hash))!));
   const markets = segments.reduce((sum, segment) => sum + segment.markets, 0);
   const changed = { ...counts, markets, pages: pages.length, segments: segments.length };
@@ -141,7 +141,8 @@ export function agreeing(objects: Objects, segments: SegmentRef[]): Partial<Mani
     archiveRoot: rootOver("archive", segments).toString("hex"),
     scoresRoot: scoresRootOf(scores),
   };
-  return { segments, snapshotId: snapshotIdOf({ counts: changed, ...roots }), ...roots, counts: changed };
+  const snapshotId = snapshotIdOf({ feedVersion, counts: changed, ...roots });
+  return { segments, snapshotId, ...roots, counts: changed };
 }
 
 /** Puts a public object. */

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import {
   MarketFacets,
   MarketPage,
+  MarketProof,
   Ready,
   ScoreBatch,
   ScoreDimensions,
@@ -56,6 +57,7 @@ describe("schemas/INTERFACE.md", () => {
     ["4.6", Usage],
     ["4.6", Ready],
     ["4.7", MarketFacets],
+    ["4.9", MarketProof],
     ["6", { shape: Object.assign({}, ...FeedMessage.options.map(({ shape }) => shape)) }],
     ["7", Problem],
   ])("names every member of an answer in section %s", (section, { shape }) => {

@@ -86,6 +86,7 @@ function otherwise(sources: Sources): Sources {
 
 const archive = "/api/v1/markets/historical";
 const slug = "kestrel-lend";
+const marketId = "bbfb8fdf-a355-4d14-a479-30c72827f998";
 const json = { "content-type": "application/json" };
 const batch = (body: string, headers: Record<string, string> = json): Call => ({
   method: "POST",
@@ -106,6 +107,8 @@ const good: [EndpointId, string, () => Call][] = [
     "/api/v1/markets/facets?by=category,disputed,composite,month&limit=2&min_composite=600",
     () => keyed(),
   ],
+  ["getMarket", `/api/v1/markets/${marketId}`, () => keyed()],
+  ["marketProof", `/api/v1/markets/${marketId}/proof`, () => keyed()],
   ["status", "/api/v1/status", () => ({})],
   ["usage", "/api/v1/usage", () => ({ headers: bearer(spent) })],
   ["healthz", "/healthz", () => ({})],
@@ -142,6 +145,7 @@ const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   AEGIS_REQUIRED: ["marketsHistorical", archive, () => ({ headers: bearer(developer) })],
   SNAPSHOT_NOT_FOUND: ["marketChanges", `/api/v1/markets/changes?since=${"0".repeat(64)}`, keyed],
   PROTOCOL_NOT_FOUND: ["getScore", "/api/v1/scores/unheard-of", () => ({})],
+  MARKET_NOT_FOUND: ["getMarket", `/api/v1/markets/${marketId.replace(/.$/, "0")}`, keyed],
   UPGRADE_REQUIRED: ["scoreFeed", "/api/v1/ws/scores", () => ({ headers: bearer(developer) })],
   QUOTA_EXCEEDED: ["listScores", "/api/v1/scores", () => ({ headers: bearer(spent) })],
 };
@@ -157,7 +161,7 @@ const known = Object.keys(document.components?.headers ?? {});
 /** What the description says of an answer of an endpoint. */
 function describedOf(id: EndpointId, status: number): Described {
   const { path, method }: Endpoint = endpoints[id];
-  const item = document.paths?.[path.replace(":slug", "{slug}")];
+  const item = document.paths?.[path.replace(/:(\w+)/, "{$1}")];
   const operation = method === "WS" ? item?.["x-websocket"] : method === "POST" ? item?.post : item?.get;
   return operation?.responses?.[status] as Described;
 }

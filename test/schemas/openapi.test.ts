@@ -30,7 +30,7 @@ type Operation = NonNullable<NonNullable<(typeof document)["paths"]>[string]["ge
 
 /** The operation of an endpoint, if there is one; of a WebSocket what is told in an extension. */
 function operationOf({ path, method }: Endpoint, api = document): Operation | undefined {
-  const item = api.paths?.[path.replace(":slug", "{slug}")];
+  const item = api.paths?.[path.replace(/:(\w+)/, "{$1}")];
   if (method === "WS") return item?.["x-websocket"];
   return method === "POST" ? item?.post : item?.get;
 }

@@ -10,6 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
+const id = "00000000-0000-4000-8000-000000000007";
 const archive = "/api/v1/markets/historical";
 
 /** Other spellings of the archive's path; some server, proxy or framework takes each for the path itself. */
@@ -93,7 +94,7 @@ describe("canonicalTarget(raw)", () => {
 
   test("leaves the path of every row of the endpoint table as it is", () => {
     for (const { path, files = [""] } of Object.values<Endpoint>(endpoints)) {
-      const target = path.replace(":slug", "curve.fi").replace(":file", files[0]!);
+      const target = path.replace(":slug", "curve.fi").replace(":id", id).replace(":file", files[0]!);
       for (const raw of [target, `${target}?`, `${target}?a=b?c&%zz`]) expect(canonicalTarget(raw)).toBe(raw);
     }
   });
@@ -108,13 +109,47 @@ describe("canonicalTarget(raw)", () => {
       expect(canonicalTarget(`/api/v1/scores/${segment}`)).toMatch(nowhere);
   });
 
+  test("takes nothing but a UUID in lower case for the id of a market", () => {
+    for (const raw of [`/api/v1/markets/${id}`, `/api/v1/markets/${id}/proof`])
+      expect(canonicalTarget(raw)).toBe(raw);
+    const odd = [
+      "x",
+      "historica",
+      "proof",
+      id.slice(1),
+      `${id}0`,
+      id.replace("0", "A"),
+      id.replaceAll("-", ""),
+    ];
+    for (const segment of [...odd, `${id}/`, `${id}/proofs`, `{${id}}`, "%30".concat(id.slice(1))])
+      expect(canonicalTarget(`/api/v1/markets/${segment}`)).toMatch(nowhere);
+  });
+
   test("never throws, and what it leaves is spelled as the table spells it", () => {
     const pieces = ["api", "v1", "scores", "markets", "historical", "batch", "status", "healthz", "aave"];
-    const odd = ["/", "//", "%2f", "\\", ".", "..", "?", "#", ";", "%00", "\u0000", ":slug"];
+    const odd = [
+      id,
+      id.toUpperCase(),
+      "proof",
+      "/",
+      "//",
+      "%2f",
+      "\\",
+      ".",
+      "..",
+      "?",
+      "#",
+      ";",
+      "%00",
+      "\u0000",
+      ":slug",
+    ];
     const target = fc.array(fc.oneof(fc.constantFrom(...pieces, ...odd, "/"), fc.string({ maxLength: 3 })));
     const written = Object.values<Endpoint>(endpoints).map(({ path, files }) => {
       const file = (files ?? []).map((name) => name.replaceAll(".", "\\.")).join("|");
-      return path.replace(":slug", "(?!\\.{1,2}(/|$))[^/\\\\%#?]+").replace(":file", `(${file})`);
+      const slug = "(?!\\.{1,2}(/|$))[^/\\\\%#?]+";
+      const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+      return path.replace(":slug", slug).replace(":id", uuid).replace(":file", `(${file})`);
     });
     const table = new RegExp(`^(${written.join("|")})(\\?.*)?$`, "s");
     fc.assert(

@@ -143,6 +143,7 @@ describe("what goes", () => {
       layout.privateObjects,
       layout.segments,
       layout.rows,
+      layout.ids,
       layout.pages,
     ]) {
       expect([...gone].filter((key) => key.startsWith(prefix)).length, prefix).toBeGreaterThan(1);
@@ -173,7 +174,9 @@ describe("what goes", () => {
     const outside = (keys: string[]) =>
       keys.filter(
         (key) =>
-          !/^(manifests|public\/objects|public\/api\/v1|private\/(objects|pages|rows|segments))\//.test(key),
+          !/^(manifests|public\/objects|public\/api\/v1|private\/(ids|objects|pages|rows|segments))\//.test(
+            key,
+          ),
       );
     const before = outside(await keysOf(storage));
     expect(before).toEqual(expect.arrayContaining([...foreign, layout.head, layout.checked, layout.probe]));

@@ -189,6 +189,7 @@ describe("objects that somebody deleted", () => {
       page: [layout.page(page!.hash)],
       segment: [key],
       rows: [layout.rowsOf(middle.rows.hash)],
+      ids: [layout.idsOf(middle.ids.hash)],
       list: [layout.publicObject(scores.list.hash)],
       record: [layout.publicObject(record.hash)],
       history: [layout.privateObject(Object.values(scores.histories)[0]!.hash)],

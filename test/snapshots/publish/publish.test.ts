@@ -62,7 +62,9 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
       expect(under(layout.segments)).toBeLessThanOrEqual(5);
       expect(under(layout.publicObjects)).toBe(0);
       expect(under(layout.rows)).toBe(under(layout.segments));
-      const parts = [layout.pages, layout.segments, layout.rows, layout.manifests, layout.changes];
+      expect(under(layout.ids)).toBe(under(layout.segments));
+      const shared = [layout.pages, layout.segments, layout.rows, layout.ids];
+      const parts = [...shared, layout.manifests, layout.changes];
       expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
       expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
       expect(total).toEqual({
