@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
 import { joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { type BuiltPage, runMarkets } from "../../../snapshots/format/page.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
@@ -84,6 +85,25 @@ describe("equal content", () => {
   });
 });
 
+const hashOf = (...parts: Uint8Array[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
+const leaf = (text: string) => hashOf(Buffer.of(0), Buffer.from(text));
+
+/** The head of a tree, level by level: hashes are paired, and one that is left over goes up as it is. */
+function head(level: Buffer[]): Buffer {
+  if (level.length <= 1) return level[0] ?? hashOf();
+  const up: Buffer[] = [];
+  for (let at = 0; at < level.length; at += 2) {
+    const [left, right] = level.slice(at, at + 2);
+    up.push(right ? hashOf(Buffer.of(1), left!, right) : left!);
+  }
+  return head(up);
+}
+
+function root(kind: number, total: number, children: Buffer[]): Buffer {
+  const sizes = new BigUint64Array([BigInt(total), BigInt(children.length)]);
+  return hashOf(Buffer.of(kind), new Uint8Array(sizes.buffer), head(children));
+}
+
 describe("the snapshot id", () => {
   const objects: Objects = new Map();
   const storage = memoryStorage(objects);
@@ -93,24 +113,38 @@ describe("the snapshot id", () => {
   });
 
   test("is the hash that snapshots/SPEC.md describes", () => {
-    const { segments, scores, snapshotId } = newestManifest(objects);
-    const hash = createHash("sha256").update("prs-snapshot 1 bri-pm-v1\n");
-    for (const segment of segments) {
-      for (const page of readPages("segment", objects.get(layout.segment(segment.hash))!)) {
-        hash.update(`page ${sha256(gunzipSync(objects.get(layout.page(page.hash))!))}\n`);
-      }
-    }
-    hash.update(`scores ${scores.list.hash}\n`);
+    const { segments, scores, counts, archiveRoot, scoresRoot, snapshotId } = newestManifest(objects);
+    const pagesOf = ({ hash }: SegmentRef) =>
+      readPages("segment", objects.get(layout.segment(hash))!).map((page) => {
+        const [, ...lines] = String(gunzipSync(objects.get(layout.page(page.hash))!)).split("\n");
+        return lines.slice(0, -1).map((line) => line.replace(/,$/, ""));
+      });
+    const archive = segments.map((segment) => pagesOf(segment).map((lines) => lines.reverse()));
+    const inSegments = archive.map((pages) => {
+      const inPages = pages.map((lines) => root(2, lines.length, lines.map(leaf)));
+      return { markets: pages.flat().length, root: root(3, pages.flat().length, inPages) };
+    });
+    const inArchive = root(
+      4,
+      counts.markets,
+      inSegments.map((segment) => segment.root),
+    );
+    expect(archiveRoot).toBe(inArchive.toString("hex"));
+    expect(segments.map((segment) => segment.root)).toEqual(
+      inSegments.map((segment) => segment.root.toString("hex")),
+    );
+    const lines = [`scores ${scores.list.hash}`];
     for (const [part, refs] of [
       ["score", scores.records],
       ["history", scores.histories],
       ["dimensions", scores.dimensions],
     ] as const) {
-      for (const slug of ["aave", "constructor", "curve.fi", "lido-dao"]) {
-        hash.update(`${part} ${slug} ${refs[slug]!.hash}\n`);
-      }
+      for (const slug of ["aave", "constructor", "curve.fi", "lido-dao"])
+        lines.push(`${part} ${slug} ${refs[slug]!.hash}`);
     }
-    expect(snapshotId).toBe(hash.digest("hex"));
+    expect(scoresRoot).toBe(root(5, lines.length, lines.map(leaf)).toString("hex"));
+    const text = `prs-snapshot 2 bri-pm-v1\nmarkets ${counts.markets}\nprotocols 4\narchive ${archiveRoot}\nscores ${scoresRoot}\n`;
+    expect(snapshotId).toBe(createHash("sha256").update(text).digest("hex"));
   });
 
   test("does not depend on the zlib that wrote the pages, and pages of another one stay as they are", async () => {
@@ -188,7 +222,6 @@ function fastPage(text: Buffer): BuiltPage {
     markets: lines.length,
     hash: sha256(stored),
     bytes: stored.length,
-    rawDigest: sha256(text),
     runs,
   };
   return { page, stored };

@@ -1,0 +1,191 @@
+import { execFileSync } from "node:child_process";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { MarketProof } from "../../schemas/envelopes.ts";
+import { HistoricalMarket } from "../../schemas/records.ts";
+import { findProgram } from "../helpers/programs.ts";
+import { checkpointOf, flipped, noteKey, proofIn, type Shape, verifyProof } from "../helpers/proofs.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { market } from "../helpers/proxy-archive.ts";
+import { bearer } from "../helpers/proxy-client.ts";
+
+const key = noteKey("prs.example/log");
+const python = findProgram("python3");
+
+/** What verify_proof.py says to each text of an answer: the snapshot id, or "" where it refuses. */
+function pythonSays(texts: readonly string[], known: { key?: string; id?: string } = {}): string[] {
+  const script = `
+import json, sys
+from verify_proof import verify
+given, texts = json.load(sys.stdin)
+for text in texts:
+    try:
+        print(verify(**json.loads(text), **given))
+    except Exception:
+        print()`;
+  const { key: vkey, id } = known;
+  const given = { ...(vkey && { key: vkey }), ...(id && { market_id: id }) };
+  const input = JSON.stringify([given, texts]);
+  const env = { ...process.env, PYTHONPATH: import.meta.dirname, PYTHONDONTWRITEBYTECODE: "1" };
+  const said = execFileSync(python!, ["-c", script], { input, env, encoding: "utf8", maxBuffer: 2 ** 26 });
+  return said.split("\n").slice(0, -1);
+}
+
+/** Whether proof.js accepts the text of an answer. */
+async function accepted(text: string, known: Parameters<typeof verifyProof>[1] = {}): Promise<boolean> {
+  try {
+    await verifyProof(JSON.parse(text), known);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Archives of every shape that trees of up to 40 children can have, and a place in each. */
+const placed = fc
+  .array(fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 20 }), {
+    minLength: 1,
+    maxLength: 20,
+  })
+  .chain((sizes) => {
+    const shape: Shape = sizes.map((pages, s) =>
+      pages.map((markets, p) => Array.from({ length: markets }, (_, m) => `{"id":"${s}-${p}-${m}"}`)),
+    );
+    return fc.record({ shape: fc.constant(shape), s: fc.nat(), p: fc.nat(), m: fc.nat() });
+  })
+  .map(({ shape, s, p, m }) => {
+    const segment = s % shape.length;
+    const page = p % shape[segment]!.length;
+    return { shape, place: [segment, page, m % shape[segment]![page]!.length] as const };
+  });
+
+test("a proof of any place in an archive of any shape holds, in JavaScript and in Python", async () => {
+  const texts: string[] = [];
+  const ids: string[] = [];
+  const check = async ({ shape, place }: { shape: Shape; place: readonly [number, number, number] }) => {
+    const answer = proofIn(shape, place);
+    expect(await verifyProof(answer, { id: place.join("-") })).toEqual(JSON.parse(answer.market));
+    texts.push(JSON.stringify(answer));
+    ids.push(answer.snapshotId);
+  };
+  await fc.assert(fc.asyncProperty(placed, check));
+  if (python) expect(pythonSays(texts)).toEqual(ids);
+});
+
+test("a proof holds for its own place and sizes only", async () => {
+  const other = fc.integer({ min: -2, max: 2 }).filter((by) => by !== 0);
+  const level = fc.constantFrom("page" as const, "segment" as const, "archive" as const);
+  const member = fc.constantFrom("index" as const, "size" as const, "markets" as const);
+  const texts: string[] = [];
+  await fc.assert(
+    fc.asyncProperty(placed, level, member, other, async ({ shape, place }, at, name, by) => {
+      const answer = proofIn(shape, place);
+      answer.proof[at][name] += by;
+      texts.push(JSON.stringify(answer));
+      expect(await accepted(texts.at(-1)!)).toBe(false);
+    }),
+  );
+  if (python) expect(new Set(pythonSays(texts))).toEqual(new Set([""]));
+});
+
+describe("a proof of the service", () => {
+  let proxy: TestProxy;
+  let headers: Record<string, string>;
+  beforeAll(async () => {
+    proxy = await startTestProxy({ markets: 700 });
+    headers = bearer(await proxy.issue());
+  });
+  afterAll(() => proxy.stop());
+
+  const proofOf = (id: string) => proxy.get(`/api/v1/markets/${id}/proof`, { headers });
+
+  test("holds for every market, byte for byte, and leads to the snapshot that is served", async () => {
+    const texts: string[] = [];
+    let snapshotId = "";
+    for (let index = 0; index < 700; index += 29) {
+      const { id } = market(index);
+      const answer = await proofOf(id);
+      expect(answer.status).toBe(200);
+      const proof = MarketProof.parse(answer.json());
+      expect(proof.market).toBe(JSON.stringify(market(index)));
+      snapshotId = String(answer.headers["x-snapshot-id"]);
+      expect(await verifyProof(proof, { id, snapshotId })).toEqual(market(index));
+      texts.push(answer.text);
+      expect((await proxy.get(`/api/v1/markets/${id}`, { headers })).text).toBe(proof.market);
+    }
+    if (python) expect(new Set(pythonSays(texts))).toEqual(new Set([snapshotId]));
+  });
+
+  test("is refused with any one character changed or left out, in market, proof and checkpoint", async () => {
+    const { id } = market(123);
+    const answer: MarketProof = (await proofOf(id)).json();
+    const signed = { ...answer, checkpoint: checkpointOf(answer, [key]) };
+    const known = { id, key: key.text };
+    expect(await accepted(JSON.stringify(signed), known)).toBe(true);
+    const changed = [...flipped(JSON.stringify(signed), 31)];
+    for (const text of flipped(signed.checkpoint))
+      changed.push(JSON.stringify({ ...signed, checkpoint: text }));
+    for (const text of flipped(JSON.stringify(signed.proof), 5)) {
+      const start = JSON.stringify({ ...signed, proof: 0 }).split('"proof":0');
+      changed.push(start.join(`"proof":${text}`));
+    }
+    for (const text of changed) expect(await accepted(text, known), text).toBe(false);
+    if (!python) return;
+    const some = changed.filter((_, n) => n % 9 === 0);
+    const said = pythonSays([JSON.stringify(signed), ...some], known);
+    expect(said).toEqual([signed.snapshotId, ...some.map(() => "")]);
+  });
+
+  test("needs the signature of the key that is trusted, at any place among others", async () => {
+    const answer: MarketProof = (await proofOf(market(5).id)).json();
+    const [stranger, namesake] = [noteKey("other.example"), noteKey(key.name)];
+    const with_ = (checkpoint: string | null) => JSON.stringify({ ...answer, checkpoint });
+    const own = checkpointOf(answer, [key]);
+    const good = [own, checkpointOf(answer, [key, stranger]), checkpointOf({ ...answer }, [namesake, key])];
+    const bad = [
+      null,
+      "",
+      checkpointOf(answer, [namesake]),
+      checkpointOf(answer, [stranger]),
+      // Another log of the same publisher, another commit and another snapshot.
+      checkpointOf(answer, [stranger, key]),
+      checkpointOf({ ...answer, commit: answer.commit + 1 }, [key]),
+      checkpointOf({ ...answer, snapshotId: "0".repeat(64) }, [key]),
+      own.replace(key.name, `${key.name}\n`),
+      own.replace(/\n\n.*/s, "\n\n"),
+      own.trimEnd(),
+    ];
+    const known = { key: key.text };
+    for (const note of good) expect(await accepted(with_(note), known), note).toBe(true);
+    for (const note of bad) expect(await accepted(with_(note), known), String(note)).toBe(false);
+    for (const text of flipped(key.text)) expect(await accepted(with_(own), { key: text }), text).toBe(false);
+    expect(await accepted(with_(own), { id: market(6).id })).toBe(false);
+    expect(await accepted(with_(own), { snapshotId: "0".repeat(64) })).toBe(false);
+    if (!python) return;
+    const said = pythonSays([...good, ...bad].map(with_), known);
+    expect(said.map((id) => id !== "")).toEqual([...good.map(() => true), ...bad.map(() => false)]);
+  });
+
+  test("takes a unit, and none when the caller holds it", async () => {
+    const first = await proofOf(market(1).id);
+    const tag = { ...headers, "if-none-match": String(first.headers.etag) };
+    for (const path of [`/api/v1/markets/${market(1).id}/proof`, `/api/v1/markets/${market(1).id}`]) {
+      const before = await proxy.get(path, { headers });
+      expect(HistoricalMarket.safeParse(before.json()).success).toBe(!path.endsWith("proof"));
+      const left = Number(before.headers["x-ratelimit-remaining"]);
+      const held = await proxy.get(path, {
+        headers: { ...tag, "if-none-match": String(before.headers.etag) },
+      });
+      expect([held.status, Number(held.headers["x-ratelimit-remaining"])]).toEqual([304, left]);
+    }
+  });
+
+  test("of an id that nobody has is 404", async () => {
+    const { id } = market(100_000);
+    for (const path of [`/api/v1/markets/${id}`, `/api/v1/markets/${id}/proof`])
+      expect((await proxy.get(path, { headers })).json()).toMatchObject({
+        status: 404,
+        code: "MARKET_NOT_FOUND",
+      });
+  });
+});

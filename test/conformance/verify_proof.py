@@ -1,0 +1,80 @@
+"""Checks the proof of a market as snapshots/SPEC.md, "Proofs", says, with Python's standard library alone.
+usage: verify_proof.py ANSWER.json [KEY [MARKET_ID]]     KEY is NAME+ID+BASE64; without it no signature is checked
+"""
+import base64, hashlib, json, re, sys
+P = 2**255 - 19  # Ed25519 as in RFC 8032, 5.1; points are (X, Y, Z, T) with x = X/Z, y = Y/Z and xy = T/Z
+ORDER, D = 2**252 + 27742317777372353535851937790883648493, -121665 * pow(121666, -1, P) % P
+
+def need(holds, message):
+    if not holds:
+        raise ValueError(message)
+
+def add(a, b):
+    s, t, u, v = (a[1] - a[0]) * (b[1] - b[0]), (a[1] + a[0]) * (b[1] + b[0]), 2 * a[3] * b[3] * D, 2 * a[2] * b[2]
+    e, f, g, h = t - s, v - u, v + u, t + s
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+def times(n, point):
+    result = (0, 1, 1, 0)
+    while n:
+        result, point, n = add(result, point) if n & 1 else result, add(point, point), n >> 1
+    return result
+
+def point_of(encoded):
+    sign, y = divmod(int.from_bytes(encoded, "little"), 2**255)
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    x = x if (x * x - square) % P == 0 else x * pow(2, (P - 1) // 4, P) % P
+    need(y < P and (x * x - square) % P == 0 and (x or not sign), "it is no point of the curve")
+    x = x if x & 1 == sign else P - x
+    return x, y, 1, x * y % P
+
+def is_signed(text, key, signature):
+    base, s = point_of((4 * pow(5, -1, P) % P).to_bytes(32, "little")), int.from_bytes(signature[32:], "little")
+    k = int.from_bytes(hashlib.sha512(signature[:32] + key + text).digest(), "little") % ORDER
+    a, b = times(s, base), add(point_of(signature[:32]), times(k, point_of(key)))
+    return len(signature) == 64 and s < ORDER and all((a[i] * b[2] - b[i] * a[2]) % P == 0 for i in (0, 1))
+
+def sha256(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+
+def hash_of(text):
+    return need(re.fullmatch("[0-9a-f]{64}", text), "a hash is not 64 lower-case hex digits") or bytes.fromhex(text)
+
+def root_from(kind, node, index, size, markets, path):
+    need(all(type(n) is int and 0 <= n < 2**53 for n in (index, size, markets)) and index < size, "there is no such place")
+    last = size - 1
+    for other in map(hash_of, path):
+        need(last > 0, "a path is too long")
+        on_right = index % 2 or index == last
+        node = sha256(b"\1", other, node) if on_right else sha256(b"\1", node, other)
+        while on_right and index and index % 2 == 0:
+            index, last = index // 2, last // 2
+        index, last = index // 2, last // 2
+    need(last == 0, "a path is too short")
+    return sha256(bytes([kind]), markets.to_bytes(8, "little"), size.to_bytes(8, "little"), node)
+
+def verify(market, snapshotId, commit, proof, checkpoint, key=None, market_id=None):
+    root = sha256(b"\0", market.encode())
+    for kind, level in ((2, "page"), (3, "segment"), (4, "archive")):
+        root = root_from(kind, root, **proof[level])
+    need(proof["formatVersion"] == 2 and type(proof["protocols"]) is int, "it is of another format")
+    text = (f"prs-snapshot 2 {proof['feedVersion']}\nmarkets {proof['archive']['markets']}\nprotocols {proof['protocols']}\n"
+            f"archive {root.hex()}\nscores {hash_of(proof['scoresRoot']).hex()}\n")
+    need(sha256(text.encode()).hex() == snapshotId, "the market does not belong to the snapshot")
+    need(market_id in (None, json.loads(market)["id"]), "it is another market")
+    if key:
+        (name, key_id, encoded), (text, lines) = key.split("+", 2), checkpoint.rsplit("\n\n", 1)
+        raw = base64.b64decode(encoded, validate=True)
+        need(raw[0] == 1 and sha256(name.encode(), b"\n", raw)[:4].hex() == key_id, "the key is no Ed25519 key")
+        stated = f"{re.escape(name)}\n{commit}\n[^\n]+\nsnapshot {snapshotId}(\n.*)?"
+        need(re.fullmatch(stated, text, re.DOTALL), "the checkpoint is another's")
+        signers = [re.fullmatch("— (\\S+) (\\S+)", line).groups() for line in lines.removesuffix("\n").split("\n")]
+        own = [data for signer, data in signers if signer == name and base64.b64decode(data)[:4].hex() == key_id][0]
+        signature = base64.b64decode(own)
+        need(lines[-1] == "\n" and base64.b64encode(signature).decode() == own
+             and is_signed(f"{text}\n".encode(), raw[1:], signature[4:]), "the signature is wrong")
+    return snapshotId
+
+if __name__ == "__main__":
+    print(verify(**json.load(open(sys.argv[1], encoding="utf-8")), **dict(zip(("key", "market_id"), sys.argv[2:]))))

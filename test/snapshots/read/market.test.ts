@@ -1,0 +1,76 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { idHash } from "../../../snapshots/index/id-table.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { MarketNotFoundError } from "../../../snapshots/read/errors.ts";
+import { findMarket } from "../../../snapshots/read/market.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { StorageError } from "../../../snapshots/store/storage.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+
+const cacheBytes = 64 * 1024;
+const unknown = (n: number) => market(900_000 + n).id;
+
+describe("findMarket(catalog, snapshot, id)", () => {
+  const objects = new Map<string, Buffer>();
+  let failing = false;
+  const counting = countingStorage(
+    changedStorage(memoryStorage(objects), {
+      async get(key, options) {
+        if (failing && key.startsWith(layout.ids)) throw new StorageError("the store is away");
+        return memoryStorage(objects).get(key, options);
+      },
+    }),
+  );
+  const records = recordsOf(0, 400);
+  let catalog: Catalog;
+  const find = (id: string) => findMarket(catalog, catalog.requireCurrent(), id);
+  const read = () => counting.calls.filter(({ key }) => key.startsWith("private/")).length;
+
+  beforeEach(async () => {
+    await publishRecords(counting, records);
+    catalog = new Catalog(counting, { cacheBytes });
+    await catalog.refresh();
+    counting.calls.length = 0;
+  });
+
+  test("finds every market, and its place", async () => {
+    for (const record of records) {
+      const { ordinal, line } = await find(record.id);
+      expect([JSON.parse(String(line)), ordinal]).toEqual([record, records.length - 1 - records.indexOf(record)]);
+    }
+  });
+
+  test("reads the ids once, whoever asks, and then nothing for those that nobody has", async () => {
+    const before = catalog.residentBytes();
+    await Promise.allSettled(Array.from({ length: 50 }, (_, n) => find(unknown(n))));
+    const { segments } = catalog.requireCurrent().manifest;
+    expect(read()).toBe(segments.length);
+    expect(catalog.residentBytes()).toBe(before + 2 * records.length);
+    for (let n = 0; n < 1000; n += 1) await expect(find(unknown(n))).rejects.toThrow(MarketNotFoundError);
+    // One of 1,700 passes the filter and is looked for among the ids of a segment.
+    expect(read()).toBeLessThanOrEqual(segments.length + 5);
+  });
+
+  test("tries again after the store failed", async () => {
+    failing = true;
+    await expect(find(records[0]!.id)).rejects.toThrow(StorageError);
+    failing = false;
+    expect(String((await find(records[0]!.id)).line)).toBe(JSON.stringify(records[0]));
+  });
+});
+
+test("two ids whose hashes begin alike are told apart", async () => {
+  // Found by trying; a search for more digits takes the age of the universe.
+  const alike = pairAlike();
+  expect(idHash(alike[0])).toBe(idHash(alike[1]));
+  const storage = memoryStorage(new Map());
+  await publishRecords(storage, [...recordsOf(0, 50), { ...market(60), id: alike[0] }, { ...market(61), id: alike[1] }]);
+  const catalog = new Catalog(storage, { cacheBytes });
+  await catalog.refresh();
+  for (const [place, id] of alike.entries())
+    expect(JSON.parse(String((await findMarket(catalog, catalog.requireCurrent(), id)).line)).slug).toBe(
+      market(60 + place).slug,
+    );
+});
