@@ -53,7 +53,7 @@ export class CursorExpiredError extends ReadError {
 }
 
 /** A snapshot has no market of this id. */
-export class MarketNotFoundError extends Error {
+export class MarketNotFoundError extends ReadError {
   override readonly name = "MarketNotFoundError";
 
   constructor(id: string) {
