@@ -1,7 +1,7 @@
 import { labelFields } from "../../schemas/filters.ts";
 import { Checked, type SegmentRef } from "../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../index/segment.ts";
-import { newestCommit } from "../store/commits.ts";
+import { newestCommit, readCommit } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
@@ -194,6 +194,13 @@ export class Catalog {
   /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. Throws StorageError. */
   readable(): Promise<readonly LogEntry[]> {
     return this.#readable.list();
+  }
+
+  /** The signed note of a commit, or null. The log keeps that of the newest one only. Throws StorageError or CorruptObjectError. */
+  async checkpointOf({ commit, digest }: LogEntry): Promise<string | null> {
+    const { newest } = this.log;
+    const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);
+    return (found?.digest === digest && found.checkpoint) || null;
   }
 
   /** The manifest of a commit's snapshot. Throws MissingObjectError when it was collected, CorruptObjectError or StorageError. */

@@ -62,6 +62,6 @@ export async function proveMarket(
       feedVersion: manifest.feedVersion,
       formatVersion: manifest.formatVersion,
     },
-    checkpoint: commit.checkpoint ?? null,
+    checkpoint: await catalog.checkpointOf(commit),
   };
 }
