@@ -12,6 +12,8 @@ export interface FaultyOrigin {
   /** The heads of all requests received. */
   requests: string[];
   connections: number;
+  /** Connections that are open now. */
+  open(): number;
   behave: Behaviour;
   stop(): Promise<void>;
 }
@@ -44,6 +46,7 @@ export async function startFaultyOrigin(bodyOf: (target: string) => Promise<Buff
     url: new URL(`http://127.0.0.1:${port}/cdn/`),
     requests: [],
     connections: 0,
+    open: () => sockets.size,
     behave: good,
     async stop() {
       server.close();

@@ -1,0 +1,54 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Request, Response } from "../../../proxy/exchange.ts";
+import { createForwarder } from "../../../proxy/origin/forward.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { call, until } from "../../helpers/proxy-client.ts";
+import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/proxy-origin.ts";
+
+/** The sockets of the forwarder's pool. */
+const sockets = 64;
+
+const body = Buffer.from("{}");
+const object = { hash: sha256(body), bytes: body.length };
+
+let origin: FaultyOrigin;
+let port: number;
+let stop: () => void;
+beforeEach(async () => {
+  origin = await startFaultyOrigin(async () => body);
+  const forwarder = createForwarder(origin.url, { deadlineSeconds: 3 });
+  const server = createServer(async (request, response) => {
+    Object.assign(response, { locals: {} });
+    const forwarded = forwarder.forward(request as Request, response as Response, object);
+    response.end(await forwarded.catch(({ code }) => code));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  ({ port } = server.address() as AddressInfo);
+  stop = () => {
+    forwarder.close();
+    server.close();
+    server.closeAllConnections();
+  };
+});
+afterEach(async () => {
+  stop();
+  await origin.stop();
+});
+
+const fetched = async () => (await call(port, "/")).text;
+
+test("fetches that the origin leaves hanging, or that wait for a free socket, end with their deadline", async () => {
+  origin.behave = () => {};
+  const waiting = Array.from({ length: sockets + 10 }, fetched);
+  await until("all sockets of the pool to be in use", () => origin.requests.length >= sockets);
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(["UPSTREAM_TIMEOUT"]));
+
+  // Had one of them kept its socket or its place in the queue, the pool would be smaller for ever.
+  await until("the origin to see all connections closed", () => origin.open() === 0);
+  origin.behave = good;
+  await until("the origin to be asked again", async () => (await fetched()) === "{}");
+});
