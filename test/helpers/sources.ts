@@ -1,13 +1,15 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { DuckDBConnection, DuckDBType, Json } from "@duckdb/node-api";
+import { afterAll, beforeAll, expect } from "vitest";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSession } from "../../snapshots/sources/duckdb.ts";
 import { openSources, type SourcesOptions } from "../../snapshots/sources/open-sources.ts";
 import { type Refusal, SourceRefusal } from "../../snapshots/sources/refusals.ts";
 import type { RenderedMarket, ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
 import { quoted } from "../../snapshots/sources/sql-literals.ts";
+import { testFolder } from "./archive-store.ts";
 
 type SourceMarket = Omit<RenderedMarket, "digest" | "json"> & { json: string };
 
@@ -17,23 +19,30 @@ export const start = new Date("2026-01-01T00:00:00.000Z");
 /** Queries by file name, without their ending: `markets`, or `markets/a` and so on. */
 export type SourceFiles = Record<string, string>;
 
+/** Sources for the tests of a file, made before the first and removed after the last. */
+export function sourceFixtures(): SourceFixtures {
+  const fixtures = new SourceFixtures(testFolder());
+  beforeAll(() => fixtures.open());
+  afterAll(() => fixtures.close());
+  return fixtures;
+}
+
 /**
  * Writes sources from queries over sound rows: the tables `markets` (40) and `scores` (15), numbered by `n`.
  */
-export class SourceFixtures {
-  readonly #folder: string;
-  readonly #connection: DuckDBConnection;
-  readonly #close: () => void;
+class SourceFixtures {
+  /** A temporary folder for what a test writes itself. */
+  readonly folder: string;
+  #connection!: DuckDBConnection;
+  close!: () => void;
   #written = 0;
 
-  private constructor(folder: string, connection: DuckDBConnection, close: () => void) {
-    this.#folder = folder;
-    this.#connection = connection;
-    this.#close = close;
+  constructor(folder: string) {
+    this.folder = folder;
   }
 
-  static async create(): Promise<SourceFixtures> {
-    const folder = await mkdtemp(join(tmpdir(), "prs-sources-"));
+  async open(): Promise<void> {
+    const { folder } = this;
     const sample = join(folder, "sample");
     await writeSample({ directory: sample, markets: 40, protocols: 5, days: 3, outcomes: 20, seed: 7 });
     const instance = await openSession({
@@ -47,21 +56,17 @@ export class SourceFixtures {
         SELECT file_row_number::INTEGER AS n, * FROM read_parquet(${quoted(join(sample, files))})`;
     await connection.run(numbered("markets", "markets/*.parquet"));
     await connection.run(numbered("scores", "protocol_scores.parquet"));
-    return new SourceFixtures(folder, connection, () => {
+    this.#connection = connection;
+    this.close = () => {
       connection.closeSync();
       instance.closeSync();
-    });
-  }
-
-  /** A temporary folder for what a test writes itself. */
-  get folder(): string {
-    return this.#folder;
+    };
   }
 
   /** Writes the files to a fresh directory; a source that is not mentioned is sound. */
   async write(files: SourceFiles, options = ""): Promise<string> {
     this.#written += 1;
-    const directory = join(this.#folder, `sources ${this.#written}`);
+    const directory = join(this.folder, `sources ${this.#written}`);
     const mentioned = (source: string) => Object.keys(files).some((name) => name.split("/")[0] === source);
     const all = {
       ...(mentioned("markets") ? {} : { markets: "FROM markets" }),
@@ -87,11 +92,6 @@ export class SourceFixtures {
   async columns(table: "markets" | "scores"): Promise<Map<string, DuckDBType>> {
     const result = await this.#connection.run(`SELECT * EXCLUDE (n) FROM ${table} LIMIT 0`);
     return new Map(result.columnNames().map((name, index) => [name, result.columnType(index)]));
-  }
-
-  async close(): Promise<void> {
-    this.#close();
-    await rm(this.#folder, { recursive: true, force: true });
   }
 }
 
@@ -146,6 +146,28 @@ export async function refusalsOf(directory: string): Promise<readonly Refusal[]>
     throw error;
   }
   throw new Error(`${directory} was not refused`);
+}
+
+/** Rules that markets and scores share, as refusals state them. */
+export const rules = {
+  given: "must not be null",
+  finite: "must be a finite number",
+  early: "must not be before 2000",
+  late: "must not be later than 2026-01-01T00:05:00.000Z, five minutes after the start",
+  count: "must be from 0 to 9007199254740991",
+  tier: "must be one of RAW, CAST, FORGED, TEMPERED, DAMASCUS, MITHRIL, ADAMANTINE",
+} as const;
+
+/** Returns a function that expects a source from a query to be refused for row 7 alone. The row is named by its `key`. */
+export function refusalOfRow7(fixtures: SourceFixtures, source: "markets" | "protocol_scores", key: string) {
+  const table = source === "markets" ? "markets" : "scores";
+  return async (query: string, column: string, value: string | RegExp, rule: string): Promise<void> => {
+    const [[name] = []] = await fixtures.rows(`SELECT ${key} FROM ${table} WHERE n = 7`);
+    const refusals = await refusalsOf(await fixtures.write({ [source]: query }));
+    const row = column === key ? expect.stringMatching(/^row 7 \(/) : `row 7 (${name})`;
+    const shown = value instanceof RegExp ? expect.stringMatching(value) : value;
+    expect(refusals).toEqual([{ file: `${source}.parquet`, row, column, value: shown, rule }]);
+  };
 }
 
 /** A query for the markets with one column of row 7 (of the score table: row 7) replaced. */

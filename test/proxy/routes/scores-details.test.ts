@@ -8,18 +8,17 @@ import { type Answer, bearer, outcome, until } from "../../helpers/proxy-client.
 import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/proxy-origin.ts";
 import { publishFreely } from "../../helpers/publish-freely.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
-import { SourceFixtures, start, withSources } from "../../helpers/sources.ts";
+import { sourceFixtures, start, withSources } from "../../helpers/sources.ts";
 
 const kinds = ["history", "dimensions"] as const;
 
-let fixtures: SourceFixtures;
+const fixtures = sourceFixtures();
 let origin: FaultyOrigin;
 let proxy: TestProxy;
 let details: Map<string, ScoreDetails>;
 let slugs: string[];
 let keys: Record<"developer" | "aegis", string>;
 beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
   const directory = join(fixtures.folder, "thirty days");
   await writeSample({ directory, markets: 20, protocols: 30, days: 30, outcomes: 10, seed: 3 });
   details = await sourceDetails(directory);
@@ -32,7 +31,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await proxy.stop();
   await origin.stop();
-  await fixtures.close();
 });
 
 /** Publishes sources and waits until the proxy serves them. */

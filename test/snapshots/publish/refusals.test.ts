@@ -1,6 +1,6 @@
 import { appendFile, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
@@ -11,20 +11,18 @@ import {
   replacedDimension,
   replacedDimensions,
   type SourceFiles,
-  SourceFixtures,
+  sourceFixtures,
 } from "../../helpers/sources.ts";
 
 const folder = testFolder();
 const storage = directoryStorage(join(folder, "store"));
-let fixtures: SourceFixtures;
+const fixtures = sourceFixtures();
 let published: Record<string, string>;
 
 beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
   await publishSources(await fixtures.write({}), storage, folder);
   published = await contentOf(storage);
 });
-afterAll(() => fixtures.close());
 
 const markets = (query: string): SourceFiles => ({ markets: query });
 const scores = (query: string): SourceFiles => ({ protocol_scores: query });

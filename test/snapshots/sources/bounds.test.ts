@@ -2,15 +2,11 @@ import { execFile } from "node:child_process";
 import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
-import { readAll, refusalsOf, replaced, SourceFixtures } from "../../helpers/sources.ts";
+import { readAll, refusalsOf, replaced, sourceFixtures } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
-beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
-});
-afterAll(() => fixtures.close());
+const fixtures = sourceFixtures();
 
 /** Markets with other references in each dimension; those of row 7 are `value`. */
 const references = (value: string, otherwise: string) =>

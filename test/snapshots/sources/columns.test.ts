@@ -1,11 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { refusalsOf, replacedDimensions, SourceFixtures } from "../../helpers/sources.ts";
+import { describe, expect, test } from "vitest";
+import { refusalsOf, replacedDimensions, sourceFixtures } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
-beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
-});
-afterAll(() => fixtures.close());
+const fixtures = sourceFixtures();
 
 const integerRule = "must be of type INTEGER, or another integer type";
 

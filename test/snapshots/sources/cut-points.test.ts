@@ -1,11 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readAll, SourceFixtures, withSources } from "../../helpers/sources.ts";
+import { describe, expect, test } from "vitest";
+import { readAll, sourceFixtures, withSources } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
-beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
-});
-afterAll(() => fixtures.close());
+const fixtures = sourceFixtures();
 
 describe("cut points", () => {
   const cut = (directory: string, parts: number) =>

@@ -1,7 +1,7 @@
 import { appendFile, cp, readFile, rename, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import {
@@ -9,16 +9,12 @@ import {
   refusalsOf,
   replaced,
   replacedDimensions,
-  SourceFixtures,
+  sourceFixtures,
   start,
   withSources,
 } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
-beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
-});
-afterAll(() => fixtures.close());
+const fixtures = sourceFixtures();
 
 describe("files", () => {
   test("no sources at all", async () => {

@@ -1,32 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/records.ts";
 import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
-import { refusalsOf, replaced, SourceFixtures } from "../../helpers/sources.ts";
+import { refusalOfRow7, refusalsOf, replaced, rules, sourceFixtures } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
+const fixtures = sourceFixtures();
 let [marketId, scoreSlug] = ["", ""];
 beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
   marketId = String((await fixtures.rows("SELECT id FROM markets WHERE n = 7"))[0]?.[0]);
   scoreSlug = String((await fixtures.rows("SELECT slug FROM scores WHERE n = 7"))[0]?.[0]);
 });
-afterAll(() => fixtures.close());
 
 /** Expects the one refusal of row 7 of the scores. */
-async function expectScore(query: string, column: string, value: string | RegExp, rule: string) {
-  const refusals = await refusalsOf(await fixtures.write({ protocol_scores: query }));
-  const row = column === "slug" ? expect.stringMatching(/^row 7 \(/) : `row 7 (${scoreSlug})`;
-  const shown = value instanceof RegExp ? expect.stringMatching(value) : value;
-  expect(refusals).toEqual([{ file: "protocol_scores.parquet", row, column, value: shown, rule }]);
-}
+const expectScore = refusalOfRow7(fixtures, "protocol_scores", "slug");
 
-const finiteRule = "must be a finite number";
-const early = "must not be before 2000";
-const late = "must not be later than 2026-01-01T00:05:00.000Z, five minutes after the start";
-const countRule = "must be from 0 to 9007199254740991";
 const slugRule = "must be 1 to 100 of a-z, 0-9, dot, dash, underscore, and begin with a-z or 0-9";
-const tierRule = "must be one of RAW, CAST, FORGED, TEMPERED, DAMASCUS, MITHRIL, ADAMANTINE";
-const nothing = "must not be null";
 
 describe("values of scores", () => {
   const dimension = (key: string, value: string) => `struct_update(dimensions, ${key} := ${value})`;
@@ -47,8 +34,8 @@ describe("values of scores", () => {
     ["confidence", "101", "101", "must be from 0 to 100"],
     ["delta", "-1001", "-1001", "must be from -1000 to 1000"],
     ["delta", "1001", "1001", "must be from -1000 to 1000"],
-    ["updated_at", "TIMESTAMPTZ '1999-12-31 00:00:00+00'", /^1999/, early],
-    ["updated_at", "TIMESTAMPTZ '2026-01-01 00:06:00+00'", /^2026/, late],
+    ["updated_at", "TIMESTAMPTZ '1999-12-31 00:00:00+00'", /^1999/, rules.early],
+    ["updated_at", "TIMESTAMPTZ '2026-01-01 00:06:00+00'", /^2026/, rules.late],
     [
       "forge_scale_num",
       "forge_scale_num % 7 + 1",
@@ -60,37 +47,43 @@ describe("values of scores", () => {
   });
 
   test("an unknown tier", async () => {
-    await expectScore(replaced("scores", "forge_scale", "'LEGEND'"), "forge_scale", '"LEGEND"', tierRule);
+    await expectScore(replaced("scores", "forge_scale", "'LEGEND'"), "forge_scale", '"LEGEND"', rules.tier);
   });
 
   test.each(protocolDimensionKeys)("dimension %s", async (key) => {
     const query = replaced("scores", "dimensions", dimension(key, "101"));
     await expectScore(query, `dimensions.${key}`, "101", "must be from 0 to 100");
     const missing = replaced("scores", "dimensions", dimension(key, "NULL"));
-    await expectScore(missing, `dimensions.${key}`, "null", nothing);
+    await expectScore(missing, `dimensions.${key}`, "null", rules.given);
   });
 
   test.each([
-    ["cascade", "struct_update(cascade, blast_radius := -1)", "cascade.blast_radius", "-1", countRule],
-    ["cascade", "struct_update(cascade, upstream_deps := NULL)", "cascade.upstream_deps", "null", nothing],
-    ["cascade", "NULL", "cascade", "null", nothing],
-    ["findings", "struct_update(findings, critical := -1)", "findings.critical", "-1", countRule],
-    ["findings", "struct_update(findings, high := NULL)", "findings.high", "null", nothing],
-    ["metadata", "struct_update(metadata, contracts := -5)", "metadata.contracts", "-5", countRule],
-    ["metadata", "struct_update(metadata, tvl := NULL)", "metadata.tvl", "null", nothing],
+    ["cascade", "struct_update(cascade, blast_radius := -1)", "cascade.blast_radius", "-1", rules.count],
+    [
+      "cascade",
+      "struct_update(cascade, upstream_deps := NULL)",
+      "cascade.upstream_deps",
+      "null",
+      rules.given,
+    ],
+    ["cascade", "NULL", "cascade", "null", rules.given],
+    ["findings", "struct_update(findings, critical := -1)", "findings.critical", "-1", rules.count],
+    ["findings", "struct_update(findings, high := NULL)", "findings.high", "null", rules.given],
+    ["metadata", "struct_update(metadata, contracts := -5)", "metadata.contracts", "-5", rules.count],
+    ["metadata", "struct_update(metadata, tvl := NULL)", "metadata.tvl", "null", rules.given],
     [
       "metadata",
       "struct_update(metadata, z_factor := 'nan'::DOUBLE)",
       "metadata.z_factor",
       "nan",
-      finiteRule,
+      rules.finite,
     ],
     [
       "metadata",
       "struct_update(metadata, z_factor := 'inf'::DOUBLE)",
       "metadata.z_factor",
       "inf",
-      finiteRule,
+      rules.finite,
     ],
   ])("%s %s", async (column, value, path, shown, rule) => {
     await expectScore(replaced("scores", column, value), path, shown, rule);
@@ -106,7 +99,7 @@ describe("values of scores", () => {
     "updated_at",
     "evidence_hash",
   ])("null %s", async (column) => {
-    await expectScore(replaced("scores", column, "NULL"), column, "null", nothing);
+    await expectScore(replaced("scores", column, "NULL"), column, "null", rules.given);
   });
 
   test("an old row of the history is checked like the newest", async () => {

@@ -1,37 +1,23 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { marketDimensionKeys } from "../../../schemas/records.ts";
 import {
+  refusalOfRow7,
   refusalsOf,
   replaced,
   replacedDimension,
   replacedDimensions,
-  SourceFixtures,
+  rules,
+  sourceFixtures,
 } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
-let marketId = "";
-beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
-  marketId = String((await fixtures.rows("SELECT id FROM markets WHERE n = 7"))[0]?.[0]);
-});
-afterAll(() => fixtures.close());
+const fixtures = sourceFixtures();
 
 /** Expects the one refusal of row 7 of the markets. */
-async function expectMarket(query: string, column: string, value: string | RegExp, rule: string) {
-  const refusals = await refusalsOf(await fixtures.write({ markets: query }));
-  const row = column === "id" ? expect.stringMatching(/^row 7 \(/) : `row 7 (${marketId})`;
-  const shown = value instanceof RegExp ? expect.stringMatching(value) : value;
-  expect(refusals).toEqual([{ file: "markets.parquet", row, column, value: shown, rule }]);
-}
+const expectMarket = refusalOfRow7(fixtures, "markets", "id");
 
 const uuidRule = "must be a UUID in lower-case digits";
 const labelRule = "must be at most 256 bytes in UTF-8";
 const urlRule = "must be an http or https URL";
-const finiteRule = "must be a finite number";
-const early = "must not be before 2000";
-const late = "must not be later than 2026-01-01T00:05:00.000Z, five minutes after the start";
-const countRule = "must be from 0 to 9007199254740991";
-const tierRule = "must be one of RAW, CAST, FORGED, TEMPERED, DAMASCUS, MITHRIL, ADAMANTINE";
 
 describe("values of markets", () => {
   test.each([
@@ -50,23 +36,23 @@ describe("values of markets", () => {
     ["weight_version", "repeat('x', 257)", /^"x+$/, labelRule],
     ["composite", "299", "299", "must be from 300 to 1000"],
     ["composite", "1001", "1001", "must be from 300 to 1000"],
-    ["tier", "'GOLD'", '"GOLD"', tierRule],
-    ["tier", "'raw'", '"raw"', tierRule],
+    ["tier", "'GOLD'", '"GOLD"', rules.tier],
+    ["tier", "'raw'", '"raw"', rules.tier],
     ["status", "'open'", '"open"', "must be resolved"],
-    ["resolved_at", "TIMESTAMPTZ '1999-12-31 23:59:59.999999+00'", /^1999-12-31/, early],
-    ["resolved_at", "TIMESTAMPTZ '0001-01-01 00:00:00+00'", /^0001-01-01/, early],
-    ["resolved_at", "TIMESTAMPTZ '-infinity'", "-infinity", early],
-    ["resolved_at", "TIMESTAMPTZ '2026-01-01 00:05:00.000001+00'", /^2026-01-01 00:05:00.000001/, late],
-    ["resolved_at", "TIMESTAMPTZ '9999-12-31 00:00:00+00'", /^9999/, late],
-    ["resolved_at", "TIMESTAMPTZ 'infinity'", "infinity", late],
+    ["resolved_at", "TIMESTAMPTZ '1999-12-31 23:59:59.999999+00'", /^1999-12-31/, rules.early],
+    ["resolved_at", "TIMESTAMPTZ '0001-01-01 00:00:00+00'", /^0001-01-01/, rules.early],
+    ["resolved_at", "TIMESTAMPTZ '-infinity'", "-infinity", rules.early],
+    ["resolved_at", "TIMESTAMPTZ '2026-01-01 00:05:00.000001+00'", /^2026-01-01 00:05:00.000001/, rules.late],
+    ["resolved_at", "TIMESTAMPTZ '9999-12-31 00:00:00+00'", /^9999/, rules.late],
+    ["resolved_at", "TIMESTAMPTZ 'infinity'", "infinity", rules.late],
     ["resolution_source", "'javascript:alert(1)'", '"javascript:alert(1)"', urlRule],
     ["resolution_source", "'data:text/html,x'", '"data:text/html,x"', urlRule],
     ["resolution_source", "' https://example.org'", '" https://example.org"', urlRule],
     ["resolution_source", "'example.org'", '"example.org"', urlRule],
     ["resolution_source", "''", '""', urlRule],
-    ["flagged_count", "-1", "-1", countRule],
-    ["flagged_count", "9007199254740992::BIGINT", "9007199254740992", countRule],
-    ["flagged_count", "18446744073709551615::UBIGINT", "18446744073709551615", countRule],
+    ["flagged_count", "-1", "-1", rules.count],
+    ["flagged_count", "9007199254740992::BIGINT", "9007199254740992", rules.count],
+    ["flagged_count", "18446744073709551615::UBIGINT", "18446744073709551615", rules.count],
   ])("%s %s", async (column, value, shown, rule) => {
     const cast = value.includes("UBIGINT") ? "flagged_count::UBIGINT" : column;
     const query = replaced("markets", column, value).replace(`ELSE ${column}`, `ELSE ${cast}`);
@@ -100,7 +86,6 @@ const evidence = (reference: string, type = "'wallet_signal'") =>
 const reference = (url: string) => `{'label': 'l', 'url': ${url}, 'kind': 'profile'}`;
 const computation = (member: string) =>
   `struct_update(d, computation := struct_update(d.computation, ${member}))`;
-const nothing = "must not be null";
 
 describe("values within dimensions", () => {
   test.each([
@@ -108,26 +93,26 @@ describe("values within dimensions", () => {
     ["struct_update(d, score := -1)", "score", "-1", "must be from 0 to 100"],
     ["struct_update(d, weight := 1.0000001::DOUBLE)", "weight", "1.0000001", "must be from 0 to 1"],
     ["struct_update(d, weight := -0.1::DOUBLE)", "weight", "-0.1", "must be from 0 to 1"],
-    ["struct_update(d, weight := 'nan'::DOUBLE)", "weight", "nan", finiteRule],
-    [computation("baseline := 'inf'::DOUBLE"), "computation.baseline", "inf", finiteRule],
-    [computation("baseline := '-inf'::DOUBLE"), "computation.baseline", "-inf", finiteRule],
-    [computation("baseline := 'nan'::DOUBLE"), "computation.baseline", "nan", finiteRule],
+    ["struct_update(d, weight := 'nan'::DOUBLE)", "weight", "nan", rules.finite],
+    [computation("baseline := 'inf'::DOUBLE"), "computation.baseline", "inf", rules.finite],
+    [computation("baseline := '-inf'::DOUBLE"), "computation.baseline", "-inf", rules.finite],
+    [computation("baseline := 'nan'::DOUBLE"), "computation.baseline", "nan", rules.finite],
     [evidence(reference("'ftp://example.org'")), "evidence[1].reference.url", '"ftp://example.org"', urlRule],
     [evidence(reference("'JavaScript:x'")), "evidence[1].reference.url", '"JavaScript:x"', urlRule],
-    [evidence(reference("NULL")), "evidence[1].reference.url", "null", nothing],
-    [evidence("NULL"), "evidence[1].reference", "null", nothing],
-    [evidence(reference("'http://x'"), "NULL"), "evidence[1].type", "null", nothing],
-    ["struct_update(d, name := NULL)", "name", "null", nothing],
-    ["struct_update(d, score := NULL)", "score", "null", nothing],
-    ["struct_update(d, weight := NULL)", "weight", "null", nothing],
-    ["struct_update(d, description := NULL)", "description", "null", nothing],
-    ["struct_update(d, evidence := NULL)", "evidence", "null", nothing],
-    ["struct_update(d, evidence := [NULL])", "evidence[0]", "null", nothing],
-    ['struct_update(d, "references" := NULL)', "references", "null", nothing],
-    ["struct_update(d, computation := NULL)", "computation", "null", nothing],
-    [computation("baseline := NULL"), "computation.baseline", "null", nothing],
-    [computation("raises := NULL"), "computation.raises", "null", nothing],
-    [computation("lowers := NULL"), "computation.lowers", "null", nothing],
+    [evidence(reference("NULL")), "evidence[1].reference.url", "null", rules.given],
+    [evidence("NULL"), "evidence[1].reference", "null", rules.given],
+    [evidence(reference("'http://x'"), "NULL"), "evidence[1].type", "null", rules.given],
+    ["struct_update(d, name := NULL)", "name", "null", rules.given],
+    ["struct_update(d, score := NULL)", "score", "null", rules.given],
+    ["struct_update(d, weight := NULL)", "weight", "null", rules.given],
+    ["struct_update(d, description := NULL)", "description", "null", rules.given],
+    ["struct_update(d, evidence := NULL)", "evidence", "null", rules.given],
+    ["struct_update(d, evidence := [NULL])", "evidence[0]", "null", rules.given],
+    ['struct_update(d, "references" := NULL)', "references", "null", rules.given],
+    ["struct_update(d, computation := NULL)", "computation", "null", rules.given],
+    [computation("baseline := NULL"), "computation.baseline", "null", rules.given],
+    [computation("raises := NULL"), "computation.raises", "null", rules.given],
+    [computation("lowers := NULL"), "computation.lowers", "null", rules.given],
   ])("%s", async (dimension, member, value, rule) => {
     await expectMarket(replacedDimension(dimension), `dimensions[2].${member}`, value, rule);
   });
@@ -156,7 +141,7 @@ describe("values within dimensions", () => {
 
   test("no dimensions at all", async () => {
     const directory = await fixtures.write({ markets: replaced("markets", "dimensions", "NULL") });
-    expect((await refusalsOf(directory))[0]).toMatchObject({ column: "dimensions", rule: nothing });
+    expect((await refusalsOf(directory))[0]).toMatchObject({ column: "dimensions", rule: rules.given });
   });
 });
 
@@ -173,9 +158,9 @@ describe("values within any", () => {
     ["9007199254740992::BIGINT", "9007199254740992", exactInteger, ""],
     ["-9007199254740992::BIGINT", "-9007199254740992", exactInteger, ""],
     ["18446744073709551615::UBIGINT", "18446744073709551615", exactInteger, ""],
-    ["'inf'::DOUBLE", "inf", finiteRule, ""],
-    ["'nan'::FLOAT", "nan", finiteRule, ""],
-    ["{'a': [{'b': 'nan'::DOUBLE}]}", "nan", finiteRule, ".a[0].b"],
+    ["'inf'::DOUBLE", "inf", rules.finite, ""],
+    ["'nan'::FLOAT", "nan", rules.finite, ""],
+    ["{'a': [{'b': 'nan'::DOUBLE}]}", "nan", rules.finite, ".a[0].b"],
     ["MAP {'k': 9007199254740993::BIGINT}", "9007199254740993", exactInteger, "[0]"],
     [`'{"a": NaN}'::JSON`, '{"a": NaN}', exactJson, ""],
     [`'[-Infinity]'::JSON`, "[-Infinity]", exactJson, ""],

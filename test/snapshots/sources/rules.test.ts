@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { maxLabelBytes } from "../../../schemas/primitives.ts";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/tiers.ts";
@@ -7,13 +7,9 @@ import { matchColumns } from "../../../snapshots/sources/match-columns.ts";
 import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
 import { faultsOfRow, soundRow } from "../../../snapshots/sources/row-checks.ts";
 import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/source-tables.ts";
-import { SourceFixtures, start } from "../../helpers/sources.ts";
+import { sourceFixtures, start } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
-beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
-});
-afterAll(() => fixtures.close());
+const fixtures = sourceFixtures();
 
 /** A column of a sound row with another value. */
 interface Change {

@@ -1,17 +1,13 @@
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
 import { protocolDimensionKeys } from "../../../schemas/records.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { quoted } from "../../../snapshots/sources/sql-literals.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
-import { readAll, SourceFixtures } from "../../helpers/sources.ts";
+import { readAll, sourceFixtures } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
-beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
-});
-afterAll(() => fixtures.close());
+const fixtures = sourceFixtures();
 
 /** What the sources of a directory publish, once it was compared with what is expected of them. */
 async function detailsOf(directory: string): Promise<Map<string, ScoreDetails>> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import { HistoricalMarket, ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
 import { sourceMarkets, sourceScores } from "../../helpers/archive-source-rows.ts";
@@ -10,16 +10,14 @@ import {
   replacedDimensions,
   type SourceContent,
   type SourceFiles,
-  SourceFixtures,
+  sourceFixtures,
 } from "../../helpers/sources.ts";
 
-let fixtures: SourceFixtures;
+const fixtures = sourceFixtures();
 let plain: SourceContent;
 beforeAll(async () => {
-  fixtures = await SourceFixtures.create();
   plain = await readAll(await fixtures.write({}));
 });
-afterAll(() => fixtures.close());
 
 /** The record of row 7 in sources that replace something of it. */
 async function recordOf(query: string): Promise<HistoricalMarket> {
