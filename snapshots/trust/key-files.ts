@@ -1,0 +1,85 @@
+import { lstat, readFile, writeFile } from "node:fs/promises";
+import { hasCode } from "../store/error-code.ts";
+import {
+  NoteKeyError,
+  newSigningKey,
+  parseSigningKey,
+  parseVerifierKey,
+  type SigningKey,
+  type VerifierKey,
+  verifierText,
+} from "./note-keys.ts";
+
+/** A file of keys cannot be used. The message names the file, the line and what is wrong, and repeats nothing of it. */
+export class KeyFileError extends Error {
+  override readonly name = "KeyFileError";
+}
+
+/** Reads a file with one public key a line. Empty lines, and lines that begin with #, are skipped. Throws KeyFileError. */
+export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
+  const keys = (await linesOf(path)).map(({ text, line }) => parsed(path, line, () => parseVerifierKey(text)));
+  if (keys.length > 0) return keys;
+  throw new KeyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
+}
+
+/** Reads the file of a private key. Throws KeyFileError. */
+export async function readSigningKey(path: string): Promise<SigningKey> {
+  const [first, second] = await linesOf(path);
+  if (!first) throw new KeyFileError(`${path} holds no key`);
+  if (second) throw new KeyFileError(`${path}, line ${second.line}: a run signs with one key`);
+  return parsed(path, first.line, () => parseSigningKey(first.text));
+}
+
+/** Makes a key pair, in the file and in another one named .pub. Replaces neither. Throws KeyFileError. */
+export async function writeSigningKey(path: string, name: string): Promise<SigningKey> {
+  const publicPath = `${path}.pub`;
+  const text = newSigningKey(name);
+  const key = parseSigningKey(text);
+  // Both are looked for first: half a pair beside the half of another would mislead.
+  for (const each of [path, publicPath]) if (await exists(each)) throw taken(each);
+  await create(path, `${text}\n`, 0o600);
+  await create(publicPath, `${verifierText(key)}\n`, 0o644);
+  return key;
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function create(path: string, text: string, mode: number): Promise<void> {
+  try {
+    await writeFile(path, text, { flag: "wx", mode });
+  } catch (error) {
+    throw hasCode(error, "EEXIST") ? taken(path) : unusable(path, "written", error);
+  }
+}
+
+function taken(path: string): KeyFileError {
+  return new KeyFileError(`${path} exists, and keys are never replaced; give another name, or move it away`);
+}
+
+async function linesOf(path: string): Promise<{ text: string; line: number }[]> {
+  const content = await readFile(path, "utf8").catch((error) => {
+    throw unusable(path, "read", error);
+  });
+  const lines = content.split("\n").map((text, index) => ({ text: text.trim(), line: index + 1 }));
+  return lines.filter(({ text }) => text !== "" && !text.startsWith("#"));
+}
+
+function unusable(path: string, done: string, error: unknown): KeyFileError {
+  return new KeyFileError(`${path} cannot be ${done}: ${error instanceof Error ? error.message : error}`, {
+    cause: error,
+  });
+}
+
+function parsed<Key>(path: string, line: number, parse: () => Key): Key {
+  try {
+    return parse();
+  } catch (error) {
+    if (!(error instanceof NoteKeyError)) throw error;
+    throw new KeyFileError(`${path}, line ${line}: ${error.message}`, { cause: error });
+  }
+}
