@@ -85,6 +85,17 @@ const Environment = z.object({
     description: `the CDN that serves the public tree of the store; score objects are fetched from \`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
     otherwise: "the process itself",
   }),
+  trustedKeys: z.string().optional().meta({
+    description:
+      "a file with the public keys of publishers, one a line (`.pub` files of `signing-key`); then only commits that one of them signed are taken up",
+    otherwise: "none: every commit is taken up",
+  }),
+  checkpointFile: z
+    .string()
+    .optional()
+    .describe(
+      "with TRUSTED_KEYS, a file in which the newest checkpoint is kept, so that nobody can replay an older one after a restart",
+    ),
   quotaStore: quotaStore
     .default(".local/quota.sqlite")
     .describe(

@@ -8,6 +8,10 @@ import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
 import { openStorage } from "../snapshots/store/open-storage.ts";
 import type { S3Environment } from "../snapshots/store/s3.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
+import { type Belief, believeAll, believeSigned } from "../snapshots/trust/belief.ts";
+import { CheckpointFile } from "../snapshots/trust/checkpoint-file.ts";
+import { readTrustedKeys } from "../snapshots/trust/key-files.ts";
+import { Trust } from "../snapshots/trust/trust.ts";
 import { clientFiles } from "./client/files.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { listen } from "./connection/listen.ts";
@@ -52,7 +56,11 @@ export async function startService(
   const limits = { ...defaultLimits, ...changes };
   const metrics = createMetrics();
   const storage = openStorage(config.snapshotStore, directory, environment, limits.store);
-  const catalog = new Catalog(storage, { cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)) });
+  const belief = await openBelief(storage, config, directory, log, () => metrics.untrusted.inc());
+  const catalog = new Catalog(storage, {
+    cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)),
+    belief,
+  });
   const keys = keyRing(storage, {
     now,
     damaged: (error) => log.error({ err: error }, "a key record is damaged"),
@@ -131,6 +139,34 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
   // A store that cannot be read has already been logged.
   const exists = await storeExists(storage).catch(() => true);
   if (!exists) log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); it is looked for again and again`);
+}
+
+/** Whose commits are taken up. Throws ConfigError if a file cannot be used. */
+async function openBelief(
+  storage: Storage,
+  { trustedKeys, checkpointFile }: Config,
+  directory: string,
+  log: Logger,
+  refused: () => void,
+): Promise<Belief> {
+  const usable = async <T>(variable: string, opened: Promise<T>): Promise<T> =>
+    opened.catch((error) => {
+      throw new ConfigError(`${variable}: ${error instanceof Error ? error.message : error}`);
+    });
+  if (checkpointFile !== undefined && trustedKeys === undefined)
+    throw new ConfigError("CHECKPOINT_FILE needs TRUSTED_KEYS, which say whose checkpoints count");
+  if (trustedKeys === undefined) return believeAll(storage);
+  const keys = await usable("TRUSTED_KEYS", readTrustedKeys(resolve(directory, trustedKeys)));
+  const path = checkpointFile && resolve(directory, checkpointFile);
+  if (!path)
+    log.warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
+  return believeSigned(storage, new Trust(keys), {
+    file: path ? await usable("CHECKPOINT_FILE", CheckpointFile.open(path)) : undefined,
+    refused(error) {
+      refused();
+      log.error({ err: error }, "a record that no trusted key signed is not taken up");
+    },
+  });
 }
 
 /** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */

@@ -112,12 +112,16 @@ export type Commit = z.infer<typeof Commit>;
 export const Head = z.object({ commit: CommitNumber, digest: Digest });
 export type Head = z.infer<typeof Head>;
 
-/** `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`. */
+/**
+ * `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`. `note` is a
+ * signed note about the digest, where the publisher has a key.
+ */
 export const Checked = z.object({
   checkedAt: Timestamp,
   commit: CommitNumber,
   outcome: z.enum(["published", "unchanged"]),
   digest: Digest,
+  note: z.string().optional(),
 });
 export type Checked = z.infer<typeof Checked>;
 

@@ -1,8 +1,12 @@
 import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
 import type { LogEntry } from "../../snapshots/read/commit-log.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
+import { encode, tagsOf } from "../reply/coding.ts";
 import { type Answer, momentary } from "../reply/reply.ts";
+
+const plainText = "text/plain; charset=utf-8";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
@@ -35,6 +39,22 @@ export function serviceAnswers(parts: AppParts) {
         newestUpdatedAt: manifest.newestUpdatedAt,
       };
       return momentary(status, snapshotId);
+    },
+
+    checkpoint: async () => {
+      const { commit } = catalog.requireCurrent();
+      const { snapshotId } = commit;
+      const checkpoint = await catalog.checkpointOf(commit);
+      if (checkpoint === null)
+        throw new ServiceError("NOT_FOUND", "The publisher of this snapshot does not sign.");
+      const text = Buffer.from(checkpoint);
+      return {
+        snapshotId,
+        cacheControl: "no-cache",
+        etag: tagsOf(sha256(text)),
+        bodyHeaders: { "Content-Type": plainText },
+        body: async (coding) => [await encode(text, coding)],
+      };
     },
 
     usage: async (_request, { locals: { caller } }) => {

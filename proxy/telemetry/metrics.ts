@@ -45,6 +45,7 @@ export function createMetrics() {
     dropped: counter("http_connections_dropped_total", "Connections turned away at the limit"),
     stale: counter("prs_stale_answers_total", "Answers from an older snapshot, the origin being away"),
     quotaFailures: counter("prs_quota_failures_total", "Times the quota store began to fail"),
+    untrusted: counter("prs_untrusted_total", "Records of the store that no trusted key signed"),
     polls: counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]),
   };
 }

@@ -8,13 +8,20 @@ import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objec
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { publicNames } from "../publish/public-names.ts";
-import { appendCommit, newestCommit, publishedAtAfter } from "../store/commits.ts";
+import {
+  appendCommit,
+  type CommitContent,
+  newestCommit,
+  publishedAtAfter,
+  readCommit,
+} from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import { isSigned, requireTrusted, type Signing, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
 /** The requested snapshot cannot be rolled back to. */
@@ -26,29 +33,34 @@ export class RollbackError extends Error {
  * Makes an earlier snapshot current by a new commit, withdraws the commits in between, and puts publishing on hold.
  * `target` is a commit number, or the first 8 or more digits of a snapshot id. Also updates the public names. Returns the
  * new commit, or the current one when that already is this rollback.
- * Throws RollbackError, UnknownSnapshotError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError.
+ * Throws RollbackError, UnknownSnapshotError, UntrustedPredecessorError, CommitLostError, CollectedMeanwhileError,
+ * CommitUnknownError, CorruptObjectError or StorageError.
  */
 export async function rollback(
   storage: Storage,
   target: string,
   now: () => Date,
-  shown: SiteOptions = {},
+  { signing = {}, ...shown }: SiteOptions & { signing?: Signing } = {},
 ): Promise<Commit> {
   const current = await newestCommit(storage);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
+  requireTrusted(storage.location, current, signing);
   const wanted = await findCommit(storage, target);
+  await requireDescent(storage, current, wanted);
   if (wanted.snapshotId === current.snapshotId) {
-    if (current.hold) {
+    if (!current.hold)
+      throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
+    // One that was not signed by this run's key is made once more.
+    if (isSigned(current, signing)) {
       // An earlier run may have stopped after its commit, before it updated the public names.
       await updateMutableObjects(storage, shown);
       return current;
     }
-    throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
   }
   await requireComplete(storage, current, wanted);
   const recorded = await recordChanges(storage, current, wanted);
   const { snapshotId, archiveRoot, manifest, counts, size } = wanted;
-  const commit = await appendCommit(storage, {
+  const content: CommitContent = {
     formatVersion,
     commit: current.commit + 1,
     snapshotId,
@@ -60,11 +72,30 @@ export async function rollback(
     size,
     publishedAt: publishedAtAfter(current, now()),
     hold: true,
-    withdrawn: [...current.withdrawn, [wanted.commit + 1, current.commit]],
+    withdrawn: [...current.withdrawn, ...between(wanted, current)],
     previous: current.digest,
-  });
+  };
+  const commit = await appendCommit(storage, content, signerOf(signing));
   await updateMutableObjects(storage, shown);
   return commit;
+}
+
+/** The range of the commits after `wanted` up to `current`, if there are any. */
+function between(wanted: Commit, current: Commit): Commit["withdrawn"] {
+  return wanted.commit < current.commit ? [[wanted.commit + 1, current.commit]] : [];
+}
+
+/** Throws RollbackError unless the log leads from one commit back to the other: a file of the log may have been replaced. */
+async function requireDescent(storage: Storage, current: Commit, wanted: Commit): Promise<void> {
+  let successor = current;
+  while (successor.commit > wanted.commit) {
+    const commit = await readCommit(storage, successor.commit - 1);
+    if (commit?.digest !== successor.previous) break;
+    successor = commit;
+  }
+  if (successor.digest === wanted.digest) return;
+  const reason = `the log does not lead from commit ${current.commit} back to this commit ${wanted.commit}`;
+  throw new RollbackError(`${storage.location}: ${reason}`);
 }
 
 /** Throws RollbackError unless the store has every object of the snapshot, and protects those from collections. */

@@ -3,6 +3,8 @@ import { newestCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { seal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
+import { signRun } from "../trust/checkpoint.ts";
+import type { SigningKey } from "../trust/note-keys.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
 import { type ApiPlace, putIfDifferent, type Site, updateSite } from "./site.ts";
 
@@ -15,7 +17,7 @@ export interface SiteOptions {
 }
 
 /**
- * Updates head.json and the public names to the newest commit, and the site to this version. Returns the commit's number,
+ * Updates head.json, the public checkpoint and the public names to the newest commit, and the site to this version. Returns the commit's number,
  * or 0 before the first. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  * Throws MissingObjectError, CorruptObjectError or StorageError.
  */
@@ -26,14 +28,17 @@ export async function updateMutableObjects(
 ): Promise<number> {
   const newest = await newestCommit(storage);
   if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
+  // An unsigned commit leaves the one before it there.
+  if (newest?.checkpoint !== undefined)
+    await putIfDifferent(storage, layout.checkpoint, Buffer.from(newest.checkpoint));
   const commit = await updatePublicNames(storage, inMemory);
   if (site) await updateSite(storage, site, api);
   return commit;
 }
 
 /**
- * Updates the mutable objects after a successful publish run and records it in checked.json. `inMemory` holds objects that
- * the run has just made, so that they need not be read. Throws as updateMutableObjects does.
+ * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a key.
+ * `inMemory` holds objects that the run has just made, so that they need not be read. Throws as updateMutableObjects does.
  */
 export async function finishRun(
   storage: Storage,
@@ -41,7 +46,10 @@ export async function finishRun(
   outcome: Checked["outcome"],
   now: Date,
   shown: SiteOptions,
+  key: SigningKey | undefined,
 ): Promise<void> {
   const commit = await updateMutableObjects(storage, shown, inMemory);
-  await storage.put(layout.checked, seal({ checkedAt: now.toISOString(), commit, outcome }));
+  const checkedAt = now.toISOString();
+  const sign = (digest: string) => (key ? { note: signRun(key, { checkedAt, digest }) } : {});
+  await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));
 }

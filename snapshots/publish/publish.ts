@@ -18,6 +18,7 @@ import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import { isSigned, requireTrusted, type Signing, signerOf } from "../trust/signing.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { ExternalSort } from "./external-sort.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, RunDifference } from "./guards.ts";
@@ -51,6 +52,8 @@ export interface PublishOptions extends SiteOptions {
   resume?: boolean;
   /** Differences that the operator allows the guards to let pass. */
   allow?: Allowance;
+  /** Signs what is published; without it, proxies that trust keys do not take it up. */
+  signing?: Signing | undefined;
   /** Called as the work advances; `of` is the value of `done` at the end of the step. */
   progress?: (step: string, done: number, of: number) => void;
 }
@@ -66,6 +69,8 @@ export interface PublishReport {
   counts: Manifest["counts"];
   /** Compared with the snapshot that was current before; null when its manifest is gone. */
   changes: Changes | null;
+  /** Of the commit that is current after the run, or would be. `lost`: the one before was signed, and this one is not. */
+  signature: "signed" | "unsigned" | "lost";
   uploaded: Size;
   unchanged: Size;
   total: Size;
@@ -74,13 +79,14 @@ export interface PublishReport {
 /**
  * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
  * head.json, public names. Sources with the content of the current snapshot make no new commit.
- * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, CommitLostError, CollectedMeanwhileError, CommitUnknownError,
- * CorruptObjectError or StorageError. Readers then still see the previous snapshot; after a CommitUnknownError they may
+ * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, UntrustedPredecessorError, CommitLostError,
+ * CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError. Readers then still see the previous snapshot; after a CommitUnknownError they may
  * see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const { storage, sources, now, dryRun = false, resume = false } = options;
+  const { storage, sources, now, dryRun = false, resume = false, signing = {} } = options;
   const current = await newestCommit(storage);
+  if (current) requireTrusted(storage.location, current, signing);
   if (current?.hold && !resume) {
     // The rollback may have been interrupted before it updated the public names.
     if (!dryRun) await updateMutableObjects(storage, options);
@@ -106,13 +112,21 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     markets,
     protocols: await protocolChanges(before, manifest.scores.records, recordReader(storage, scores)),
   };
+  const lost = current?.checkpoint !== undefined;
+  const signature = signing.key ? "signed" : lost ? "lost" : "unsigned";
   const report = (outcome: PublishReport["outcome"], commit: number) =>
-    reportOf(outcome, commit, manifest, [objects, records], changes);
+    reportOf(outcome, commit, manifest, [objects, records], { changes, signature });
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
   // Deleted objects have been written again. If that gave them other names, a new commit must refer to those.
   const whole = previous?.complete || current?.manifest.hash === ref.hash;
-  const same = current && current.snapshotId === manifest.snapshotId && !current.hold && whole;
+  // The same content is committed again to be signed by this run's key: first ever, or after the key was changed.
+  const same =
+    current &&
+    current.snapshotId === manifest.snapshotId &&
+    !current.hold &&
+    whole &&
+    isSigned(current, signing);
   const record =
     !same && previous && recorded
       ? await recordWriter.finish({
@@ -128,7 +142,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const manifestKey = layout.manifest(ref.hash);
   if (!same || !previous) await objects.write(manifestKey, manifestBytes);
   if (same) {
-    await finishRun(storage, publicObjects(scores), "unchanged", now(), options);
+    await finishRun(storage, publicObjects(scores), "unchanged", now(), options, signing.key);
     return report("unchanged", current.commit);
   }
   await refuseCollected(storage, new Set([manifestKey]));
@@ -143,8 +157,9 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
       size: objects.total,
       publishedAt: publishedAtAfter(current, now()),
     }),
+    signerOf(signing),
   );
-  await finishRun(storage, publicObjects(scores), "published", now(), options);
+  await finishRun(storage, publicObjects(scores), "published", now(), options, signing.key);
   return report("published", commit.commit);
 }
 
@@ -282,7 +297,7 @@ function reportOf(
   commit: number,
   { snapshotId, counts }: Manifest,
   writers: readonly ObjectWriter[],
-  changes: Changes | null = null,
+  { changes, signature }: { changes: Changes | undefined; signature: PublishReport["signature"] },
 ): PublishReport {
   const sum = (sizes: readonly Size[]): Size => ({
     objects: sizes.reduce((all, { objects }) => all + objects, 0),
@@ -295,7 +310,8 @@ function reportOf(
     commit,
     snapshotId,
     counts,
-    changes,
+    changes: changes ?? null,
+    signature,
     uploaded,
     unchanged,
     total: sum([uploaded, unchanged]),

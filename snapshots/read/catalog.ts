@@ -1,12 +1,12 @@
 import { labelFields } from "../../schemas/filters.ts";
 import { Checked, type SegmentRef } from "../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../index/segment.ts";
-import { newestCommit, readCommit } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { readCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import { unseal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
+import { type Belief, believeAll } from "../trust/belief.ts";
 import { Archive } from "./archive.ts";
 import { CommitLog, type LogEntry } from "./commit-log.ts";
 import { DerivedCache } from "./derived-cache.ts";
@@ -34,6 +34,8 @@ export interface CatalogOptions {
   pollSeconds?: number;
   /** Epoch milliseconds. */
   now?: () => number;
+  /** Which commits are taken up; left out, all of them. */
+  belief?: Belief;
 }
 
 /** The snapshots of one store. Keeps serving the last good one while the store fails. */
@@ -49,6 +51,7 @@ export class Catalog {
   /** Finds markets by id. */
   readonly ids: IdIndex;
   readonly #storage: Storage;
+  readonly #belief: Belief;
   readonly #readable: ReadableCommits;
   readonly #tables: LabelTables = createLabelTables();
   /** Segments by hash. Snapshots share them, and memory is freed with the last snapshot that holds a segment. */
@@ -61,8 +64,12 @@ export class Catalog {
   #current: Snapshot | undefined;
   #checkedAt: string | undefined;
 
-  constructor(storage: Storage, { cacheBytes, pollSeconds = 5, now = Date.now }: CatalogOptions) {
+  constructor(
+    storage: Storage,
+    { cacheBytes, pollSeconds = 5, now = Date.now, belief = believeAll(storage) }: CatalogOptions,
+  ) {
     this.#storage = storage;
+    this.#belief = belief;
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
     this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
     this.derived = new DerivedCache(share(derivedShare));
@@ -124,6 +131,7 @@ export class Catalog {
     const { newest } = this.log;
     if (newest && newest.digest !== this.#current?.commit.digest)
       this.#makeCurrent(await this.#load(await this.#list(newest)));
+    if (newest?.checkpoint !== undefined) await this.#belief.remember(newest.checkpoint);
     this.#checkedAt = await this.#readChecked();
   }
 
@@ -138,13 +146,7 @@ export class Catalog {
   /** Takes up the newest commit of the store in the log. Its snapshot becomes the current one only once it is loaded. */
   #followLog(): Promise<void> {
     return this.#following.run("log", async () => {
-      const held = this.log.newest?.commit ?? 0;
-      const commit = await newestCommit(this.#storage, held);
-      if (commit && commit.commit < held)
-        throw new CorruptObjectError(
-          layout.commit(held),
-          `it is gone, and commit ${commit.commit} the newest`,
-        );
+      const commit = await this.#belief.newest(this.log.newest);
       if (commit) await this.log.takeUp(commit);
     });
   }
@@ -196,11 +198,16 @@ export class Catalog {
     return this.#readable.list();
   }
 
-  /** The signed note of a commit, or null. The log keeps that of the newest one only. Throws StorageError or CorruptObjectError. */
+  /**
+   * The signed note of a commit as far as it is believed, or null. The log keeps that of the newest commit only. Throws
+   * StorageError or CorruptObjectError.
+   */
   async checkpointOf({ commit, digest }: LogEntry): Promise<string | null> {
     const { newest } = this.log;
-    const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);
-    return (found?.digest === digest && found.checkpoint) || null;
+    if (newest?.digest === digest) return newest.checkpoint ?? null;
+    const found = await readCommit(this.#storage, commit);
+    // A commit's digest does not cover its checkpoint, so anybody can have changed that.
+    return (found?.digest === digest && this.#belief.checkpointOf(found)) || null;
   }
 
   /** The manifest of a commit's snapshot. Throws MissingObjectError when it was collected, CorruptObjectError or StorageError. */
@@ -262,7 +269,13 @@ export class Catalog {
 
   async #readChecked(): Promise<string | undefined> {
     const bytes = await this.#storage.get(layout.checked, { maxBytes: 4096 });
-    const checkedAt = bytes && unseal(layout.checked, bytes, Checked).checkedAt;
-    return checkedAt ?? this.#current?.commit.publishedAt;
+    const checked = bytes && unseal(layout.checked, bytes, Checked);
+    if (checked && this.#belief.believesRun(checked)) return checked.checkedAt;
+    const { publishedAt } = this.#current?.commit ?? {};
+    // A forged record must not make the data look older either than what is known of it.
+    return [this.#checkedAt, publishedAt]
+      .filter((time) => time !== undefined)
+      .sort()
+      .at(-1);
   }
 }

@@ -1,7 +1,7 @@
 import { Commit, Head } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
-import { seal, unseal } from "./sealed.ts";
+import { type Signature, seal, unseal } from "./sealed.ts";
 import { type Storage, StorageError } from "./storage.ts";
 
 /** Sealed records are small; anything larger is not one. */
@@ -23,7 +23,7 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
  * StorageError.
  */
 export async function newestCommit(storage: Storage, known = 0): Promise<Commit | undefined> {
-  const hint = Math.max(known, (await readHead(storage)) ?? 0);
+  const hint = Math.max(known, (await headCommit(storage)) ?? 0);
   let newest = hint > 0 ? await readCommit(storage, hint) : undefined;
   newest ??= await readCommit(storage, await newestListed(storage));
   if (!newest) return undefined;
@@ -35,7 +35,8 @@ export async function newestCommit(storage: Storage, known = 0): Promise<Commit 
   }
 }
 
-async function readHead(storage: Storage): Promise<number | undefined> {
+/** The commit number in head.json, which anybody may have put there; undefined when it cannot be read. Throws StorageError. */
+export async function headCommit(storage: Storage): Promise<number | undefined> {
   try {
     const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
     return bytes && unseal(layout.head, bytes, Head).commit;
@@ -84,13 +85,20 @@ export function publishedAtAfter(predecessor: Commit | undefined, now: Date): st
   return predecessor && predecessor.publishedAt > time ? predecessor.publishedAt : time;
 }
 
+/** Signs a commit of which the digest is known. */
+export type SignCommit = (commit: CommitContent & { digest: string }) => Signature;
+
 /**
  * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Throws
  * CommitLostError or CommitUnknownError. Once it returns, the commit is stored.
  */
-export async function appendCommit(storage: Storage, content: CommitContent): Promise<Commit> {
+export async function appendCommit(
+  storage: Storage,
+  content: CommitContent,
+  sign: SignCommit = () => ({}),
+): Promise<Commit> {
   const key = layout.commit(content.commit);
-  const bytes = seal(content);
+  const bytes = seal(content, (digest) => sign({ ...content, digest }));
   const created = await storage.putIfAbsent(key, bytes).catch((error) => {
     if (error instanceof StorageError) return error;
     throw error;

@@ -15,6 +15,8 @@ export const layout = {
   siteIndex: "public/index.html",
   siteFiles: "public/site/",
   siteFile: (name: string) => `public/site/${name}`,
+  /** The newest checkpoint. */
+  checkpoint: "public/checkpoint",
   privateObjects: "private/objects/",
   privateObject: (hash: string) => `private/objects/${hash}.json`,
   segments: "private/segments/",
@@ -66,6 +68,8 @@ export function headersOf(key: string): ObjectHeaders {
   return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
 }
 
+const plainText = "text/plain; charset=utf-8";
+
 const contentTypes: Record<string, string> = {
   css: "text/css; charset=utf-8",
   gz: "application/gzip",
@@ -77,10 +81,11 @@ const contentTypes: Record<string, string> = {
 };
 
 function contentTypeOf(key: string): string {
+  if (key === layout.checkpoint) return plainText;
   return contentTypes[/\.([a-z]+)$/.exec(key)?.[1] ?? ""] ?? "application/octet-stream";
 }
 
-const stableNames = [layout.stableScores, layout.siteFiles, layout.siteIndex];
+const stableNames = [layout.stableScores, layout.siteFiles, layout.siteIndex, layout.checkpoint];
 
 function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects)) return immutable;

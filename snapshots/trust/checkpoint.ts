@@ -40,8 +40,16 @@ export function says(text: string, origin: string, stated: Stated): boolean {
   );
 }
 
+/** A note about the record of a publish run, signed. */
+export function signRun(key: SigningKey, run: { checkedAt: string; digest: string }): string {
+  return signNote(runText(key.name, run), key);
+}
+
 /** The text of the note about a run's record. Its second line is no number, so that nobody takes it for a checkpoint. */
-export function runText(origin: string, { checkedAt, digest }: { checkedAt: string; digest: string }): string {
+export function runText(
+  origin: string,
+  { checkedAt, digest }: { checkedAt: string; digest: string },
+): string {
   return `${origin}\nchecked ${checkedAt}\n${base64Of(digest)}\n`;
 }
 

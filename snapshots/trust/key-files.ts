@@ -17,7 +17,9 @@ export class KeyFileError extends Error {
 
 /** Reads a file with one public key a line. Empty lines, and lines that begin with #, are skipped. Throws KeyFileError. */
 export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
-  const keys = (await linesOf(path)).map(({ text, line }) => parsed(path, line, () => parseVerifierKey(text)));
+  const keys = (await linesOf(path)).map(({ text, line }) =>
+    parsed(path, line, () => parseVerifierKey(text)),
+  );
   if (keys.length > 0) return keys;
   throw new KeyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }

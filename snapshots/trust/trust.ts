@@ -9,8 +9,8 @@ export class UntrustedError extends Error {
   override readonly name = "UntrustedError";
   readonly key: string;
 
-  constructor(key: string, reason: string, options?: ErrorOptions) {
-    super(`${key}: ${reason}`, options);
+  constructor(key: string, reason: string) {
+    super(`${key}: ${reason}`);
     this.key = key;
   }
 }
@@ -23,34 +23,34 @@ export class Trust {
     this.#keys = keys;
   }
 
-  /** A commit with no more of its checkpoint than trusted keys have signed. Throws UntrustedError. */
-  commit(commit: Commit): Commit {
-    const key = layout.commit(commit.commit);
-    const checkpoint = this.#open(key, "checkpoint", commit.checkpoint, (text, name) => says(text, name, commit));
-    return { ...commit, checkpoint };
+  /** A commit with no more of its checkpoint than trusted keys have signed, or why it is not trusted. */
+  commit(commit: Commit): Commit | UntrustedError {
+    const { checkpoint } = commit;
+    const checked = this.#open(checkpoint, (text, name) => says(text, name, commit));
+    if (typeof checked === "string") return { ...commit, checkpoint: checked };
+    return new UntrustedError(layout.commit(commit.commit), checked.reason);
   }
 
-  /** Throws UntrustedError unless a trusted key signed this record of a publish run. */
-  checked(checked: Checked): void {
-    this.#open(layout.checked, "note", checked.note, (text, name) => text === runText(name, checked));
+  /** Why the record of a publish run is not trusted; undefined when it is. */
+  run(run: Checked): UntrustedError | undefined {
+    const checked = this.#open(run.note, (text, name) => text === runText(name, run));
+    return typeof checked === "string" ? undefined : new UntrustedError(layout.checked, checked.reason);
   }
 
-  /** The checked part of a note whose text, under the name of a key that signed it, is as expected. */
+  /** The checked part of a note, if its text is the one expected from a key of that name that signed it. */
   #open(
-    key: string,
-    member: string,
     note: string | undefined,
     expected: (text: string, name: string) => boolean,
-  ): string {
-    if (note === undefined) throw new UntrustedError(key, `it has no ${member}, so nobody signed it`);
+  ): string | { reason: string } {
+    if (note === undefined) return { reason: "nobody signed it" };
     try {
       const opened = openNote(note, this.#keys);
       if (opened.signers.some(({ name }) => expected(opened.text, name))) return opened.note;
+      return { reason: "its signature is for something else" };
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
-      throw new UntrustedError(key, `its ${member} cannot be trusted: ${error.message}`, { cause: error });
+      return { reason: `its signature does not count: ${error.message}` };
     }
-    throw new UntrustedError(key, `its ${member} was signed for something else`);
   }
 }
 

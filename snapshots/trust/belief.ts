@@ -1,0 +1,85 @@
+import type { Checked, Commit } from "../../schemas/snapshot.ts";
+import { newestCommit } from "../store/commits.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+import type { Storage } from "../store/storage.ts";
+import type { CheckpointFile } from "./checkpoint-file.ts";
+import { newestTrusted } from "./newest-trusted.ts";
+import type { Trust } from "./trust.ts";
+
+/** A commit that was taken up before. */
+type Known = Pick<Commit, "commit" | "digest">;
+
+/** Which records of a store a reader believes. Older commits are believed because the newest one leads back to them. */
+export interface Belief {
+  /**
+   * The newest commit; undefined when there is none. Throws CorruptObjectError when the one that is known is gone, or
+   * StorageError.
+   */
+  newest(known: Known | undefined): Promise<Commit | undefined>;
+  /** What is believed of an older commit's checkpoint; undefined where that is nothing. */
+  checkpointOf(commit: Commit): string | undefined;
+  /** Whether the record of a publish run is believed. */
+  believesRun(run: Checked): boolean;
+  /** Remembers that the commit of this checkpoint was taken up. Throws CheckpointFileError. */
+  remember(checkpoint: string): Promise<void>;
+}
+
+/** A reader that believes whoever can write to the store. */
+export function believeAll(storage: Storage): Belief {
+  return {
+    async newest(known) {
+      const commit = await newestCommit(storage, known?.commit);
+      if (!commit || !known || commit.commit >= known.commit) return commit;
+      const reason = `it is gone, and commit ${commit.commit} the newest`;
+      throw new CorruptObjectError(layout.commit(known.commit), reason);
+    },
+    checkpointOf: ({ checkpoint }) => checkpoint,
+    believesRun: () => true,
+    async remember() {},
+  };
+}
+
+/**
+ * A reader that believes the holders of trusted keys. `file` keeps the newest checkpoint over restarts. `refused` is called
+ * with the reason when a record of the newest state cannot be believed, and again only when the reason changes.
+ */
+export function believeSigned(
+  storage: Storage,
+  trust: Trust,
+  { file, refused }: { file?: CheckpointFile | undefined; refused: (error: Error) => void },
+): Belief {
+  const told = new Map<"commit" | "run", string>();
+  const tell = (what: "commit" | "run", error: Error | undefined) => {
+    if (error && error.message !== told.get(what)) refused(error);
+    if (error) told.set(what, error.message);
+    else told.delete(what);
+  };
+  return {
+    async newest(known) {
+      const kept = file?.newest;
+      const least = kept && kept.commit > (known?.commit ?? 0) ? kept : known;
+      const found = await newestTrusted(storage, trust, least?.commit ?? 0);
+      tell("commit", found.refused[0]);
+      const { commit } = found;
+      if (!least || (commit && commit.commit > least.commit) || commit?.digest === least.digest)
+        return commit;
+      const reason = commit
+        ? "a trusted key signed another one before"
+        : "it was taken up before, and is gone";
+      throw new CorruptObjectError(layout.commit(least.commit), reason);
+    },
+    checkpointOf(commit) {
+      const trusted = trust.commit(commit);
+      return trusted instanceof Error ? undefined : trusted.checkpoint;
+    },
+    believesRun(run) {
+      const error = trust.run(run);
+      tell("run", error);
+      return error === undefined;
+    },
+    async remember(checkpoint) {
+      await file?.keep(checkpoint);
+    },
+  };
+}

@@ -1,0 +1,64 @@
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { hasCode } from "../store/error-code.ts";
+import { parseCheckpoint, type Stated } from "./checkpoint.ts";
+
+/** The file cannot be used. The message names it. */
+export class CheckpointFileError extends Error {
+  override readonly name = "CheckpointFileError";
+}
+
+/** The newest checkpoint that was ever believed, in a local file: after a restart nobody can replay what was before it. */
+export class CheckpointFile {
+  readonly #path: string;
+  #newest: Stated | undefined;
+
+  private constructor(path: string, newest: Stated | undefined) {
+    this.#path = path;
+    this.#newest = newest;
+  }
+
+  /** Throws CheckpointFileError when the file is there, but is no checkpoint or cannot be read. */
+  static async open(path: string): Promise<CheckpointFile> {
+    return new CheckpointFile(path, await readNewest(path));
+  }
+
+  /** Undefined before the first. */
+  get newest(): Stated | undefined {
+    return this.#newest;
+  }
+
+  /**
+   * Keeps a checkpoint that is newer than the one in the file; several processes may share it. Throws CheckpointFileError,
+   * and tries again with the next call.
+   */
+  async keep(note: string): Promise<void> {
+    const stated = parseCheckpoint(note);
+    if (stated.commit <= (this.#newest?.commit ?? 0)) return;
+    const held = await readNewest(this.#path);
+    if (stated.commit > (held?.commit ?? 0)) await replace(this.#path, note);
+    this.#newest = stated;
+  }
+}
+
+async function readNewest(path: string): Promise<Stated | undefined> {
+  try {
+    return parseCheckpoint(await readFile(path, "utf8"));
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    const reason = error instanceof Error ? error.message : error;
+    throw new CheckpointFileError(`${path} cannot be used: ${reason}`, { cause: error });
+  }
+}
+
+/** A reader sees the old content or the new one, whatever happens. */
+async function replace(path: string, content: string): Promise<void> {
+  const temporary = `${path}.${process.pid}.new`;
+  try {
+    await writeFile(temporary, content, { flush: true });
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    const reason = error instanceof Error ? error.message : error;
+    throw new CheckpointFileError(`${path} cannot be written: ${reason}`, { cause: error });
+  }
+}

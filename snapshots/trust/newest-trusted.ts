@@ -1,0 +1,64 @@
+import type { Commit } from "../../schemas/snapshot.ts";
+import { headCommit, listCommits, readCommit } from "../store/commits.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import type { Storage } from "../store/storage.ts";
+import type { Trust, UntrustedError } from "./trust.ts";
+
+/** Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there. */
+const maxRefused = 100;
+
+/** Why a commit cannot be believed. */
+type Refusal = UntrustedError | CorruptObjectError;
+
+/** The newest commit that is trusted, if there is one, and why those found above it are not, from the lowest number up. */
+export interface NewestTrusted {
+  commit: Commit | undefined;
+  refused: Refusal[];
+}
+
+/**
+ * Finds the newest commit that a trusted key signed. Commits above it that cannot be believed are passed over, so that
+ * they hide none that is good. `known` is the number of one that was good before, or 0. Throws StorageError.
+ */
+export async function newestTrusted(storage: Storage, trust: Trust, known: number): Promise<NewestTrusted> {
+  let commit: Commit | undefined;
+  const refused = new Map<number, Refusal>();
+  for await (const number of candidates(storage, known)) {
+    const found = await judge(storage, trust, number);
+    if (found instanceof Error) refused.set(number, found);
+    else commit = found;
+    if (commit) break;
+  }
+  let last = commit?.commit ?? known;
+  for (let number = last + 1; number - last <= maxRefused; number += 1) {
+    const found = await judge(storage, trust, number);
+    if (!found) break;
+    if (found instanceof Error) {
+      refused.set(number, found);
+    } else {
+      commit = found;
+      last = number;
+    }
+  }
+  const above = [...refused].filter(([number]) => number > (commit?.commit ?? 0)).sort(([a], [b]) => a - b);
+  return { commit, refused: above.map(([, refusal]) => refusal) };
+}
+
+/** Numbers to begin at, best first. Commits are listed only where nothing is known. */
+async function* candidates(storage: Storage, known: number): AsyncGenerator<number> {
+  const hint = (await headCommit(storage)) ?? 0;
+  if (hint > known) yield hint;
+  if (known > 0) return void (yield known);
+  for (const number of (await listCommits(storage)).toReversed().slice(0, maxRefused)) yield number;
+}
+
+/** A commit, or why it is refused; undefined when there is none. */
+async function judge(storage: Storage, trust: Trust, number: number): Promise<Commit | Refusal | undefined> {
+  try {
+    const commit = await readCommit(storage, number);
+    return commit && trust.commit(commit);
+  } catch (error) {
+    if (error instanceof CorruptObjectError) return error;
+    throw error;
+  }
+}

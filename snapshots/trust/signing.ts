@@ -1,0 +1,46 @@
+import type { Commit } from "../../schemas/snapshot.ts";
+import type { SignCommit } from "../store/commits.ts";
+import { layout } from "../store/layout.ts";
+import { signCheckpoint } from "./checkpoint.ts";
+import type { SigningKey, VerifierKey } from "./note-keys.ts";
+import { Trust, UntrustedError } from "./trust.ts";
+
+/** How a run signs, and on whose commits it builds: on any, unless there is a key. */
+export interface Signing {
+  key?: SigningKey | undefined;
+  /** Further keys on whose commits the run may build. */
+  trusted?: readonly VerifierKey[];
+  /** Number of a commit on which it may build although none of these keys signed it. */
+  over?: number | undefined;
+}
+
+/** A run would have built on a commit that nobody it trusts has signed. */
+export class UntrustedPredecessorError extends Error {
+  override readonly name = "UntrustedPredecessorError";
+}
+
+/**
+ * Throws UntrustedPredecessorError unless a trusted key signed the commit. A signature vouches for all commits before it too,
+ * so a run that built on whatever it finds would sign what a thief has put there.
+ */
+export function requireTrusted(location: string, commit: Commit, { key, trusted = [], over }: Signing): void {
+  const keys = key ? [key, ...trusted] : trusted;
+  const { commit: number } = commit;
+  if (keys.length === 0 || over === number) return;
+  const refusal = new Trust(keys).commit(commit);
+  if (!(refusal instanceof UntrustedError)) return;
+  const wayOut =
+    `If a publisher of yours made commit ${number}, name it: --sign-over ${number}. If not, others can write to this ` +
+    `store: take that right from them, delete ${layout.commit(number)}, and run again`;
+  throw new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
+}
+
+/** Whether a commit carries a sound checkpoint of a run's key, if that has one. */
+export function isSigned(commit: Commit, { key }: Signing): boolean {
+  return key === undefined || !(new Trust([key]).commit(commit) instanceof UntrustedError);
+}
+
+/** What signs a new commit; nothing when there is no key. */
+export function signerOf({ key }: Signing): SignCommit {
+  return (commit) => (key ? { checkpoint: signCheckpoint(key, commit) } : {});
+}
