@@ -4,6 +4,7 @@ import {
   ApiDescription,
   BatchRequest,
   ChangeLine,
+  Checkpoint,
   MarketFacets,
   MarketPage,
   MarketProof,
@@ -46,6 +47,8 @@ export interface Endpoint {
   response?: z.ZodType;
   /** The answer is NDJSON, with one `response` on each line. */
   lines?: true;
+  /** Media type of that body, where it is not JSON. */
+  media?: string;
   summary: string;
 }
 
@@ -178,6 +181,14 @@ export const endpoints = {
     path: "/api/v1/status",
     response: Status,
     summary: "Which snapshot is served and how fresh it is",
+  },
+  checkpoint: {
+    ...open,
+    method: "GET",
+    path: "/api/v1/checkpoint",
+    response: Checkpoint,
+    media: "text/plain; charset=utf-8",
+    summary: "The publisher's signature of the snapshot that is served",
   },
   usage: {
     ...open,

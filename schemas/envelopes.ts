@@ -219,6 +219,13 @@ export const Status = z.strictObject({
 });
 export type Status = z.infer<typeof Status>;
 
+/** Answer of GET /api/v1/checkpoint: a text, not JSON. */
+export const Checkpoint = z
+  .string()
+  .describe(
+    "A signed note (c2sp.org/tlog-checkpoint, Ed25519): the log's origin, the commit's number, the SHA-256 of the commit in base64, a line with the snapshot's id, an empty line, and the signature.",
+  );
+
 /** Answer of GET /openapi.json. */
 export const ApiDescription = z.looseObject({ openapi: z.string() });
 

@@ -12,6 +12,8 @@ import { CollectedMeanwhileError } from "../snapshots/store/gc-records.ts";
 import { LocalFolderError } from "../snapshots/store/local-folder-error.ts";
 import { MissingObjectError } from "../snapshots/store/objects.ts";
 import { StorageError } from "../snapshots/store/storage.ts";
+import { KeyFileError } from "../snapshots/trust/key-files.ts";
+import { UntrustedPredecessorError } from "../snapshots/trust/signing.ts";
 import type { Shell } from "./shell.ts";
 
 /** Exit codes of all commands. The README documents them. */
@@ -57,6 +59,8 @@ const meanings = [
   [ExportError, exitCodes.usage],
   [GuardRefusal, exitCodes.refused],
   [PublishingOnHoldError, exitCodes.refused],
+  [UntrustedPredecessorError, exitCodes.refused],
+  [KeyFileError, exitCodes.usage],
   [CommitLostError, exitCodes.lost],
   [CollectedMeanwhileError, exitCodes.lost],
   [CommitUnknownError, exitCodes.unreachable],

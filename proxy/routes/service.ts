@@ -1,3 +1,4 @@
+import { endpoints } from "../../schemas/endpoints.ts";
 import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
 import type { LogEntry } from "../../snapshots/read/commit-log.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
@@ -5,8 +6,6 @@ import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
 import { encode, tagsOf } from "../reply/coding.ts";
 import { type Answer, momentary } from "../reply/reply.ts";
-
-const plainText = "text/plain; charset=utf-8";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
@@ -52,7 +51,7 @@ export function serviceAnswers(parts: AppParts) {
         snapshotId,
         cacheControl: "no-cache",
         etag: tagsOf(sha256(text)),
-        bodyHeaders: { "Content-Type": plainText },
+        bodyHeaders: { "Content-Type": endpoints.checkpoint.media },
         body: async (coding) => [await encode(text, coding)],
       };
     },

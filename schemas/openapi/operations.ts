@@ -109,6 +109,12 @@ const notes: Record<DescribedId, Notes> = {
       "less than 1 KiB at a million markets. Checking it needs SHA-256 and Ed25519 only.",
   },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
+  checkpoint: {
+    tag: "Service",
+    etag: true,
+    codes: ["NOT_FOUND", "SNAPSHOT_UNAVAILABLE"],
+    text: "404 when the publisher of that snapshot does not sign. Keep it with what you take from the snapshot.",
+  },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
   healthz: { tag: "Service" },
   readyz: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },

@@ -72,7 +72,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
     content: endpoint.lines
       ? { [ndjson]: { schema: { type: "string" }, example: rowsExample(id, "ndjson") } }
       : {
-          "application/json": {
+          [endpoint.media ?? "application/json"]: {
             ...(endpoint.response && { schema: endpoint.response }),
             ...(example !== undefined && { example }),
           },

@@ -11,11 +11,23 @@ import { type PublishReport, publish } from "../../snapshots/publish/publish.ts"
 import { type ApiPlace, apiPlaceAt } from "../../snapshots/publish/site.ts";
 import { listCommits, readCommit } from "../../snapshots/store/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
+import { writeSigningKey } from "../../snapshots/trust/key-files.ts";
+import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import type { Signing } from "../../snapshots/trust/signing.ts";
+import { Trust } from "../../snapshots/trust/trust.ts";
 import { type VerifyReport, verify } from "../../snapshots/verify/verify.ts";
 import { type ExitCode, exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";
 import { command, type Program, type ValuesOf } from "../program.ts";
 import { progressOn } from "../progress.ts";
 import type { Shell } from "../shell.ts";
+import {
+  defaultSigningName,
+  readSigning,
+  signingName,
+  signOverOption,
+  trustedKeyOption,
+  trustedKeys,
+} from "../signing.ts";
 import { sourcesLocation, withSources } from "../sources.ts";
 import { openNewStore, openStore, storeOption } from "../store.ts";
 import { removeLeftTemporaryFolders, withTemporaryFolder } from "../temporary.ts";
@@ -44,11 +56,13 @@ const publishing = {
   sources: { ...sourcesOption, required: true },
   ...common,
   ...allowing,
+  ...signOverOption,
   "api-url": apiUrlOption,
   "dry-run": flag("writes nothing"),
 };
 const verifying = {
   ...common,
+  ...trustedKeyOption,
   repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
   sources: sourcesOption,
   ...allowing,
@@ -60,6 +74,17 @@ const exporting = {
     value: "ID",
     does: "a commit number or a snapshot id; the newest snapshot if left out",
   },
+} as const;
+const rollingBack = { ...common, ...trustedKeyOption, ...signOverOption };
+const makingKey = {
+  out: { type: "string", value: "FILE", required: true, does: "the private key; the public one is FILE.pub" },
+  name: {
+    type: "string",
+    value: "NAME",
+    does: "the origin of the log that the key signs, best an address of yours (or SIGNING_NAME)",
+    otherwise: defaultSigningName,
+  },
+  json: common.json,
 } as const;
 const collecting = {
   ...common,
@@ -78,10 +103,24 @@ async function publishCommand(
 ): Promise<ExitCode> {
   const choices = readPublishing(shell, values);
   const api = apiOption(values["api-url"] ?? shell.env.API_URL);
-  const more = { api, dryRun: values["dry-run"] ?? false };
+  const signing = await publisherSigning(shell, values);
+  const more = { api, signing, dryRun: values["dry-run"] ?? false };
   const done = await publishFrom(shell, choices, openNewStore(shell, values.store), more);
+  if (done.signature === "lost") shell.say(lostSignature);
   shell.report(values.json ?? false, done, describePublish(done));
   return exitCodes.done;
+}
+
+const lostSignature =
+  "SIGNING_KEY is not set, but this store was signed: proxies that trust keys do not take up what this run makes.";
+
+/** How a publish signs. Without a key of its own it builds on whatever is there, as in a store that nobody signs. */
+async function publisherSigning(
+  shell: Shell,
+  values: { "sign-over"?: string | undefined },
+): Promise<Signing> {
+  const signing = await readSigning(shell, values);
+  return signing.key ? signing : {};
 }
 
 /** Reads the options that publish and verify --repair share. Throws UsageError. */
@@ -101,7 +140,7 @@ async function publishFrom(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,
   storage: Storage,
-  more: { api?: ApiPlace; dryRun?: boolean; faulty?: ReadonlySet<string> },
+  more: { api?: ApiPlace; signing: Signing; dryRun?: boolean; faulty?: ReadonlySet<string> },
 ): Promise<PublishReport> {
   const progress = progressOn(shell.stderr);
   return withTemporaryFolder((temporaryDirectory) =>
@@ -214,13 +253,15 @@ async function verifyCommand(
   _operand: string,
   shell: Shell,
 ): Promise<ExitCode> {
-  const { json = false, store, repair = false, ...choices } = values;
+  const { json = false, store, repair = false, "trusted-key": keyFile, ...choices } = values;
   const stray = Object.keys(choices)[0];
   if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
+  const keys = await trustedKeys(shell, keyFile);
+  const trust = keys.length > 0 ? new Trust(keys) : undefined;
   const storage = await openStore(shell, store);
   const done = repair
-    ? await verifyAndRepair(shell, storage, readPublishing(shell, choices))
-    : await verify(storage, progressOn(shell.stderr), { site: publishedSite });
+    ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), trust)
+    : await verify(storage, progressOn(shell.stderr), { site: publishedSite, trust });
   const { faults, commits, collected, markets, objects, bytes, unreferenced } = done;
   shell.report(json, done, [
     ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
@@ -235,15 +276,18 @@ async function verifyAndRepair(
   shell: Shell,
   storage: Storage,
   choices: ReturnType<typeof readPublishing>,
+  trust: Trust | undefined,
 ): Promise<VerifyReport & { repaired: string[] }> {
+  const signing = await publisherSigning(shell, {});
   // The publisher's role cannot read keys, and sources could not repair them.
-  const check = () => verify(storage, progressOn(shell.stderr), { keys: false, site: publishedSite });
+  const check = () => verify(storage, progressOn(shell.stderr), { keys: false, site: publishedSite, trust });
   const before = await check();
   if (before.faults.length === 0) return { ...before, repaired: [] };
   // Printed before publishing, which may be refused.
   for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) shell.say(line);
   const faulty = new Set(before.faults.map(({ key }) => key));
-  for (const line of describePublish(await publishFrom(shell, choices, storage, { faulty }))) shell.say(line);
+  for (const line of describePublish(await publishFrom(shell, choices, storage, { faulty, signing })))
+    shell.say(line);
   const after = await check();
   const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];
   shell.say(`${repaired.length} of ${faulty.size} objects repaired`);
@@ -277,14 +321,16 @@ async function listCommand(
 }
 
 async function rollbackCommand(
-  values: ValuesOf<typeof common>,
+  values: ValuesOf<typeof rollingBack>,
   operand: string,
   shell: Shell,
 ): Promise<undefined> {
   if (!operand) throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
-  const commit = await rollback(await openStore(shell, values.store), operand, () => new Date(), {
-    site: publishedSite,
-  });
+  const storage = await openStore(shell, values.store);
+  const signing = await readSigning(shell, values);
+  const commit = await rollback(storage, operand, () => new Date(), { site: publishedSite, signing });
+  const before = await readCommit(storage, commit.commit - 1);
+  if (before?.checkpoint !== undefined && commit.checkpoint === undefined) shell.say(lostSignature);
   shell.report(values.json ?? false, commit, [
     `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
   ]);
@@ -323,6 +369,21 @@ async function exportCommand(
   shell.report(values.json ?? false, done, [
     `${outcome === "exported" ? "Exported" : "Exported before:"} snapshot ${snapshotId} of commit ${commit}`,
     `${rows} markets in ${total.objects} files (${total.bytes} bytes), ${uploaded.objects} of them made now`,
+  ]);
+  return undefined;
+}
+
+async function signingKeyCommand(
+  values: ValuesOf<typeof makingKey>,
+  _operand: string,
+  shell: Shell,
+): Promise<undefined> {
+  const path = shell.path(requiredOption("out", values.out));
+  const name = signingName(shell, values.name) ?? defaultSigningName;
+  const publicKey = verifierText(await writeSigningKey(path, name));
+  shell.say(`${path} signs, so keep it secret (SIGNING_KEY); ${path}.pub is for everybody (TRUSTED_KEYS):`);
+  shell.report(values.json ?? false, { name, publicKey, files: { private: path, public: `${path}.pub` } }, [
+    publicKey,
   ]);
   return undefined;
 }
@@ -395,7 +456,7 @@ export const snapshotProgram: Program = {
       name: "rollback",
       operand: "ID",
       does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
-      options: common,
+      options: rollingBack,
       run: rollbackCommand,
     }),
     command({
@@ -403,6 +464,12 @@ export const snapshotProgram: Program = {
       does: "writes a snapshot's archive into Parquet files for bulk download",
       options: exporting,
       run: exportCommand,
+    }),
+    command({
+      name: "signing-key",
+      does: "makes a key pair with which publishers sign commits; an existing file is never replaced",
+      options: makingKey,
+      run: signingKeyCommand,
     }),
     command({
       name: "gc",

@@ -1,17 +1,20 @@
 import type { Checked, Commit } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { parseCheckpoint, runText, says } from "./checkpoint.ts";
+import { runText, says } from "./checkpoint.ts";
 import type { VerifierKey } from "./note-keys.ts";
-import { NoteError, openNote } from "./signed-note.ts";
+import { NoteError, openNote, parseNote } from "./signed-note.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
   override readonly name = "UntrustedError";
   readonly key: string;
+  readonly reason: string;
 
   constructor(key: string, reason: string) {
     super(`${key}: ${reason}`);
     this.key = key;
+    this.reason = reason;
   }
 }
 
@@ -54,13 +57,16 @@ export class Trust {
   }
 }
 
-/**
- * Throws NoteError when a commit's checkpoint is malformed, or is not about this commit under any origin. Checks no
- * signature.
- */
-export function checkAgreement(commit: Commit): void {
-  if (commit.checkpoint === undefined) return;
-  const { commit: number, digest, snapshotId } = parseCheckpoint(commit.checkpoint);
-  if (number !== commit.commit || digest !== commit.digest || snapshotId !== commit.snapshotId)
-    throw new NoteError(`it is about commit ${number} with the digest ${digest}`);
+/** Throws CorruptObjectError when a commit's checkpoint is malformed or is about another one. Checks no signature. */
+export function checkAgreement({ checkpoint, ...commit }: Commit): void {
+  if (checkpoint === undefined) return;
+  const key = layout.commit(commit.commit);
+  try {
+    const { text } = parseNote(checkpoint);
+    const [origin = ""] = text.split("\n", 1);
+    if (!says(text, origin, commit)) throw new NoteError("it is about something else");
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    throw new CorruptObjectError(key, `its checkpoint cannot be right: ${error.message}`, { cause: error });
+  }
 }

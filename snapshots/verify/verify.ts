@@ -19,6 +19,7 @@ import { MissingObjectError, readManifest, readObject } from "../store/objects.t
 import { unseal } from "../store/sealed.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
+import { checkAgreement, type Trust, UntrustedError } from "../trust/trust.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkExports } from "./export-check.ts";
 import { checkManifest } from "./manifest-check.ts";
@@ -50,20 +51,22 @@ export interface VerifyReport {
 /**
  * Checks every byte of a store: the commit log, all its snapshots, the public names, the site, the key records, and
  * unreferenced objects. Returns the faults; throws only StorageError. With `keys: false` the key records are skipped, as
- * publishers may not read them. Without a `site` its files are skipped.
+ * publishers may not read them. Without a `site` its files are skipped. With `trust`, signatures must be of its keys; what
+ * checkpoints say is checked in any case.
  */
 export async function verify(
   storage: Storage,
   progress: (step: string, done: number, of: number) => void,
-  { keys = true, site }: { keys?: boolean; site?: Site } = {},
+  { keys = true, ...options }: { keys?: boolean; site?: Site; trust?: Trust | undefined } = {},
 ): Promise<VerifyReport> {
-  const check = new StoreCheck(storage, progress, site);
+  const check = new StoreCheck(storage, progress, options);
   return check.run(keys);
 }
 
 class StoreCheck {
   readonly #storage: Storage;
   readonly #site: Site | undefined;
+  readonly #trust: Trust | undefined;
   readonly #progress: (step: string, done: number, of: number) => void;
   readonly #seen = new Set<string>();
   readonly #faults: Fault[] = [];
@@ -78,9 +81,10 @@ class StoreCheck {
   constructor(
     storage: Storage,
     progress: (step: string, done: number, of: number) => void,
-    site: Site | undefined,
+    { site, trust }: { site?: Site; trust?: Trust | undefined },
   ) {
     this.#site = site;
+    this.#trust = trust;
     this.#storage = storage;
     this.#progress = progress;
   }
@@ -96,7 +100,7 @@ class StoreCheck {
     });
     await this.#siteFiles();
     await this.#attempt(() => this.#probe());
-    await this.#sealed(layout.checked, (bytes) => unseal(layout.checked, bytes, Checked), publishAgain);
+    await this.#sealed(layout.checked, (bytes) => this.#run(bytes), publishAgain);
     const unreferenced = await this.#everythingElse(keys);
     return {
       commits: numbers.length,
@@ -139,24 +143,58 @@ class StoreCheck {
       this.#faults.push({ key: layout.commit(number), reason: "it is missing" });
     const kept = new Set<string>();
     for await (const { key } of this.#storage.list(layout.manifests)) kept.add(key);
-    let before: Commit | undefined;
+    const log: (Commit | undefined)[] = [];
     let newest: Manifest | undefined;
     for (const [place, number] of numbers.entries()) {
       const expected = place === 0 ? number : numbers[place - 1]! + 1;
       if (number !== expected) missing(expected);
-      const commit = await this.#commit(number, before);
+      const commit = await this.#commit(number, log.at(-1));
       // Collections delete the manifest first. A snapshot that still has one must be complete, as must the newest.
       const collected =
         commit && number !== numbers.at(-1) && !kept.has(layout.manifest(commit.manifest.hash));
       if (collected) this.#collected += 1;
       else newest = commit && (await this.#snapshot(commit));
+      const before = log.at(-1);
       if (commit) await this.#changes(commit, before?.commit === number - 1 ? before : undefined);
-      before = commit;
+      log.push(commit);
     }
+    await this.#signatures(log);
     const head = await this.#sealed(layout.head, (bytes) => unseal(layout.head, bytes, Head), publishAgain);
     if (!head || head.commit <= (numbers.at(-1) ?? 0)) return newest;
     missing(head.commit);
     return undefined;
+  }
+
+  /**
+   * Checks that every commit is signed by a trusted key, or is unsigned and one that a signed one leads back to, and that
+   * the public checkpoint is the newest one. `log` is in ascending order.
+   */
+  async #signatures(log: readonly (Commit | undefined)[]): Promise<void> {
+    let named: string | null | undefined;
+    for (const commit of log.toReversed()) {
+      const refusal = commit && this.#trust?.commit(commit);
+      const refused = refusal instanceof UntrustedError;
+      const vouchedFor = commit?.digest === named;
+      if (refused && (commit?.checkpoint !== undefined || !vouchedFor))
+        this.#faults.push({ key: refusal.key, reason: refusal.reason });
+      named = refused && !vouchedFor ? undefined : commit?.previous;
+    }
+    const newest = log.findLast((commit) => commit?.checkpoint !== undefined)?.checkpoint;
+    await this.#attempt(async () => {
+      const key = layout.checkpoint;
+      const bytes = await this.#storage.get(key);
+      if (bytes) this.#count(key, bytes.length);
+      if (!bytes && newest !== undefined) throw new MissingObjectError(key);
+      if (bytes && bytes.toString() !== newest)
+        throw new CorruptObjectError(key, "it is not the newest checkpoint");
+    }, publishAgain);
+  }
+
+  #run(bytes: Buffer): Checked {
+    const checked = unseal(layout.checked, bytes, Checked);
+    const refusal = this.#trust?.run(checked);
+    if (refusal) throw new CorruptObjectError(refusal.key, refusal.reason);
+    return checked;
   }
 
   #commit(number: number, before: Commit | undefined): Promise<Commit | undefined> {
@@ -165,6 +203,7 @@ class StoreCheck {
       const commit = await readCommit(this.#storage, number);
       if (!commit) throw new MissingObjectError(key);
       this.#count(key, JSON.stringify(commit).length);
+      checkAgreement(commit);
       if (before && before.commit === number - 1 && commit.previous !== before.digest) {
         throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);
       }

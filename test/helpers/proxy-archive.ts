@@ -38,7 +38,7 @@ export async function publishRecords(
   storage: Storage,
   markets: readonly HistoricalMarket[],
   bri = 700,
-  choices: Partial<Pick<PublishOptions, "resume" | "now" | "api">> = {},
+  choices: Partial<Pick<PublishOptions, "resume" | "now" | "api" | "signing">> = {},
 ): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   const now = () => new Date("2026-03-01T00:00:00.000Z");

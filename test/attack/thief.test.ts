@@ -1,0 +1,427 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Commit } from "../../schemas/snapshot.ts";
+import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { readManifest } from "../../snapshots/store/objects.ts";
+import { seal } from "../../snapshots/store/sealed.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { checkpointText, runText, signCheckpoint, signRun } from "../../snapshots/trust/checkpoint.ts";
+import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import { signNote } from "../../snapshots/trust/signed-note.ts";
+import { testFolder } from "../helpers/archive-store.ts";
+import { linkedStore } from "../helpers/linked-store.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/proxy.ts";
+import { market, publishRecords, slugs } from "../helpers/proxy-archive.ts";
+import { type Answer, bearer, until } from "../helpers/proxy-client.ts";
+import { testKey } from "../helpers/signing.ts";
+
+// A thief has every right on the store, but none of the private keys. Proxies trust one public key. Nothing that the thief
+// made is served, by a proxy that was running or by one that starts afterwards; what was good goes on being served.
+
+const folder = testFolder();
+const ours = testKey();
+/** Keys that a thief can make: one of the same name, and one of another. */
+const thiefs = [testKey(ours.name, "thief"), testKey("thief.example")];
+const trustedKeys = join(folder, "trusted.keys");
+
+beforeAll(() => writeFile(trustedKeys, `# publishers\n\n${verifierText(ours)}\n`));
+
+const records = (count: number) => Array.from({ length: count }, (_, index) => market(index));
+const bris = [600, 650, 700];
+
+/** A store of three signed commits. */
+const signedStore = () =>
+  linkedStore(folder, "signed", async (storage) => {
+    for (const [index, bri] of bris.entries())
+      await publishRecords(storage, records(30 + 5 * index), bri, { signing: { key: ours } });
+  });
+
+const proxyOn = ({ location }: Storage, options: TestProxyOptions = {}) =>
+  startTestProxy({ empty: true, snapshotStore: location, trustedKeys, ...options });
+
+/** What the store's owner publishes next. */
+const publishGood = (storage: Storage, bri = 720) =>
+  publishRecords(storage, records(45), bri, { signing: { key: ours } });
+
+const addresses = [
+  "/api/v1/scores",
+  ...slugs.map((slug) => `/api/v1/scores/${slug}`),
+  `/api/v1/scores/${slugs[0]}/history`,
+  `/api/v1/scores/${slugs[0]}/dimensions`,
+  "/api/v1/markets/historical?pageSize=500",
+  "/api/v1/checkpoint",
+  "/api/v1/status",
+];
+
+/** What an answer says, but for the time at which it was given. */
+const contentOf = ({ text }: Answer) => text.replace(/"(timestamp|checkedAt)":"[^"]*"|"ageSeconds":\d+/g, "");
+
+async function answersOf(proxy: TestProxy, key: string): Promise<Map<string, Answer>> {
+  const answers = addresses.map(
+    async (path) => [path, await proxy.get(path, { headers: bearer(key) })] as const,
+  );
+  return new Map(await Promise.all(answers));
+}
+
+/** Every answer is as it was, or, where the thief destroyed what it needs, an error of the service. */
+async function expectNothingForeign(proxy: TestProxy, key: string, good: ReadonlyMap<string, Answer>) {
+  for (const [path, answer] of await answersOf(proxy, key)) {
+    if (answer.status < 500) expect([path, contentOf(answer)]).toEqual([path, contentOf(good.get(path)!)]);
+    expect([path, answer.status]).toEqual([path, expect.toBeOneOf([200, 502, 503])]);
+  }
+}
+
+const logOf = (proxy: TestProxy) => proxy.logged.filter((line) => line.includes('"level":50')).join("\n");
+const statusOf = async (proxy: TestProxy) => (await proxy.get("/api/v1/status")).json();
+const commitOf = async (proxy: TestProxy): Promise<number> => (await statusOf(proxy)).commit;
+const metric = async (proxy: TestProxy, name: string) => {
+  const found = await proxy.metrics.getSingleMetric(name)!.get();
+  return found.values.reduce((sum, { value }) => sum + value, 0);
+};
+
+/** Waits until the proxy has looked into the store this many more times. */
+async function polls(proxy: TestProxy, count: number): Promise<void> {
+  const before = await metric(proxy, "prs_polls_total");
+  await until(`${count} polls`, async () => (await metric(proxy, "prs_polls_total")) >= before + count);
+}
+
+const commitAt = async (storage: Storage, number: number) => (await readCommit(storage, number))!;
+
+/** Puts a commit with this content under its number, sealed as it should be, with this checkpoint. */
+function putCommit(
+  storage: Storage,
+  { digest: _, checkpoint: __, ...content }: Commit,
+  note?: (digest: string) => string,
+) {
+  const bytes = seal(content, (digest) => (note ? { checkpoint: note(digest) } : {}));
+  return storage.put(layout.commit(content.commit), bytes);
+}
+
+/** The commit that would follow, with the snapshot of an older one. */
+async function following(storage: Storage, snapshotOf = 2): Promise<Commit> {
+  const newest = (await newestCommit(storage))!;
+  const { commit: _, previous: __, ...older } = await commitAt(storage, snapshotOf);
+  return { ...older, commit: newest.commit + 1, previous: newest.digest };
+}
+
+const forged = layout.commit(4);
+const publishForged = (storage: Storage) => publishRecords(storage, records(50), 999);
+
+/** Each does something to the store; proxies log the reason for which they do not take it up. */
+const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, logged: RegExp][] = [
+  ["a commit that nobody signed", publishForged, /commits\/0000000004.json: nobody signed it/],
+  ...thiefs.map((key): (typeof attacks)[number] => [
+    `a commit signed by a key that nobody trusts, ${key.name}`,
+    (storage) => publishRecords(storage, records(50), 999, { signing: { key, over: 3 } }),
+    /commits\/0000000004.json: its signature does not count: no trusted key signed it/,
+  ]),
+  [
+    "a commit under the name and id of the trusted key, with a signature of another one",
+    async (storage) => {
+      const note = (digest: string) =>
+        signNote(checkpointText(ours.name, { ...next, digest }), { ...thiefs[0]!, id: ours.id });
+      const next = await following(storage);
+      await putCommit(storage, next, note);
+    },
+    /the signature of prs\.example\/scores\+[0-9a-f]{8} is wrong/,
+  ],
+  [
+    "a commit with the checkpoint of the one before",
+    async (storage) => {
+      const { checkpoint } = await commitAt(storage, 3);
+      await putCommit(storage, await following(storage), () => checkpoint!);
+    },
+    /its signature is for something else/,
+  ],
+  ...(["origin", "commit", "digest", "snapshotId"] as const).map((what): (typeof attacks)[number] => [
+    `a commit with a checkpoint of the trusted key, but another ${what}`,
+    async (storage) => {
+      const next = await following(storage);
+      const other = {
+        commit: 5,
+        digest: "0".repeat(64),
+        snapshotId: "0".repeat(64),
+        origin: "other.example",
+      };
+      const note = (digest: string) => {
+        const said = { ...next, digest, origin: ours.name, [what]: other[what] };
+        return signNote(checkpointText(said.origin, said), ours);
+      };
+      await putCommit(storage, next, note);
+    },
+    /its signature is for something else/,
+  ]),
+  [
+    "a commit with a note of the trusted key about a run",
+    async (storage) => {
+      const next = await following(storage);
+      await putCommit(storage, next, (digest) => signRun(ours, { checkedAt: next.publishedAt, digest }));
+    },
+    /its signature is for something else/,
+  ],
+  [
+    "an older commit again, byte for byte, as the newest",
+    async (storage) => storage.put(forged, (await storage.get(layout.commit(2)))!),
+    /it holds commit 2/,
+  ],
+  [
+    "an older commit again under a new number",
+    async (storage) => {
+      const { checkpoint } = await commitAt(storage, 2);
+      await putCommit(storage, await following(storage), () => checkpoint!);
+    },
+    /its signature is for something else/,
+  ],
+  [
+    "a commit far ahead, to which head.json points",
+    async (storage) => {
+      await putCommit(storage, { ...(await following(storage)), commit: 9_999_999_999 });
+      await storage.put(layout.head, seal({ commit: 9_999_999_999 }));
+    },
+    /commits\/9999999999.json: nobody signed it/,
+  ],
+  [
+    "other content in the newest commit, under its own number",
+    async (storage) => {
+      const { checkpoint } = await commitAt(storage, 3);
+      const next = await following(storage, 1);
+      await putCommit(storage, { ...next, commit: 3 }, () => checkpoint!);
+    },
+    /commits\/0000000003.json: its signature is for something else/,
+  ],
+  [
+    "a log without its newest commits",
+    async (storage) => {
+      for (const number of [2, 3]) await storage.delete(layout.commit(number));
+      await storage.put(layout.head, seal({ commit: 1 }));
+    },
+    /commits\/0000000003.json: it was taken up before, and is gone/,
+  ],
+];
+
+describe("what a thief puts into the store", () => {
+  test.for(attacks)("%s is not served, and the log says why", async ([, attack, logged]) => {
+    const storage = await signedStore();
+    const proxy = await proxyOn(storage);
+    const key = await proxy.issue();
+    const good = await answersOf(proxy, key);
+    expect([...good.values()].map(({ status }) => status)).toEqual(addresses.map(() => 200));
+
+    await attack(storage);
+    await until("the proxy to say why", () => logged.test(logOf(proxy)));
+    await expectNothingForeign(proxy, key, good);
+    expect(await commitOf(proxy)).toBe(3);
+    await proxy.stop();
+  });
+
+  test.for(attacks.slice(0, -2))("%s is not served by a proxy that starts then", async ([, attack]) => {
+    const storage = await signedStore();
+    const before = await proxyOn(storage);
+    const key = await before.issue();
+    const good = await answersOf(before, key);
+    await before.stop();
+    await attack(storage);
+    const proxy = await proxyOn(storage);
+    await expectNothingForeign(proxy, key, good);
+    expect(await commitOf(proxy)).toBe(3);
+    await proxy.stop();
+  });
+
+  test("is logged and counted once, not at every poll, and hides no good commit after it", async () => {
+    const storage = await signedStore();
+    const proxy = await proxyOn(storage);
+    const lines = () => proxy.logged.filter((line) => line.includes(`${forged}: nobody signed it`)).length;
+    await publishForged(storage);
+    await until("the proxy to say why", () => lines() > 0);
+    await polls(proxy, 10);
+    // The commit and the record of the run.
+    expect([lines(), await metric(proxy, "prs_untrusted_total")]).toEqual([1, 2]);
+
+    // The owner cannot use the number before the forged commit is deleted.
+    await expect(publishGood(storage)).rejects.toThrow(/delete commits\/0000000004\.json, and run again/);
+    await storage.delete(forged);
+    expect(await publishGood(storage)).toMatchObject({ outcome: "published", commit: 4 });
+    await until("the good commit", async () => (await commitOf(proxy)) === 4);
+
+    // One that is passed over: it was made by mistake without a key, and signed over.
+    await publishForged(storage);
+    await publishRecords(storage, records(46), 730, { signing: { key: ours, over: 5 } });
+    await until("the commit that was signed over another", async () => (await commitOf(proxy)) === 6);
+    await proxy.stop();
+  });
+
+  test("in objects, under all their names, is not served", async () => {
+    const storage = await signedStore();
+    const proxy = await proxyOn(storage);
+    const key = await proxy.issue();
+    const good = await answersOf(proxy, key);
+    const { manifest } = (await newestCommit(storage))!;
+    const { scores } = await readManifest(storage, manifest);
+    const objects = [scores.list, ...Object.values(scores.records)].map(({ hash }) =>
+      layout.publicObject(hash),
+    );
+    const names = [layout.stableScoreList, ...slugs.map(layout.stableScore)];
+    for await (const { key: page } of storage.list(layout.pages)) objects.push(page);
+    for (const each of [...objects, ...names]) {
+      const bytes = (await storage.get(each))!;
+      await storage.put(each, Buffer.from(bytes.toString("latin1").replace("700", "999"), "latin1"));
+    }
+    await expectNothingForeign(proxy, key, good);
+    // This one has nothing in memory.
+    const cold = await proxyOn(storage);
+    await expectNothingForeign(cold, key, good);
+    await Promise.all([proxy.stop(), cold.stop()]);
+  });
+
+  test("as the public checkpoint is not served as the checkpoint, nor what is added to a commit's", async () => {
+    const storage = await signedStore();
+    const { checkpoint } = await commitAt(storage, 3);
+    const proxy = await proxyOn(storage);
+    await storage.put(layout.checkpoint, Buffer.from(signCheckpoint(thiefs[0]!, await commitAt(storage, 3))));
+    const commit = JSON.parse(String(await storage.get(layout.commit(3))));
+    const added = `${checkpoint}— buy.example ${Buffer.alloc(68).toString("base64")}\n`;
+    await storage.put(layout.commit(3), Buffer.from(JSON.stringify({ ...commit, checkpoint: added })));
+    const cold = await proxyOn(storage);
+    for (const each of [proxy, cold]) {
+      const answer = await each.get("/api/v1/checkpoint");
+      expect([answer.status, answer.text]).toEqual([200, checkpoint]);
+      expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
+      await each.stop();
+    }
+  });
+
+  test("as the record of the last run does not make old data look fresh", async () => {
+    const storage = await signedStore();
+    const proxy = await proxyOn(storage);
+    const { checkedAt } = await statusOf(proxy);
+    const run = { checkedAt: "2026-03-01T11:59:00.000Z", commit: 3, outcome: "unchanged" };
+    const said = { checkedAt: run.checkedAt };
+    const notes: ((digest: string) => string)[] = [
+      ...thiefs.map((key) => (digest: string) => signRun(key, { ...said, digest })),
+      () => signRun(ours, { ...said, digest: "0".repeat(64) }),
+      (digest) => signNote(runText(ours.name, { checkedAt, digest }), ours),
+      () => signCheckpoint(ours, { commit: 3, digest: "0".repeat(64), snapshotId: "0".repeat(64) }),
+    ];
+    await storage.put(layout.checked, seal(run));
+    await until("the proxy to say why", () => /checked\.json: nobody signed it/.test(logOf(proxy)));
+    for (const note of notes) {
+      const before = await metric(proxy, "prs_untrusted_total");
+      await storage.put(layout.checked, seal(run));
+      await polls(proxy, 4);
+      await storage.put(
+        layout.checked,
+        seal(run, (digest) => ({ note: note(digest) })),
+      );
+      await until("another reason", async () => (await metric(proxy, "prs_untrusted_total")) > before);
+      expect((await statusOf(proxy)).checkedAt).toBe(checkedAt);
+    }
+    await storage.put(
+      layout.checked,
+      seal(run, (digest) => ({ note: signRun(ours, { ...said, digest }) })),
+    );
+    await until("the owner's record", async () => (await statusOf(proxy)).checkedAt === run.checkedAt);
+    await proxy.stop();
+  });
+});
+
+describe("after a restart", () => {
+  test("an older state is refused by what is kept in CHECKPOINT_FILE, and without it the log says so", async () => {
+    const checkpointFile = join(folder, "newest.checkpoint");
+    const storage = await signedStore();
+    const first = await proxyOn(storage, { checkpointFile });
+    expect(await commitOf(first)).toBe(3);
+    await first.stop();
+    await storage.delete(layout.commit(3));
+    await storage.put(layout.head, seal({ commit: 2 }));
+
+    const again = await proxyOn(storage, { checkpointFile });
+    expect((await again.get("/api/v1/status")).status).toBe(503);
+    expect(logOf(again)).toMatch(/commits\/0000000003\.json: it was taken up before, and is gone/);
+    const forgetful = await proxyOn(storage);
+    expect(await commitOf(forgetful)).toBe(2);
+    expect(forgetful.logged.join()).toContain("CHECKPOINT_FILE is not set");
+
+    // Another history, signed by the same key: one was rolled back, say, in a copy of the store.
+    await publishGood(storage, 777);
+    await polls(again, 4);
+    expect((await again.get("/api/v1/status")).status).toBe(503);
+    expect(logOf(again)).toMatch(/a trusted key signed another one before/);
+    await publishGood(storage, 778);
+    await until(
+      "what is newer than the file",
+      async () => (await again.get("/api/v1/status")).status === 200,
+    );
+    expect(await commitOf(again)).toBe(4);
+    await Promise.all([again.stop(), forgetful.stop()]);
+  });
+
+  const bad: [{ trustedKeys: string | undefined; checkpointFile?: string }, RegExp][] = [
+    [{ trustedKeys: "missing" }, /TRUSTED_KEYS: .*missing cannot be read/],
+    [{ trustedKeys: "bad.keys" }, /TRUSTED_KEYS: .*bad\.keys, line 3: its last part is not base64/],
+    [{ trustedKeys: "empty.keys" }, /TRUSTED_KEYS: .*empty\.keys holds no key/],
+    [{ trustedKeys, checkpointFile: "bad.keys" }, /CHECKPOINT_FILE: .*bad\.keys cannot be used/],
+    [{ trustedKeys: undefined, checkpointFile: "x" }, /CHECKPOINT_FILE needs TRUSTED_KEYS/],
+  ];
+  test.for(bad)(
+    "a bad file stops the start (%#)",
+    async ([{ trustedKeys: keys, checkpointFile }, reason]) => {
+      await writeFile(join(folder, "bad.keys"), `# ours\n${verifierText(ours)}\n${verifierText(ours)}x\n`);
+      await writeFile(join(folder, "empty.keys"), "# none\n");
+      const storage = await signedStore();
+      const at = (file: string | undefined) => file && join(folder, file.split("/").at(-1)!);
+      const options = { trustedKeys: at(keys), checkpointFile: at(checkpointFile) };
+      await expect(proxyOn(storage, options)).rejects.toThrow(reason);
+    },
+  );
+});
+
+test("a key is changed without a gap, while a proxy runs that trusts both", async () => {
+  const next = testKey(ours.name, "next");
+  const both = join(folder, "both.keys");
+  await writeFile(both, [ours, next].map((key) => `${verifierText(key)}\n`).join(""));
+  const storage = await signedStore();
+  const old = await proxyOn(storage);
+  const proxy = await proxyOn(storage, { trustedKeys: both });
+  // The new publisher must know the old key, and then signs at once, even though it has nothing new.
+  const content = [records(40), 700] as const;
+  await expect(publishRecords(storage, ...content, { signing: { key: next } })).rejects.toThrow(
+    /--sign-over 3/,
+  );
+  const signing = { key: next, trusted: [ours] };
+  expect(await publishRecords(storage, ...content, { signing })).toMatchObject({
+    outcome: "published",
+    commit: 4,
+  });
+  expect(await publishRecords(storage, ...content, { signing })).toMatchObject({
+    outcome: "unchanged",
+    commit: 4,
+  });
+  await until("the commit of the new key", async () => (await commitOf(proxy)) === 4);
+  await publishGood(storage, 740).catch((error) => expect(String(error)).toMatch(/no trusted key signed it/));
+  await publishRecords(storage, records(41), 741, { signing: { key: next } });
+  await until("the next one", async () => (await commitOf(proxy)) === 5);
+  expect(await commitOf(old)).toBe(3);
+  await Promise.all([proxy.stop(), old.stop()]);
+});
+
+test("a store that nobody signed is signed from a commit on that the operator names, and all before it is believed", async () => {
+  const storage = await linkedStore(folder, "unsigned", async (made) => {
+    for (const bri of bris) await publishRecords(made, records(30), bri);
+  });
+  const open = await proxyOn(storage, { trustedKeys: undefined });
+  expect((await open.get("/api/v1/checkpoint")).status).toBe(404);
+  const proxy = await proxyOn(storage);
+  expect((await proxy.get("/api/v1/status")).status).toBe(503);
+  const publish = (over?: number) =>
+    publishRecords(storage, records(30), bris.at(-1)!, { signing: { key: ours, over } });
+  await expect(publish()).rejects.toThrow(/commits\/0000000003\.json: nobody signed it.*--sign-over 3/);
+  await expect(publish(2)).rejects.toThrow(/--sign-over 3/);
+  expect(await publish(3)).toMatchObject({ outcome: "published", commit: 4, signature: "signed" });
+  for (const each of [open, proxy]) {
+    await until("the signed commit", async () => (await each.get("/api/v1/checkpoint")).status === 200);
+    expect((await each.get("/api/v1/checkpoint")).text).toBe(String(await storage.get(layout.checkpoint)));
+  }
+  await Promise.all([proxy.stop(), open.stop()]);
+});

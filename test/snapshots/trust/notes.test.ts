@@ -1,0 +1,236 @@
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/checkpoint.ts";
+import {
+  isKeyName,
+  NoteKeyError,
+  parseSigningKey,
+  parseVerifierKey,
+  verifierText,
+} from "../../../snapshots/trust/note-keys.ts";
+import { NoteError, openNote, parseNote, signNote } from "../../../snapshots/trust/signed-note.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { findProgram } from "../../helpers/programs.ts";
+import { keyText, testKey } from "../../helpers/signing.ts";
+
+// The key and note of the first implementation's documentation, golang.org/x/mod/sumdb/note.
+const peter = {
+  private: "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz",
+  public: "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW",
+  text: "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n",
+  signature: "x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=",
+};
+const peterNote = `${peter.text}\n— PeterNeumann ${peter.signature}\n`;
+const enoch = testKey("EnochRoot");
+const stated = { commit: 20852163, digest: "ab".repeat(32), snapshotId: "cd".repeat(32) };
+
+describe("a note", () => {
+  test("is, byte for byte, the published example", () => {
+    const key = parseSigningKey(peter.private);
+    expect(verifierText(key)).toBe(peter.public);
+    expect(signNote(peter.text, key)).toBe(peterNote);
+    const opened = openNote(peterNote, [parseVerifierKey(peter.public)]);
+    expect([opened.text, opened.signers.map(({ name }) => name), opened.note]).toEqual([
+      peter.text,
+      ["PeterNeumann"],
+      peterNote,
+    ]);
+  });
+
+  test("of two signers opens for either, and what nobody known signed is left out", () => {
+    const other = signNote(peter.text, enoch).slice(peter.text.length + 1);
+    const both = peterNote + other;
+    const peterKey = parseVerifierKey(peter.public);
+    expect(openNote(both, [peterKey])).toMatchObject({ signers: [peterKey], note: peterNote });
+    expect(openNote(both, [enoch]).note).toBe(signNote(peter.text, enoch));
+    expect(openNote(both, [enoch, peterKey]).note).toBe(both);
+    expect(openNote(both + other + other, [enoch, peterKey]).note).toBe(both);
+    expect(() => openNote(both, [testKey("EnochRoot", "another")])).toThrow(/no trusted key signed it/);
+    expect(() => openNote(both, [])).toThrow(NoteError);
+  });
+
+  test("whose known signature is wrong is refused, although another one is right", () => {
+    const wrong = signNote("another text\n", enoch).slice("another text\n\n".length);
+    const keys = [parseVerifierKey(peter.public), enoch];
+    expect(() => openNote(peterNote + wrong, keys)).toThrow(/signature of EnochRoot\+[0-9a-f]{8} is wrong/);
+  });
+
+  test("is cut at its last empty line", () => {
+    const text = "a\n\nb\n\n\nc\n";
+    expect(openNote(signNote(text, enoch), [enoch]).text).toBe(text);
+  });
+
+  test("that is malformed is refused", () => {
+    const line = `— PeterNeumann ${peter.signature}\n`;
+    const malformed = [
+      "",
+      "\n",
+      peter.text,
+      `${peter.text}\n`,
+      `${peter.text}${line}`,
+      peterNote.slice(0, -1),
+      `${peterNote}\n`,
+      `${peterNote}more\n`,
+      peterNote.replace("— ", "- "),
+      peterNote.replace("— ", "—"),
+      peterNote.replace("— PeterNeumann ", "— Peter Neumann "),
+      peterNote.replace("— PeterNeumann ", "— Peter+Neumann "),
+      peterNote.replace("— PeterNeumann ", "— Peter\u2003Neumann "),
+      peterNote.replace("— PeterNeumann ", "—  "),
+      peterNote.replace(peter.signature, ""),
+      peterNote.replace(peter.signature, "x08goA=="),
+      peterNote.replace(peter.signature, peter.signature.replace("=", "")),
+      // The same bytes by another spelling: the last digit has four bits too many.
+      peterNote.replace("nAM=", "nAN="),
+      peterNote.replace("\nthen", "\r\nthen"),
+      peterNote.replace("think", "th\0nk"),
+      peterNote.replace("think", "th\ud800nk"),
+      `${peter.text}\n${line.repeat(17)}`,
+      signNote(`${"long\n".repeat(4000)}`, enoch),
+    ];
+    for (const note of malformed) expect(() => parseNote(note), JSON.stringify(note)).toThrow(NoteError);
+    expect(parseNote(`${peter.text}\n${line.repeat(16)}`).signatures).toHaveLength(16);
+  });
+
+  test("of which any one byte is changed is refused, whatever it becomes", () => {
+    const key = testKey();
+    const note = Buffer.from(signCheckpoint(key, stated));
+    for (let offset = 0; offset < note.length; offset += 1) {
+      for (const change of [1, 2, 4, 8, 16, 32, 64, 128, 0x20 ^ 0x0a]) {
+        const changed = Buffer.from(note);
+        changed[offset]! ^= change;
+        expect(() => openNote(changed.toString(), [key]), `byte ${offset}, ${change}`).toThrow(NoteError);
+      }
+    }
+  });
+
+  test("of any text opens again; cut or with something added it does not", () => {
+    const line = fc
+      .string({ unit: "grapheme" })
+      .filter((text) => !/\p{Cc}/u.test(text) && text.isWellFormed());
+    const texts = fc.array(line, { minLength: 1, maxLength: 5 }).map((lines) => `${lines.join("\n")}\n`);
+    fc.assert(
+      fc.property(texts, fc.nat(), line, (text, at, more) => {
+        const note = signNote(text, enoch);
+        expect(openNote(note, [enoch])).toMatchObject({ text, note });
+        const place = at % note.length;
+        const added = note.slice(0, place) + (more || "x") + note.slice(place);
+        for (const other of [note.slice(0, place), added])
+          expect(() => openNote(other, [enoch])).toThrow(NoteError);
+      }),
+    );
+  });
+});
+
+describe("a key", () => {
+  test("is refused when any byte of its text is changed, lost or added", () => {
+    for (const [text, parse] of [
+      [peter.public, parseVerifierKey],
+      [peter.private, parseSigningKey],
+    ] as const) {
+      for (let place = 0; place <= text.length; place += 1) {
+        const [before, after] = [text.slice(0, place), text.slice(place)];
+        const next = String.fromCharCode(after.charCodeAt(0) + 1);
+        for (const other of [
+          before,
+          after,
+          `${before} ${after}`,
+          before + after.slice(1),
+          before + next + after.slice(1),
+        ]) {
+          if (other !== text) expect(() => parse(other), other).toThrow(NoteKeyError);
+        }
+      }
+    }
+  });
+
+  test("of another algorithm or length is refused, and a private one in place of a public one", () => {
+    expect(() =>
+      parseVerifierKey("PeterNeumann+173116ae+ZRpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"),
+    ).toThrow(/Ed25519/);
+    expect(() => parseVerifierKey(peter.private)).toThrow(/private key/);
+    expect(() => parseSigningKey(peter.public)).toThrow(/PRIVATE\+KEY\+/);
+    for (const parse of [parseVerifierKey, parseSigningKey])
+      expect(() => parse(`${peter.private}x`)).toThrow(/^(?!.*AYEKFALV)/);
+  });
+
+  test("may have a name without spaces, plus signs and characters that nobody sees", () => {
+    for (const name of ["x", "prs.example/scores", "Größe", "名前"]) expect(isKeyName(name), name).toBe(true);
+    for (const name of [
+      "",
+      " ",
+      "a b",
+      "a+b",
+      "a\tb",
+      "a\u00a0b",
+      "a\u0085b",
+      "a\u202eb",
+      "\ud800",
+      "x".repeat(201),
+    ])
+      expect(isKeyName(name), JSON.stringify(name)).toBe(false);
+  });
+});
+
+test("a checkpoint says what it was made of, and nothing else is one", () => {
+  const note = signCheckpoint(testKey(), stated);
+  expect(parseCheckpoint(note)).toEqual({ origin: "prs.example/scores", ...stated });
+  const changed = (from: string | RegExp, to: string) => note.replace(from, to);
+  for (const other of [
+    changed("20852163", "020852163"),
+    changed("20852163", "0"),
+    changed("20852163", "2e3"),
+    changed("20852163", "checked"),
+    changed("prs.example/scores\n", "\n"),
+    changed("snapshot ", "Snapshot "),
+    changed(/snapshot .*/, "snapshot abc"),
+    changed(/snapshot .*\n/, ""),
+    changed(/q6ur.*\n/, "q6ur\n"),
+    peterNote,
+  ])
+    expect(() => parseCheckpoint(other), other).toThrow(NoteError);
+});
+
+const openssl = findProgram("openssl");
+describe.skipIf(!openssl)("another implementation, OpenSSL's command", () => {
+  const folder = testFolder();
+
+  test("finds our signatures right, and makes the same ones", () => {
+    const key = testKey();
+    const note = signCheckpoint(key, stated);
+    const { text, signatures } = parseNote(note);
+    const file = (name: string, content: string | Uint8Array) => {
+      writeFileSync(join(folder, name), content);
+      return join(folder, name);
+    };
+    // The keys are built from their texts by hand: DER before the 32 bytes that stand behind name, id and type.
+    const raw = (written: string) =>
+      Buffer.from(written.slice(written.indexOf(`+${key.id}+`) + 10), "base64").subarray(1);
+    const pem = (title: string, der: string, bytes: Buffer) =>
+      [
+        `-----BEGIN ${title}-----`,
+        Buffer.concat([Buffer.from(der, "hex"), bytes]).toString("base64"),
+        `-----END ${title}-----`,
+        "",
+      ].join("\n");
+    const publicFile = file(
+      "public.pem",
+      pem("PUBLIC KEY", "302a300506032b6570032100", raw(verifierText(key))),
+    );
+    const privateFile = file(
+      "private.pem",
+      pem("PRIVATE KEY", "302e020100300506032b657004220420", raw(keyText(key.name))),
+    );
+    const textFile = file("text", text);
+    const run = (...parameters: string[]) =>
+      execFileSync(openssl!, ["pkeyutl", "-rawin", "-in", textFile, ...parameters]);
+    const signatureFile = file("signature", signatures[0]!.signature);
+    expect(String(run("-verify", "-pubin", "-inkey", publicFile, "-sigfile", signatureFile))).toContain(
+      "Successfully",
+    );
+    expect(run("-sign", "-inkey", privateFile)).toEqual(signatures[0]!.signature);
+  });
+});
