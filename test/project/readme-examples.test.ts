@@ -266,6 +266,26 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
     );
   });
 
+  test("signing: a key, a signed publish that verifies, and its checkpoint from a proxy that trusts the key", async () => {
+    await mkdir(join(folder, "signing"));
+    // As npm runs the script, without the time that npm takes.
+    const npm = `npm() { local here=$PWD; shift 3; (cd ${root} && INIT_CWD=$here node --import tsx/esm scripts/snapshot.ts "$@"); }`;
+    const text = block("sh", "npm run snapshot -- signing-key");
+    const printed = await bash(`set -e; ${npm}; SOURCES=../sources; STORE=store\n${text}`, "signing");
+    const publicKey = await readFile(join(folder, "signing/publisher.key.pub"), "utf8");
+    expect(printed.startsWith(publicKey)).toBe(true);
+    const [, snapshot] =
+      /\nPublished commit 1, (snapshot [0-9a-f]+)\n[\s\S]*\nAll good: 1 commits/.exec(printed) ?? [];
+    const snapshotStore = join(folder, "signing/store");
+    const trustedKeys = join(folder, "signing/publisher.key.pub");
+    const trusting = await startTestProxy({ empty: true, snapshotStore, trustedKeys });
+    const ask = block("sh", 'curl -sS --fail "$BASE/api/v1/checkpoint"');
+    const checkpoint = await bash(`BASE=http://127.0.0.1:${trusting.port}\n${ask}`);
+    await trusting.stop();
+    expect(checkpoint).toMatch(/^prs\.example\.org\/scores\n1\n/);
+    expect(checkpoint).toContain(`\n${snapshot}\n\n— prs.example.org/scores `);
+  });
+
   test("TypeScript: types out of the description, with which a client compiles, and not with a wrong name", async () => {
     // What npx is to find, and not to fetch.
     expect(import.meta.resolve("json-schema-to-typescript")).toContain("/node_modules/");
