@@ -59,6 +59,8 @@ export async function startService(
   const belief = await openBelief(storage, config, directory, log, () => metrics.untrusted.inc());
   const catalog = new Catalog(storage, {
     cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)),
+    pollSeconds: config.pollSeconds,
+    now,
     belief,
   });
   const keys = keyRing(storage, {

@@ -13,12 +13,19 @@ import {
   ScoreDimensions,
   ScoreHistory,
   ScoreList,
+  SnapshotList,
   Status,
   Usage,
 } from "./envelopes.ts";
 import { FeedMessage } from "./feed.ts";
 import type { Plan } from "./plans.ts";
-import { archiveParameters, changesParameters, facetParameters, filterParameters } from "./query.ts";
+import {
+  archiveParameters,
+  asOfParameter,
+  changesParameters,
+  facetParameters,
+  filterParameters,
+} from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
 
 /** One endpoint: a row of the endpoint table. */
@@ -82,6 +89,7 @@ export const endpoints = {
     method: "GET",
     path: "/api/v1/scores",
     plan: "free",
+    query: [asOfParameter.name],
     response: ScoreList,
     summary: "All scored protocols with their current BRI and Forge Scale",
   },
@@ -90,6 +98,7 @@ export const endpoints = {
     method: "GET",
     path: "/api/v1/scores/:slug",
     plan: "free",
+    query: [asOfParameter.name],
     response: ProtocolScore,
     summary: "Full score breakdown of one protocol",
   },
@@ -107,6 +116,7 @@ export const endpoints = {
     method: "GET",
     path: "/api/v1/scores/:slug/history",
     plan: "developer",
+    query: [asOfParameter.name],
     response: ScoreHistory,
     summary: "Seven days of score history",
   },
@@ -115,6 +125,7 @@ export const endpoints = {
     method: "GET",
     path: "/api/v1/scores/:slug/dimensions",
     plan: "developer",
+    query: [asOfParameter.name],
     response: ScoreDimensions,
     summary: "Dimension breakdown with change and percentile",
   },
@@ -124,7 +135,7 @@ export const endpoints = {
     path: "/api/v1/markets/historical",
     plan: "aegis",
     heavy: true,
-    query: archiveParameters.map((parameter) => parameter.name),
+    query: [...archiveParameters, asOfParameter].map(({ name }) => name),
     response: MarketPage,
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
   },
@@ -134,7 +145,7 @@ export const endpoints = {
     path: "/api/v1/markets/facets",
     plan: "aegis",
     heavy: true,
-    query: [...facetParameters, ...filterParameters].map((parameter) => parameter.name),
+    query: [...facetParameters, ...filterParameters, asOfParameter].map(({ name }) => name),
     response: MarketFacets,
     summary: "Exact numbers of markets by label, score or month, under any filters",
   },
@@ -154,6 +165,7 @@ export const endpoints = {
     method: "GET",
     path: "/api/v1/markets/:id",
     plan: "aegis",
+    query: [asOfParameter.name],
     response: HistoricalMarket,
     summary: "One market of the archive",
   },
@@ -163,8 +175,17 @@ export const endpoints = {
     path: "/api/v1/markets/:id/proof",
     plan: "aegis",
     heavy: true,
+    query: [asOfParameter.name],
     response: MarketProof,
     summary: "One market, and the proof that it belongs to the snapshot",
+  },
+  listSnapshots: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/snapshots",
+    plan: "free",
+    response: SnapshotList,
+    summary: "The snapshots that can be read, newest first",
   },
   scoreFeed: {
     ...metered,

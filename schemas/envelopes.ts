@@ -196,6 +196,30 @@ export const MarketProof = z.strictObject({
 });
 export type MarketProof = z.infer<typeof MarketProof>;
 
+/** The most snapshots that a list has. */
+export const maxSnapshotsListed = 500;
+
+/** Answer of GET /api/v1/snapshots (INTERFACE 4.10). */
+export const SnapshotList = z.strictObject({
+  count: Count,
+  snapshots: z
+    .array(
+      z.strictObject({
+        snapshotId: Digest,
+        commit: z.int().min(1),
+        publishedAt: Timestamp,
+        supersededAt: Timestamp.nullable().describe(
+          "When the next commit was published; null for the current one.",
+        ),
+        counts: z.strictObject({ markets: Count, protocols: Count }),
+        archiveRoot: Digest.describe("Root of the tree over the archive's markets."),
+      }),
+    )
+    .max(maxSnapshotsListed)
+    .describe("Newest first."),
+});
+export type SnapshotList = z.infer<typeof SnapshotList>;
+
 /** Answer of GET /api/v1/usage. `reset` is the same as X-RateLimit-Reset. */
 export const Usage = z.strictObject({
   plan: z.enum(planNames),

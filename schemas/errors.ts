@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Digest, Timestamp } from "./primitives.ts";
 
 /** Status and title of every error that the service answers with (INTERFACE 7). */
 export const errors = {
@@ -41,6 +42,12 @@ export const errors = {
 export type ErrorCode = keyof typeof errors;
 const codes = Object.keys(errors) as [ErrorCode, ...ErrorCode[]];
 
+const SnapshotRef = z.strictObject({ snapshotId: Digest, publishedAt: Timestamp }).nullable();
+
+/** The snapshots before and after one that is no longer kept; null where there is none. */
+export const Nearest = z.strictObject({ before: SnapshotRef, after: SnapshotRef });
+export type Nearest = z.infer<typeof Nearest>;
+
 /** Body of every error on every path, `application/problem+json` (RFC 9457, INTERFACE 7). */
 export const Problem = z.strictObject({
   type: z.string().describe("urn:prs:error: and the code."),
@@ -52,6 +59,9 @@ export const Problem = z.strictObject({
   detail: z.string().describe("What is wrong with this request, and what to do about it."),
   requestId: z.string().describe("As in X-Request-Id."),
   parameter: z.string().optional().describe("The query parameter that was refused."),
+  nearest: Nearest.optional().describe(
+    "Only with SNAPSHOT_EXPIRED: the snapshots that can be read which were published before and after that one.",
+  ),
   resumeCursor: z
     .string()
     .nullable()

@@ -51,6 +51,15 @@ export const changesParameters: readonly QueryParameter[] = [
   },
 ];
 
+/** The query parameter that asks for an earlier snapshot (INTERFACE 4.10). */
+export const asOfParameter: QueryParameter = {
+  name: "asOf",
+  type: "snapshot id | ISO date",
+  schema: z.union([Digest, TimeText]),
+  meaning:
+    "The snapshot of this id, or the one that was current at this time; a date alone means the end of its UTC day.",
+};
+
 /** The query parameters that select markets (INTERFACE 4.5). */
 export const filterParameters: readonly QueryParameter[] = [
   ...filterFields.flatMap(describeField),

@@ -41,10 +41,10 @@ function holderOf(key: string, keys: KeyRing): Identity {
 }
 
 /** Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2). */
-export function requirePlan({ plan, keyed }: Identity, required: Plan): void {
+export function requirePlan({ plan, keyed }: Identity, required: Plan, what = "This address"): void {
   const { rank, refusal } = plans[required];
   if (refusal === undefined || plans[plan].rank >= rank) return;
-  const address = `This address needs a key of the ${required} plan`;
+  const address = `${what} needs a key of the ${required} plan`;
   if (!keyed) {
     throw new ServiceError(
       "API_KEY_REQUIRED",

@@ -1,7 +1,7 @@
 import type { ErrorCode, Problem } from "../../schemas/errors.ts";
 
 /** What an error may carry beyond its code and detail. */
-export type ProblemExtras = Pick<Problem, "parameter" | "resumeCursor">;
+export type ProblemExtras = Pick<Problem, "parameter" | "resumeCursor" | "nearest">;
 
 /** Thrown anywhere in proxy/ and answered as a problem. `message` is the public detail. */
 export class ServiceError extends Error {
@@ -12,6 +12,7 @@ export class ServiceError extends Error {
   constructor(code: ErrorCode, detail: string, extras: ProblemExtras = {}, options?: ErrorOptions) {
     super(detail, options);
     this.code = code;
-    this.extras = { parameter: extras.parameter, resumeCursor: extras.resumeCursor };
+    const { parameter, resumeCursor, nearest } = extras;
+    this.extras = { parameter, resumeCursor, nearest };
   }
 }

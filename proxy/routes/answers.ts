@@ -1,4 +1,5 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
+import { asOfParameter } from "../../schemas/query.ts";
 import { snapshotIdOf } from "../../snapshots/read/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -38,10 +39,11 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     const prepared = async (request: Request, response: Response) =>
       prepare(request, await answer(request, response));
     return async (request, response) => {
-      const { receipt, caller } = response.locals;
+      const { receipt, caller, parameters } = response.locals;
       const { rows, ...ready } = await within(limits.answerSeconds, (late) => {
         const work = () => prepared(request, response);
-        return heavy ? lane(caller?.owner ?? "", work, late) : work();
+        // An older snapshot may have to be loaded.
+        return heavy || parameters?.has(asOfParameter.name) ? lane(caller?.owner ?? "", work, late) : work();
       });
       if (ready.known) await receipt?.giveBack();
       if (rows && receipt) requireUnits(rows, receipt);

@@ -1,12 +1,13 @@
 import { ndjson } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
-import type { Catalog } from "../../snapshots/read/catalog.ts";
+import { readAsOf } from "../../snapshots/read/as-of.ts";
 import { ChangesReader } from "../../snapshots/read/changes.ts";
 import { planFacets } from "../../snapshots/read/facets.ts";
-import { findMarket, proveMarket } from "../../snapshots/read/market.ts";
+import { type FoundMarket, findMarket, proveMarket } from "../../snapshots/read/market.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
 import {
   parseArchiveQuery,
+  parseAsOf,
   parseChangesQuery,
   parseFacetQuery,
   parseRowsQuery,
@@ -14,11 +15,13 @@ import {
 import { planRows } from "../../snapshots/read/rows.ts";
 import type { Snapshot } from "../../snapshots/read/snapshot.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
-import type { Request } from "../exchange.ts";
+import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encode, tagsOf } from "../reply/coding.ts";
 import type { Answer, Reply } from "../reply/reply.ts";
 import { changesReply, negotiated, preferredRows, requireChunks, rowsReply } from "../reply/rows.ts";
+
+type TextOf = (snapshot: Snapshot, found: FoundMarket) => Promise<Buffer>;
 
 /** A JSON text that is the same for every caller who may have it. */
 function jsonReply({ manifest }: Snapshot, json: Buffer): Reply {
@@ -30,15 +33,15 @@ function jsonReply({ manifest }: Snapshot, json: Buffer): Reply {
   };
 }
 
-/** The market that a path names, in the current snapshot. */
-async function marketOf(catalog: Catalog, { params }: Request) {
-  const snapshot = catalog.requireCurrent();
-  return { snapshot, found: await findMarket(catalog, snapshot, String(params.id)) };
-}
-
-/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.9). */
+/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.10). */
 export function archiveAnswers({ catalog, now }: AppParts) {
   const changes = new ChangesReader(catalog);
+  /** What `textOf` makes of the market that a path names. */
+  const marketReply = ({ params }: Request, { locals }: Response, textOf: TextOf) =>
+    readAsOf(catalog, parseAsOf(locals.parameters!), async (snapshot) => {
+      const found = await findMarket(catalog, snapshot, String(params.id));
+      return jsonReply(snapshot, await textOf(snapshot, found));
+    });
   return {
     marketChanges: async (request, { locals: { parameters } }) => {
       requireChunks(request, ndjson);
@@ -62,8 +65,8 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       };
     },
 
-    marketFacets: (_request, { locals: { parameters } }) => {
-      const plan = planFacets(catalog, parseFacetQuery(parameters!));
+    marketFacets: async (_request, { locals: { parameters } }) => {
+      const plan = await planFacets(catalog, parseFacetQuery(parameters!));
       return {
         etag: () => plan.etag,
         cacheControl: "private, no-cache",
@@ -72,14 +75,11 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       };
     },
 
-    getMarket: async (request) => {
-      const { snapshot, found } = await marketOf(catalog, request);
-      return jsonReply(snapshot, found.line);
-    },
+    getMarket: (request, response) => marketReply(request, response, async (_snapshot, { line }) => line),
 
-    marketProof: async (request) => {
-      const { snapshot, found } = await marketOf(catalog, request);
-      return jsonReply(snapshot, Buffer.from(JSON.stringify(await proveMarket(catalog, snapshot, found))));
-    },
+    marketProof: (request, response) =>
+      marketReply(request, response, async (snapshot, found) =>
+        Buffer.from(JSON.stringify(await proveMarket(catalog, snapshot, found))),
+      ),
   } satisfies Record<string, Answer>;
 }

@@ -1,7 +1,11 @@
 import type { Endpoint } from "../../schemas/endpoints.ts";
+import { historyDays } from "../../schemas/envelopes.ts";
+import { asOfParameter } from "../../schemas/query.ts";
+import { planAsOf } from "../../snapshots/read/as-of.ts";
+import type { Catalog } from "../../snapshots/read/catalog.ts";
 import { readParameters } from "../../snapshots/read/query.ts";
 import { headerValues } from "../access/credentials.ts";
-import { requirePlan, senderOf } from "../access/identity.ts";
+import { type Identity, requirePlan, senderOf } from "../access/identity.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Check, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
@@ -19,7 +23,7 @@ export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
   return [
     ...(credentials === "checked" ? [authenticate(endpoint, parts)] : []), // 400, 401
     requireLaunched(endpoint), // 501
-    ...(credentials === "checked" ? [requirePlanOf(endpoint)] : []), // 401, 403
+    ...(credentials === "checked" ? [requirePlanOf(endpoint, parts)] : []), // 401, 403
     ...(metered ? [takeUnit(parts)] : []), // 429
     ...(body ? [readBody(parts.limits)] : []), // 415, 413, 400
     ...(isApiPath(path) ? [parseQuery(endpoint)] : []), // 400; pages and files ignore their query
@@ -59,8 +63,22 @@ function requireLaunched(endpoint: Endpoint): Check {
   };
 }
 
-function requirePlanOf({ plan }: Endpoint): Check {
-  return (_request, { caller }) => requirePlan(caller!, plan);
+function requirePlanOf({ plan, query }: Endpoint, { catalog }: AppParts): Check {
+  return ({ url = "" }, { caller }) => {
+    requirePlan(caller!, plan);
+    // The query is parsed only after a unit is taken.
+    const asked = query.includes(asOfParameter.name) ? new URLSearchParams(searchOf(url)) : undefined;
+    if (!asked?.has(asOfParameter.name)) return;
+    return requirePlanAsOf(catalog, caller!, asked.getAll(asOfParameter.name));
+  };
+}
+
+/** Looking back takes a key, and looking further back than a history takes Aegis (INTERFACE 5.2). */
+async function requirePlanAsOf(catalog: Catalog, caller: Identity, values: readonly string[]): Promise<void> {
+  requirePlan(caller, "developer", asOfParameter.name);
+  if (caller.plan === "aegis") return;
+  const required = await planAsOf(catalog, values);
+  requirePlan(caller, required, `${asOfParameter.name} of more than ${historyDays} days ago`);
 }
 
 /** Takes a unit of the caller's day before anything of the request is parsed. */

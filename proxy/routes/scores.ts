@@ -1,6 +1,8 @@
 import { ProtocolSlug } from "../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { listedAsOf, whileKept } from "../../snapshots/read/as-of.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
+import { type AsOf, parseAsOf } from "../../snapshots/read/query.ts";
 import type { ListedSnapshot } from "../../snapshots/read/snapshot.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -16,11 +18,21 @@ type Find = (scores: Manifest["scores"]) => ObjectRef | undefined;
 export function scoreAnswers(parts: AppParts) {
   const { catalog } = parts;
   return {
-    listScores: (request, response) => publicReply(parts, ({ list }) => list, request, response),
+    listScores: (request, response) => {
+      const asOf = parseAsOf(response.locals.parameters!);
+      const find: Find = ({ list }) => list;
+      return asOf
+        ? storedReply(catalog, asOf, find, layout.publicObject)
+        : publicReply(parts, find, request, response);
+    },
 
     getScore: (request, response) => {
+      const asOf = parseAsOf(response.locals.parameters!);
       const slug = slugOf(request);
-      return publicReply(parts, ({ records }) => ofSlug(records, slug), request, response);
+      const find: Find = ({ records }) => ofSlug(records, slug);
+      return asOf
+        ? storedReply(catalog, asOf, find, layout.publicObject)
+        : publicReply(parts, find, request, response);
     },
 
     batchScores: async (_request, { locals }) => {
@@ -37,14 +49,16 @@ export function scoreAnswers(parts: AppParts) {
       return momentary(Buffer.from(json), manifest.snapshotId);
     },
 
-    scoreHistory: (request) => {
+    scoreHistory: (request, { locals }) => {
+      const asOf = parseAsOf(locals.parameters!);
       const slug = slugOf(request);
-      return privateReply(catalog, ({ histories }) => ofSlug(histories, slug));
+      return storedReply(catalog, asOf, ({ histories }) => ofSlug(histories, slug), layout.privateObject);
     },
 
-    scoreDimensions: (request) => {
+    scoreDimensions: (request, { locals }) => {
+      const asOf = parseAsOf(locals.parameters!);
       const slug = slugOf(request);
-      return privateReply(catalog, ({ dimensions }) => ofSlug(dimensions, slug));
+      return storedReply(catalog, asOf, ({ dimensions }) => ofSlug(dimensions, slug), layout.privateObject);
     },
   } satisfies Record<string, Answer>;
 }
@@ -90,17 +104,22 @@ function staleReply(
   return undefined;
 }
 
-/** A private object, read from the store and never from the origin. */
-function privateReply(catalog: Catalog, find: Find): Reply {
-  const { manifest } = catalog.requireCurrent();
+/** An object of the current snapshot or of an earlier one, read from the store and never from the origin. */
+async function storedReply(
+  catalog: Catalog,
+  asOf: AsOf | undefined,
+  find: Find,
+  keyOf: (hash: string) => string,
+): Promise<Reply> {
+  const { commit, manifest } = asOf ? await listedAsOf(catalog, asOf) : catalog.requireCurrent();
   const object = find(manifest.scores);
   if (!object) throw unknownSlug();
-  const key = layout.privateObject(object.hash);
+  const read = () => catalog.objects.get(keyOf(object.hash), object);
   return {
     snapshotId: manifest.snapshotId,
     etag: tagsOf(object.hash),
     cacheControl: "private, no-cache",
-    body: async (coding) => [await encode(await catalog.objects.get(key, object), coding)],
+    body: async (coding) => [await encode(await whileKept(catalog, commit, read), coding)],
   };
 }
 

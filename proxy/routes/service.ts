@@ -1,6 +1,7 @@
 import { endpoints } from "../../schemas/endpoints.ts";
 import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
 import type { LogEntry } from "../../snapshots/read/commit-log.ts";
+import { listSnapshots } from "../../snapshots/read/snapshot-list.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
@@ -55,6 +56,9 @@ export function serviceAnswers(parts: AppParts) {
         body: async (coding) => [await encode(text, coding)],
       };
     },
+
+    listSnapshots: async () =>
+      momentary(await listSnapshots(catalog), catalog.requireCurrent().manifest.snapshotId),
 
     usage: async (_request, { locals: { caller } }) => {
       const { limit, remaining, resetAt } = await quota.standing(caller!);

@@ -21,7 +21,8 @@ import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
-const { ChangeLine, MarketPage, MarketProof, Usage, Status, Alive, Ready, ApiDescription } = envelopes;
+const { ChangeLine, MarketPage, MarketProof, SnapshotList } = envelopes;
+const { Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that become named components. */
 const schemas = {
@@ -47,6 +48,7 @@ const schemas = {
   MarketFacets,
   ChangeLine,
   MarketProof,
+  SnapshotList,
   Usage,
   Status,
   Alive,

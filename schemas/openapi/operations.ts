@@ -1,12 +1,13 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiParameters } from "zod-openapi";
 import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../endpoints.ts";
-import { historyDays, maxBatchSlugs, ScoreBatch } from "../envelopes.ts";
+import { historyDays, maxBatchSlugs, maxSnapshotsListed, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
 import { MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,
+  asOfParameter,
   changesParameters,
   facetParameters,
   type QueryParameter,
@@ -20,6 +21,7 @@ import { type Answers, responsesOf } from "./responses.ts";
 export const tags = [
   { name: "Scores", description: "Risk scores of DeFi protocols." },
   { name: "Archive", description: "Resolved prediction markets." },
+  { name: "Snapshots", description: "What was published, and when." },
   { name: "Service", description: "The service itself. Nothing here is metered." },
 ] as const;
 
@@ -108,6 +110,13 @@ const notes: Record<DescribedId, Notes> = {
       "`proof` leads from the text in `market` to `snapshotId`, and `checkpoint` from there to a signature. Its hashes take " +
       "less than 1 KiB at a million markets. Checking it needs SHA-256 and Ed25519 only.",
   },
+  listSnapshots: {
+    tag: "Snapshots",
+    codes: ["SNAPSHOT_UNAVAILABLE", "UPSTREAM_TIMEOUT"],
+    text:
+      `At most ${maxSnapshotsListed}: those that neither a rollback withdrew nor a collection deleted. Give an id as \`asOf\`, or ` +
+      "any time: scores, histories, dimensions, pages, rows, facets, markets and proofs are then answered as they were.",
+  },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   checkpoint: {
     tag: "Service",
@@ -173,13 +182,17 @@ const feedSchemas = {
   sends: { $ref: "#/components/schemas/FeedCommand" },
 };
 
-function planText({ plan, metered, credentials, availability }: Endpoint): string {
+function planText({ plan, metered, credentials, availability, query }: Endpoint): string {
   if (credentials === "none") return "Open to everyone; a key is ignored.";
   const who = plan === "free" ? "Plan: free, a key is not needed." : `Plan: ${plan}.`;
   const cost = metered ? "Costs one unit of the day's quota." : "Not metered.";
   const soon =
     availability === "announced" ? " Announced, not available yet: answers 501 `COMING_SOON`." : "";
-  return `${who} ${cost}${soon}`;
+  const back =
+    plan !== "aegis" && query.includes(asOfParameter.name)
+      ? ` \`${asOfParameter.name}\` needs a Developer key, and Aegis for more than ${historyDays} days back.`
+      : "";
+  return `${who} ${cost}${soon}${back}`;
 }
 
 function securityOf({ credentials, plan }: Endpoint): Record<string, string[]>[] {
@@ -195,7 +208,7 @@ function requestBodyOf({ body }: Endpoint): ZodOpenApiOperationObject["requestBo
   return { required: true, content: { "application/json": { schema: body, ...(example && { example }) } } };
 }
 
-const queryParameters = [...facetParameters, ...archiveParameters, sinceParameter];
+const queryParameters = [...facetParameters, ...archiveParameters, asOfParameter, sinceParameter];
 
 function parametersOf(
   { path, query }: Endpoint,

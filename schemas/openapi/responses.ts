@@ -2,6 +2,7 @@ import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-op
 import { csv, type Endpoint, type EndpointId, ndjson } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
 import { plans } from "../plans.ts";
+import { asOfParameter } from "../query.ts";
 import { hasProblemExample, rowsExample } from "./examples.ts";
 import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "./headers.ts";
 
@@ -23,7 +24,7 @@ const always = ["BAD_REQUEST", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE", "INTERNAL
 
 /** Every error code that an endpoint can answer to its own method, in the order of the error table. */
 function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): ErrorCode[] {
-  const { credentials, plan, metered, availability, path, body } = endpoint;
+  const { credentials, plan, metered, availability, path, body, query } = endpoint;
   const possible = new Set<ErrorCode>(always);
   const add = (...more: ErrorCode[]) => {
     for (const code of more) possible.add(code);
@@ -38,6 +39,11 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     if (path.startsWith("/api/")) add("INVALID_PARAMETER");
     if (path.includes(":slug")) add("PROTOCOL_NOT_FOUND");
     if (path.includes(":id")) add("MARKET_NOT_FOUND");
+    if (query.includes(asOfParameter.name)) {
+      add("SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED");
+      // Looking back takes more than looking.
+      add("API_KEY_REQUIRED", "AEGIS_REQUIRED");
+    }
     if (body) add("UNSUPPORTED_MEDIA_TYPE", "BODY_TOO_LARGE", "INVALID_BODY", "BATCH_TOO_LARGE");
     add(...codes);
   }

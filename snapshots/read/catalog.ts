@@ -50,6 +50,8 @@ export class Catalog {
   readonly log: CommitLog;
   /** Finds markets by id. */
   readonly ids: IdIndex;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   readonly #storage: Storage;
   readonly #belief: Belief;
   readonly #readable: ReadableCommits;
@@ -70,6 +72,7 @@ export class Catalog {
   ) {
     this.#storage = storage;
     this.#belief = belief;
+    this.now = now;
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
     this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
     this.derived = new DerivedCache(share(derivedShare));

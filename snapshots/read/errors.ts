@@ -1,9 +1,13 @@
+import type { Nearest } from "../../schemas/errors.ts";
+
 /** A question that has no answer. The message says why and is meant for the caller. */
 abstract class ReadError extends Error {
   /** The query parameter at fault. */
   readonly parameter: string | undefined = undefined;
   /** Goes on in the current snapshot; null when nothing follows, and undefined when there is no such place. */
   readonly resumeCursor: string | null | undefined = undefined;
+  /** The snapshots around one that is no longer kept. */
+  readonly nearest: Nearest | undefined = undefined;
 }
 
 /** A query parameter is not as documented. */
@@ -85,10 +89,12 @@ export class SnapshotNotFoundError extends ReadError {
 export class SnapshotExpiredError extends ReadError {
   override readonly name = "SnapshotExpiredError";
   override readonly parameter: string;
+  override readonly nearest: Nearest | undefined;
 
-  constructor(parameter: string, message: string) {
+  constructor(parameter: string, message: string, nearest?: Nearest) {
     super(message);
     this.parameter = parameter;
+    this.nearest = nearest;
   }
 }
 

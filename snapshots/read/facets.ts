@@ -6,6 +6,7 @@ import type { LabelTable } from "../index/label-table.ts";
 import type { Segment } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import type { Archive } from "./archive.ts";
+import { readAsOf } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import type { Matches } from "./matches.ts";
@@ -22,19 +23,20 @@ export interface FacetsPlan {
   count(): Promise<MarketFacets>;
 }
 
-/** Plans the facets that a query asks for, over the current snapshot. Throws NoSnapshotError. */
-export function planFacets(catalog: Catalog, { filter, by, limit }: FacetQuery): FacetsPlan {
-  const snapshot = catalog.requireCurrent();
-  const { archive, commit } = snapshot;
-  return {
-    snapshot,
-    etag: weakTag(commit.digest, filter.canonical, by.join(), limit, "facets"),
-    count: async () => {
-      const matches = archive.match(filter.conditions);
-      const facets = await countFacets(archive, matches, by, limit);
-      return { snapshotId: commit.snapshotId, total: matches.total, facets };
-    },
-  };
+/** Plans the facets that a query asks for. Throws NoSnapshotError, or as readAsOf does. */
+export function planFacets(catalog: Catalog, { filter, by, limit, asOf }: FacetQuery): Promise<FacetsPlan> {
+  return readAsOf(catalog, asOf, async (snapshot) => {
+    const { archive, commit } = snapshot;
+    return {
+      snapshot,
+      etag: weakTag(commit.digest, filter.canonical, by.join(), limit, "facets"),
+      count: async () => {
+        const matches = archive.match(filter.conditions);
+        const facets = await countFacets(archive, matches, by, limit);
+        return { snapshotId: commit.snapshotId, total: matches.total, facets };
+      },
+    };
+  });
 }
 
 /** How often a value occurs, and how often so in disputed markets. */

@@ -4,6 +4,7 @@ import { paging } from "../../schemas/filters.ts";
 import { gzipAround } from "../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import { MissingObjectError } from "../store/objects.ts";
+import { commitAsOf, readAsOf } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "./cursor.ts";
 import { CursorExpiredError, CursorMismatchError, InvalidCursorError } from "./errors.ts";
@@ -33,12 +34,13 @@ export interface Position {
 
 /**
  * Plans the page that a query asks for. A cursor pins the snapshot that it was issued for.
- * Throws InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as ObjectCache.get does.
+ * Throws InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as readAsOf and ObjectCache.get do.
  */
 export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
-  // The current commit is part of the name: without a cursor, the same query means another page after a publish.
-  const { filter, page: number, pageSize, cursor } = query;
-  const name = [catalog.current()?.commit.digest, number, pageSize, cursor, filter.canonical].join(" ");
+  // The commit is part of the name: without a cursor, the same query means another page after a publish.
+  const { filter, page: number, pageSize, cursor, asOf } = query;
+  const commit = asOf ? await commitAsOf(catalog, asOf) : catalog.current()?.commit;
+  const name = [commit?.digest, number, pageSize, cursor, filter.canonical].join(" ");
   const kept = catalog.pages.get(name);
   const position = (found: Position) => planPosition(catalog, found);
   const { page, lines } = kept ? { page: kept, lines: undefined } : await planAt(catalog, query, position);
@@ -69,7 +71,8 @@ export async function planAt<Plan>(
   query: ArchiveQuery,
   plan: (position: Position) => Promise<Plan>,
 ): Promise<Plan> {
-  if (query.cursor === undefined) return plan(startOf(catalog, query));
+  if (query.cursor === undefined)
+    return readAsOf(catalog, query.asOf, (snapshot) => plan(startOf(snapshot, query)));
   const cursor = decodeCursor(query.cursor);
   requireSameFilter(query.filter, cursor.filter);
   return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
@@ -93,10 +96,9 @@ async function planContinuation<Plan>(
 }
 
 function startOf(
-  catalog: Catalog,
+  snapshot: Snapshot,
   { filter, page = 1, pageSize = paging.defaultPageSize }: ArchiveQuery,
 ): Position {
-  const snapshot = catalog.requireCurrent();
   const matches = snapshot.archive.match(filter.conditions);
   return { snapshot, filter, matches, skip: (page - 1) * pageSize, pageSize };
 }

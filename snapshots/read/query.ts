@@ -9,7 +9,7 @@ import {
   paging,
 } from "../../schemas/filters.ts";
 import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
-import { filterParameters, timePattern } from "../../schemas/query.ts";
+import { asOfParameter, filterParameters, timePattern } from "../../schemas/query.ts";
 import { InvalidParameterError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -22,12 +22,16 @@ export interface ArchiveFilter {
   canonical: string;
 }
 
+/** A snapshot by its id, or the one that was current at a time (epoch milliseconds). */
+export type AsOf = { snapshotId: string } | { time: number };
+
 /** A parsed query of GET /api/v1/markets/historical; what the caller left out is undefined. */
 export interface ArchiveQuery {
   filter: ArchiveFilter;
   page: number | undefined;
   pageSize: number | undefined;
   cursor: string | undefined;
+  asOf: AsOf | undefined;
 }
 
 /** A parsed query of the same address for all rows in one answer, which has no pages. */
@@ -44,6 +48,7 @@ export interface FacetQuery {
   /** In the order asked, each once. */
   by: FacetName[];
   limit: number;
+  asOf: AsOf | undefined;
 }
 
 /** A parsed query of GET /api/v1/markets/changes. */
@@ -97,6 +102,22 @@ export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   return { since, until, skip: skip ?? 0 };
 }
 
+/**
+ * The snapshot that a query asks for, or undefined (INTERFACE 4.10). A cursor pins its own. Throws InvalidParameterError.
+ */
+export function parseAsOf(parameters: Parameters): AsOf | undefined {
+  const { name } = asOfParameter;
+  const text = parameters.get(name);
+  if (text === undefined) return undefined;
+  if (parameters.has("cursor"))
+    throw new InvalidParameterError(
+      name,
+      `${name} and cursor exclude each other; a cursor goes on in its own snapshot.`,
+    );
+  if (Digest.safeParse(text).success) return { snapshotId: text };
+  return { time: timeOf(name, text, dayMilliseconds - 1, "a snapshot id, 64 lower-case hex digits, or ") };
+}
+
 function decodePair(pair: string): [string, string] {
   const cut = pair.indexOf("=");
   const rawName = cut < 0 ? pair : pair.slice(0, cut);
@@ -139,6 +160,7 @@ export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
     page: optionalInteger(parameters, "page", 1, paging.maxPage),
     pageSize: optionalInteger(parameters, "pageSize", 1, paging.maxPageSize),
     cursor: parameters.get("cursor"),
+    asOf: parseAsOf(parameters),
   };
   if (query.cursor !== undefined && query.page !== undefined) {
     throw new InvalidParameterError(
@@ -165,7 +187,8 @@ export function parseRowsQuery(parameters: Parameters): RowsQuery {
       "skip",
       "skip counts markets behind a cursor: give the X-Cursor they came with, too.",
     );
-  return { filter: parseFilter(parameters), page: undefined, pageSize: undefined, cursor, skip: skip ?? 0 };
+  const [filter, asOf] = [parseFilter(parameters), parseAsOf(parameters)];
+  return { filter, page: undefined, pageSize: undefined, cursor, asOf, skip: skip ?? 0 };
 }
 
 /** Parses a query for facets (INTERFACE 4.7). Throws InvalidParameterError. */
@@ -180,6 +203,7 @@ export function parseFacetQuery(parameters: Parameters): FacetQuery {
     filter: parseFilter(parameters),
     by: listOf("by", text, facetNames).map((position) => facetNames[position]!),
     limit: optionalInteger(parameters, "limit", 1, facetLimit.max) ?? facetLimit.otherwise,
+    asOf: parseAsOf(parameters),
   };
 }
 
@@ -323,14 +347,18 @@ function canonicalTime(time: number): string {
 
 function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: number) {
   const text = parameters.get(name);
-  if (text === undefined) return undefined;
+  return text === undefined ? undefined : timeOf(name, text, dateOnlyAddition);
+}
+
+/** Epoch milliseconds of a time in a query. `orElse` says what else the parameter takes. */
+function timeOf(name: string, text: string, dateOnlyAddition: number, orElse = ""): number {
   const groups = timePattern.exec(text)?.groups;
   const day = Date.parse(`${groups?.date}T00:00:00.000Z`);
   // Date.parse turns 2026-02-30 into March; only a real day prints as it was written.
   if (!groups?.date || Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== groups.date) {
     throw new InvalidParameterError(
       name,
-      `${name} must be a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm (write + as %2B).`,
+      `${name} must be ${orElse}a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm (write + as %2B).`,
     );
   }
   if (!groups.clock) return day + dateOnlyAddition;

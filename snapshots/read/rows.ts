@@ -1,4 +1,5 @@
 import { paging } from "../../schemas/filters.ts";
+import { whileKept } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import { encodeCursor } from "./cursor.ts";
 import { CursorExpiredError, InvalidParameterError } from "./errors.ts";
@@ -59,7 +60,8 @@ const rowsAtOnce = rowsFetched / 4;
 export async function planRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<RowsPlan> {
   const { skip } = query;
   try {
-    return await planAt(catalog, query, (start) => planFrom(catalog, start, skip, form));
+    const plan = await planAt(catalog, query, (start) => planFrom(catalog, start, skip, form));
+    return query.asOf ? { ...plan, read: () => readKept(catalog, plan) } : plan;
   } catch (error) {
     throw skip > 0 && error instanceof CursorExpiredError ? gone() : error;
   }
@@ -81,6 +83,13 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
     cursor: encodeCursor(await cursorAt(catalog, position)),
     read: () => readFrom(catalog, position, form),
   };
+}
+
+/** Rows of an earlier snapshot, which a collection may delete meanwhile. Throws SnapshotExpiredError then. */
+async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
+  const chunks = read();
+  const next = () => whileKept(catalog, snapshot.commit, () => chunks.next());
+  for (let chunk = await next(); !chunk.done; chunk = await next()) yield chunk.value;
 }
 
 async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position, form: RowsForm) {

@@ -13,6 +13,7 @@ import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { Sources } from "../../snapshots/sources/sources.ts";
+import { readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/checkpoint.ts";
@@ -34,7 +35,9 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-examples-"));
   snapshots = [await publishSample(10), await publishSample(11), await publishSample(12)];
   // As if the first one had been collected.
-  await openStorage("store", folder).delete(layout.commit(1));
+  const store = openStorage("store", folder);
+  const { manifest } = (await readCommit(store, 1))!;
+  await store.delete(layout.manifest(manifest.hash));
   proxy = await startTestProxy({ snapshotStore: join(folder, "store"), empty: true });
   proxy.clock.now = publishedAt.getTime() + 90_000;
   await takenUp(proxy, snapshots[2]!);
@@ -121,6 +124,7 @@ const good: [EndpointId, string, () => Call][] = [
   ],
   ["getMarket", `/api/v1/markets/${marketId}`, () => keyed()],
   ["marketProof", `/api/v1/markets/${marketId}/proof`, () => keyed()],
+  ["listSnapshots", "/api/v1/snapshots", () => ({})],
   ["status", "/api/v1/status", () => ({})],
   ["checkpoint", "/api/v1/checkpoint", () => ({})],
   ["usage", "/api/v1/usage", () => ({ headers: bearer(spent) })],
@@ -159,6 +163,7 @@ const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   SNAPSHOT_NOT_FOUND: ["marketChanges", `/api/v1/markets/changes?since=${"0".repeat(64)}`, keyed],
   PROTOCOL_NOT_FOUND: ["getScore", "/api/v1/scores/unheard-of", () => ({})],
   MARKET_NOT_FOUND: ["getMarket", `/api/v1/markets/${marketId.replace(/.$/, "0")}`, keyed],
+  SNAPSHOT_EXPIRED: ["listScores", "/api/v1/scores?asOf=GONE", keyed],
   UPGRADE_REQUIRED: ["scoreFeed", "/api/v1/ws/scores", () => ({ headers: bearer(developer) })],
   QUOTA_EXCEEDED: ["listScores", "/api/v1/scores", () => ({ headers: bearer(spent) })],
 };
@@ -275,7 +280,10 @@ describe("examples of answers", () => {
     const expired = encodeCursor({ ...decodeCursor(cursor), commit: 1, snapshotId: snapshots[0]! });
     for (const [code, [id, path, how]] of Object.entries(refused)) {
       const answer = await proxy.get(
-        path.replace("EXPIRED", expired).replace("=CURSOR", `=${cursor}`),
+        path
+          .replace("=EXPIRED", `=${expired}`)
+          .replace("=CURSOR", `=${cursor}`)
+          .replace("=GONE", `=${snapshots[0]}`),
         how(),
       );
       const problem = problemOf(answer);

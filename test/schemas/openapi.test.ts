@@ -175,9 +175,10 @@ describe("the API's description", () => {
 
   test("has every parameter of the archive with the bounds it is held to, and the one of the feed", () => {
     const parameters = operationOf(endpoints.marketsHistorical)?.parameters ?? [];
-    expect(parameters.map((parameter) => "name" in parameter && parameter.name)).toEqual(
-      archiveParameters.map(({ name }) => name),
-    );
+    expect(parameters.map((parameter) => "name" in parameter && parameter.name)).toEqual([
+      ...archiveParameters.map(({ name }) => name),
+      "asOf",
+    ]);
     const description = "Bound on the composite score: higher is safer.";
     expect(parameters).toContainEqual({
       in: "query",
@@ -190,6 +191,7 @@ describe("the API's description", () => {
     ]);
     expect(operationOf(endpoints.getScore)?.parameters).toEqual([
       expect.objectContaining({ name: "slug", in: "path", required: true }),
+      expect.objectContaining({ name: "asOf", in: "query" }),
     ]);
   });
 

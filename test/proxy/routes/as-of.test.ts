@@ -1,0 +1,294 @@
+import { Agent } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { MarketPage, SnapshotList } from "../../../schemas/envelopes.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { inArchiveOrder } from "../../helpers/archive-records.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { market, publishRecords, slugs } from "../../helpers/proxy-archive.ts";
+import { type Answer, bearer, problemOf } from "../../helpers/proxy-client.ts";
+
+// Published at noon of these days; the fourth is withdrawn by the fifth, which has the content of the third again, and the
+// second is collected.
+const days = ["2026-02-10", "2026-02-20", "2026-02-27", "2026-02-28", "2026-03-01"] as const;
+const noon = (day: string) => new Date(`${day}T12:00:00.000Z`);
+const contents = [40, 45, 50, 55].map((count) => Array.from({ length: count }, (_, n) => market(n)));
+const bris = [700, 710, 720, 730];
+
+let first: TestProxy | undefined;
+let proxy: TestProxy;
+let ids: string[];
+let developer: string;
+let aegis: string;
+beforeAll(async () => {
+  // The origin of the public objects does not answer.
+  proxy = await startTestProxy({
+    empty: true,
+    publicOrigin: new URL("http://127.0.0.1:9"),
+    pollSeconds: 3600,
+  });
+  const { storage } = proxy;
+  ids = [];
+  for (const [n, records] of contents.entries()) {
+    const { snapshotId } = await publishRecords(storage, records, bris[n]!, { now: () => noon(days[n]!) });
+    ids.push(snapshotId);
+  }
+  await rollback(storage, "3", () => noon(days[4]));
+  ids.push((await newestCommit(storage))!.snapshotId);
+  await storage.delete(layout.manifest((await readCommit(storage, 2))!.manifest.hash));
+  // This one has seen nothing of what was before.
+  first = proxy;
+  const other = await proxy.another({ pollSeconds: 1 });
+  [developer, aegis] = [await other.issue({ plan: "developer" }), await other.issue({})];
+  proxy = other;
+  proxy.clock.now = Date.parse("2026-03-01T18:00:00.000Z");
+});
+afterAll(async () => {
+  await proxy?.stop();
+  await first?.stop();
+});
+
+const ask = (path: string, key: string | undefined = aegis, headers: Record<string, string> = {}) =>
+  proxy.get(`/api/v1/${path}`, { headers: { ...(key && { ...bearer(key) }), ...headers } });
+const refusalOf = (answer: Answer) => {
+  const { code, parameter } = problemOf(answer);
+  return [answer.status, code, parameter];
+};
+const archive = "markets/historical";
+
+/** Times, and the place of the commit that each means; undefined for one that is collected. */
+const times: [asOf: string, place: number | undefined][] = [
+  ["2026-02-10", 0],
+  ["2026-02-10T12:00:00Z", 0],
+  ["2026-02-19T23:59:59.999Z", 0],
+  ["2026-02-20T13:00:00%2B01:00", undefined],
+  ["2026-02-20T13:00:00%2B01:01", 0],
+  ["2026-02-26", undefined],
+  ["2026-02-27", 2],
+  // The fourth was current then, and is withdrawn.
+  ["2026-02-28", 2],
+  ["2026-03-01T11:59:59.999Z", 2],
+  ["2026-03-01T12:00:00Z", 4],
+  ["2026-03-01", 4],
+  ["2099-01-01", 4],
+];
+
+const contentOf = (place: number): readonly HistoricalMarket[] =>
+  inArchiveOrder(contents[place === 4 ? 2 : place]!);
+const briOf = (place: number) => bris[place === 4 ? 2 : place];
+
+describe("asOf on the archive", () => {
+  test.each(times)("%s", async (asOf, place) => {
+    const answer = await ask(`${archive}?pageSize=500&asOf=${asOf}`);
+    if (place === undefined) return expect(refusalOf(answer)).toEqual([410, "SNAPSHOT_EXPIRED", "asOf"]);
+    expect(answer.status).toBe(200);
+    expect(answer.headers["x-snapshot-id"]).toBe(ids[place]);
+    const { markets, total }: MarketPage = answer.json();
+    expect([total, markets]).toEqual([contentOf(place).length, contentOf(place)]);
+    const rows = await ask(`${archive}?asOf=${asOf}`, aegis, { accept: "application/x-ndjson" });
+    expect(rows.text).toBe(
+      contentOf(place)
+        .map((each) => `${JSON.stringify(each)}\n`)
+        .join(""),
+    );
+    expect(rows.headers["x-snapshot-id"]).toBe(ids[place]);
+  });
+
+  test("by id, with filters, gzip, HEAD and 304", async () => {
+    const path = `${archive}?disputed=true&pageSize=5&asOf=${ids[0]}`;
+    const answer = await ask(path, aegis, { "accept-encoding": "gzip" });
+    const disputed = contentOf(0).filter((each) => each.disputed);
+    expect(answer.json()).toMatchObject({ total: disputed.length, markets: disputed.slice(0, 5) });
+    expect(answer.headers["content-encoding"]).toBe("gzip");
+    const again = await ask(path, aegis, { "if-none-match": answer.headers.etag! });
+    expect([again.status, again.headers["x-snapshot-id"]]).toEqual([304, ids[0]]);
+    const head = await proxy.get(`/api/v1/${path}`, { method: "HEAD", headers: bearer(aegis) });
+    expect([head.status, head.headers.etag, head.body.length]).toEqual([200, answer.headers.etag, 0]);
+    // The same markets without asOf are those of another snapshot.
+    const current = await ask(`${archive}?disputed=true&pageSize=5`);
+    expect(current.headers.etag).not.toBe(answer.headers.etag);
+    const facets = await ask(`markets/facets?by=disputed&asOf=${ids[0]}`);
+    expect(facets.json()).toMatchObject({ snapshotId: ids[0], total: 40 });
+    const newer = market(47);
+    expect((await ask(`markets/${newer.id}?asOf=${ids[2]}`)).json()).toEqual(newer);
+    expect(problemOf(await ask(`markets/${newer.id}?asOf=${ids[0]}`)).code).toBe("MARKET_NOT_FOUND");
+    const proof = await ask(`markets/${market(7).id}/proof?asOf=2026-02-10`);
+    expect(proof.json()).toMatchObject({ snapshotId: ids[0], commit: 1 });
+  });
+
+  test("begins walks that stay in that snapshot", async () => {
+    const seen: HistoricalMarket[] = [];
+    let page: MarketPage = (await ask(`${archive}?pageSize=7&asOf=2026-02-10`)).json();
+    for (;;) {
+      seen.push(...page.markets);
+      expect(page.total).toBe(40);
+      if (page.nextCursor === null) break;
+      const answer = await ask(`${archive}?cursor=${page.nextCursor}`);
+      expect(answer.headers["x-snapshot-id"]).toBe(ids[0]);
+      page = answer.json();
+    }
+    expect(seen).toEqual(contentOf(0));
+  });
+
+  test("is refused with a cursor, when malformed, unknown, before all, or withdrawn", async () => {
+    const { nextCursor }: MarketPage = (await ask(`${archive}?pageSize=7`)).json();
+    const invalid = [400, "INVALID_PARAMETER", "asOf"];
+    expect(refusalOf(await ask(`${archive}?asOf=${ids[0]}&cursor=${nextCursor}`))).toEqual(invalid);
+    for (const wrong of [
+      "2026-02-30",
+      "yesterday",
+      ids[0]!.toUpperCase(),
+      ids[0]!.slice(1),
+      "2026-02-10T12:00:00",
+    ])
+      expect(refusalOf(await ask(`${archive}?asOf=${wrong}`))).toEqual(invalid);
+    expect(refusalOf(await ask(`${archive}?asOf=`))).toEqual(invalid);
+    const near = await ask(`${archive}?asof=${ids[0]}`);
+    expect(problemOf(near)).toMatchObject({ code: "INVALID_PARAMETER", detail: /Did you mean asOf\?/ });
+    const unknown = [404, "SNAPSHOT_NOT_FOUND", "asOf"];
+    for (const none of ["0".repeat(64), "2026-02-09", "2026-02-10T11:59:59.999Z", "0000-01-01"])
+      expect(refusalOf(await ask(`${archive}?asOf=${none}`))).toEqual(unknown);
+    const gone = await ask(`${archive}?asOf=${ids[1]}`);
+    const around = (place: number) => ({
+      snapshotId: ids[place],
+      publishedAt: noon(days[place]!).toISOString(),
+    });
+    expect(problemOf(gone)).toMatchObject({
+      status: 410,
+      code: "SNAPSHOT_EXPIRED",
+      nearest: { before: around(0), after: around(2) },
+    });
+    const withdrawn = await ask(`${archive}?asOf=${ids[3]}`);
+    expect(problemOf(withdrawn)).toMatchObject({
+      status: 410,
+      nearest: { before: around(2), after: around(4) },
+    });
+    // Aegis as ever, and before the parameter is looked at.
+    expect(refusalOf(await ask(`${archive}?asOf=x`, developer))).toEqual([403, "AEGIS_REQUIRED", undefined]);
+  });
+});
+
+describe("asOf on scores", () => {
+  const paths = ["scores", "scores/aave", "scores/aave/history", "scores/aave/dimensions"];
+
+  test.each(times)("%s", async (asOf, place) => {
+    for (const path of paths) {
+      const answer = await ask(`${path}?asOf=${asOf}`);
+      if (place === undefined) {
+        expect(refusalOf(answer)).toEqual([410, "SNAPSHOT_EXPIRED", "asOf"]);
+        continue;
+      }
+      expect([answer.status, answer.headers["x-snapshot-id"]]).toEqual([200, ids[place]]);
+      expect(answer.headers["cache-control"]).toBe("private, no-cache");
+      const body = answer.json();
+      if (path === "scores")
+        expect(body.scores.map(({ bri }: { bri: number }) => bri)).toEqual(slugs.map(() => briOf(place)));
+      if (path === "scores/aave") expect(body.bri).toBe(briOf(place));
+      if (path.endsWith("history")) expect(body.points.at(-1).bri).toBe(briOf(place));
+      const again = await ask(`${path}?asOf=${asOf}`, aegis, { "if-none-match": answer.headers.etag! });
+      expect(again.status).toBe(304);
+    }
+  });
+
+  test("takes a key, and Aegis for more than seven days back; without it nothing changes", async () => {
+    for (const path of paths) {
+      const keyless = await ask(`${path}?asOf=2026-02-28`, "");
+      expect(refusalOf(keyless)).toEqual([401, "API_KEY_REQUIRED", undefined]);
+      expect(keyless.headers["x-ratelimit-limit"]).toBeUndefined();
+      // The plan is checked before the parameters are.
+      expect((await ask(`${path}?asOf=x&bogus=1`, "")).status).toBe(401);
+      expect((await ask(`${path}?asOf=x&bogus=1`, developer)).status).toBe(400);
+      for (const near of ["2026-02-28", "2026-02-22T18:00:00Z", "2099-01-01", ids[2]!])
+        expect([200, 410]).toContain((await ask(`${path}?asOf=${near}`, developer)).status);
+      for (const far of [
+        "2026-02-22T17:59:59.999Z",
+        "2026-02-21",
+        "2026-02-20",
+        "1999-01-01",
+        ids[0]!,
+        ids[1]!,
+      ]) {
+        const refused = await ask(`${path}?asOf=${far}`, developer);
+        expect(refusalOf(refused)).toEqual([403, "AEGIS_REQUIRED", undefined]);
+        expect(problemOf(refused).detail).toContain("7 days");
+      }
+      expect(refusalOf(await ask(`${path}?asOf=${"0".repeat(64)}`, developer))).toEqual([
+        404,
+        "SNAPSHOT_NOT_FOUND",
+        "asOf",
+      ]);
+    }
+    // The origin is away, so that nothing was read from there above.
+    expect((await ask("scores", "")).status).toBe(502);
+  });
+
+  test("names first what is wrong with the address", async () => {
+    expect(refusalOf(await ask("scores/Nope?asOf=x"))).toEqual([400, "INVALID_PARAMETER", "asOf"]);
+    expect(refusalOf(await ask(`scores/Nope?asOf=${"0".repeat(64)}`))).toEqual([
+      404,
+      "PROTOCOL_NOT_FOUND",
+      undefined,
+    ]);
+    expect(refusalOf(await ask("scores/nope?asOf=2026-02-10"))).toEqual([
+      404,
+      "PROTOCOL_NOT_FOUND",
+      undefined,
+    ]);
+    const posted = await proxy.get("/api/v1/scores/batch?asOf=2026-02-10", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"slugs":[]}',
+    });
+    expect(refusalOf(posted)).toEqual([400, "INVALID_PARAMETER", "asOf"]);
+  });
+
+  test("costs one unit, and none when it is refused for its plan", async () => {
+    const owner = await proxy.issue({ plan: "developer", owner: "counts" });
+    const left = async () => (await ask("usage", owner)).json().remaining;
+    const before = await left();
+    await ask("scores?asOf=2026-02-28", owner);
+    expect(await left()).toBe(before - 1);
+    await ask("scores?asOf=2026-02-01", owner);
+    expect(await left()).toBe(before - 1);
+    await ask(`scores?asOf=${"0".repeat(64)}`, owner);
+    expect(await left()).toBe(before - 2);
+  });
+});
+
+test("the list has the snapshots that can be read, newest first", async () => {
+  const answer = await ask("snapshots", "");
+  expect(answer.headers["x-ratelimit-limit"]).toBe("1000");
+  const { count, snapshots }: SnapshotList = answer.json();
+  const row = (place: number, next: number | undefined) => ({
+    snapshotId: ids[place],
+    commit: place + 1,
+    publishedAt: noon(days[place]!).toISOString(),
+    supersededAt: next === undefined ? null : noon(days[next]!).toISOString(),
+    counts: { markets: contentOf(place).length, protocols: slugs.length },
+    archiveRoot: expect.stringMatching(/^[0-9a-f]{64}$/),
+  });
+  expect([count, snapshots]).toEqual([3, [row(4, undefined), row(2, 3), row(0, 1)]]);
+  expect(refusalOf(await ask("snapshots?asOf=2026-02-10"))).toEqual([400, "INVALID_PARAMETER", "asOf"]);
+});
+
+test("what was deleted since it was loaded is 410, and never 500", async () => {
+  const { storage } = proxy;
+  const list = JSON.parse(
+    String(await storage.get(layout.manifest((await readCommit(storage, 1))!.manifest.hash))),
+  );
+  const key = layout.publicObject(list.scores.records.aave.hash);
+  const bytes = (await storage.get(key))!;
+  // A proxy that has the manifest in memory and nothing else.
+  const other = await proxy.another();
+  const agent = new Agent({ keepAlive: true });
+  const get = (path: string) =>
+    other.get(`/api/v1/${path}?asOf=2026-02-10`, { headers: bearer(aegis), agent });
+  expect((await get("scores")).status).toBe(200);
+  await storage.delete(key);
+  expect(refusalOf(await get("scores/aave"))).toEqual([410, "SNAPSHOT_EXPIRED", "asOf"]);
+  await storage.put(key, bytes);
+  agent.destroy();
+  await other.stop();
+});
