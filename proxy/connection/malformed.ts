@@ -46,12 +46,10 @@ export function answerMalformed(
 const requestTimeout = "ERR_HTTP_REQUEST_TIMEOUT";
 
 function faultOf(parserCode: string | undefined): ServiceError {
-  if (parserCode === "HPE_HEADER_OVERFLOW") {
+  if (parserCode === "HPE_HEADER_OVERFLOW")
     return new ServiceError("HEADERS_TOO_LARGE", "The request's target and headers are too long.");
-  }
-  if (parserCode === requestTimeout) {
+  if (parserCode === requestTimeout)
     return new ServiceError("REQUEST_TIMEOUT", "The request did not arrive in time.");
-  }
   return new ServiceError("BAD_REQUEST", "The bytes received are not a well-formed HTTP/1.1 request.");
 }
 

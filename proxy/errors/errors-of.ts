@@ -29,22 +29,22 @@ const answered: readonly [Type<ReadError>, ErrorCode][] = [
   [SnapshotNotFoundError, "SNAPSHOT_NOT_FOUND"],
   [SnapshotExpiredError, "SNAPSHOT_EXPIRED"],
 ];
-// Their messages name objects of the store, so they are logged and not shown.
-const unreadable: readonly Type<Error>[] = [MissingObjectError, CorruptObjectError, StorageError];
+const unreadable = "The archive cannot be read right now; try again in a few seconds.";
+/** Errors whose messages are logged and not shown, since they name objects of the store. */
+const hidden: readonly [Type<unknown>, ErrorCode, string][] = [
+  [MissingObjectError, "SNAPSHOT_UNAVAILABLE", unreadable],
+  [CorruptObjectError, "SNAPSHOT_UNAVAILABLE", unreadable],
+  [StorageError, "SNAPSHOT_UNAVAILABLE", unreadable],
+  [DeadlineError, "UPSTREAM_TIMEOUT", "The answer was not ready in time; try again."],
+];
 
 /** Whatever was thrown, as an error of the service. What nobody foresaw becomes INTERNAL and tells the caller nothing. */
 export function serviceErrorOf(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
   for (const [type, code] of answered)
     if (thrown instanceof type) return new ServiceError(code, thrown.message, thrown);
-  if (unreadable.some((type) => thrown instanceof type)) {
-    const detail = "The archive cannot be read right now; try again in a few seconds.";
-    return new ServiceError("SNAPSHOT_UNAVAILABLE", detail, {}, { cause: thrown });
-  }
-  if (thrown instanceof DeadlineError) {
-    const detail = "The answer was not ready in time; try again.";
-    return new ServiceError("UPSTREAM_TIMEOUT", detail, {}, { cause: thrown });
-  }
+  for (const [type, code, detail] of hidden)
+    if (thrown instanceof type) return new ServiceError(code, detail, {}, { cause: thrown });
   const detail = "Something went wrong on our side; the request id identifies it.";
   return new ServiceError("INTERNAL", detail, {}, { cause: thrown });
 }

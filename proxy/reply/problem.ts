@@ -13,16 +13,22 @@ export interface ProblemReply {
   body: Buffer;
 }
 
+/** Notes an error in the exchange, for the log and the metrics. */
+export function noteError(thrown: unknown, exchange: Exchange): ServiceError {
+  const error = serviceErrorOf(thrown);
+  exchange.code = error.code;
+  if (errors[error.code].status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
+  return error;
+}
+
 /**
  * The answer to an error, all headers included (INTERFACE 7). Notes the error in the exchange, and gives the unit back when
  * the caller is not to blame or got nothing. Never throws.
  */
 export async function refusalOf(thrown: unknown, exchange: Exchange, now: number): Promise<ProblemReply> {
-  const error = serviceErrorOf(thrown);
+  const error = noteError(thrown, exchange);
   const { receipt, commonHeaders, id } = exchange;
   const { status } = errors[error.code];
-  exchange.code = error.code;
-  if (status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
   if ((status >= 500 || status === 429) && receipt?.allowed) await receipt.giveBack();
   const { headers, body } = problemReply(error, id);
   const rateLimit = receipt && rateLimitHeaders(receipt, now);

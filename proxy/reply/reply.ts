@@ -8,15 +8,15 @@ import { type Coding, encode, heldTag, preferredCoding } from "./coding.ts";
 export interface Reply {
   /** Entity tag of the body in a coding. Without one the answer is never 304. */
   etag?: (coding: Coding) => string;
-  cacheControl: string;
+  /** `private, no-cache` unless it says otherwise. */
+  cacheControl?: string;
   /** The snapshot of the answer. It may differ from the one that was current when the request arrived. */
   snapshotId: string | undefined;
-  /** The body in parts, which saves copying them together. */
-  body: (coding: Coding) => Promise<readonly Buffer[]>;
+  /** The body in parts, which saves copying them together. Left out where `rows` are streamed in its place. */
+  body?: (coding: Coding) => Promise<readonly Buffer[]>;
   headers?: Record<string, string | number>;
   /** Headers about the body, which a 304 does not have. */
   bodyHeaders?: Record<string, string | number>;
-  /** Rows to stream in place of a body. */
   rows?: RowsStream;
   /** A reply for when the origin does not deliver the body. */
   instead?: () => Reply | undefined;
@@ -64,7 +64,7 @@ export async function prepare(request: Request, reply: Reply): Promise<Prepared>
   };
 }
 
-function headersOf({ cacheControl, snapshotId, headers }: Reply) {
+function headersOf({ cacheControl = "private, no-cache", snapshotId, headers }: Reply) {
   return {
     "Cache-Control": cacheControl,
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
@@ -75,12 +75,12 @@ function headersOf({ cacheControl, snapshotId, headers }: Reply) {
 /** The body of a reply, or of the reply that replaces it. */
 async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: readonly Buffer[]; sent: Reply }> {
   try {
-    return { body: await reply.body(coding), sent: reply };
+    return { body: (await reply.body?.(coding)) ?? [], sent: reply };
   } catch (error) {
     const upstream = error instanceof ServiceError && error.code.startsWith("UPSTREAM_");
     const other = upstream ? reply.instead?.() : undefined;
     if (!other) throw error;
-    return { body: await other.body(coding), sent: other };
+    return bodyOf(other, coding);
   }
 }
 

@@ -2,11 +2,11 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
 import { csv, ndjson } from "../../schemas/endpoints.ts";
-import { errors } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes.ts";
 import { csvForm } from "../../snapshots/read/csv.ts";
 import {
+  beginRows,
   ndjsonForm,
   type RowsChunk,
   type RowsForm,
@@ -15,12 +15,12 @@ import {
 } from "../../snapshots/read/rows.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
-import { serviceErrorOf } from "../errors/errors-of.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import type { ProxyParts } from "../parts.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
 import { vary } from "./headers.ts";
+import { noteError } from "./problem.ts";
 import { type Prepared, type Reply, writeHead } from "./reply.ts";
 
 /** Rows that a unit of the quota pays for: as many as the largest page has. */
@@ -52,40 +52,30 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
 /** Headers that tell caches that the media type is negotiated. */
 export const negotiated = { Vary: `${vary}, Accept` };
 
+/** A reply that streams rows. */
+function streamReply(rows: RowsStream, snapshotId: string, bodyHeaders: Reply["headers"]): Reply {
+  return { etag: () => rows.etag, snapshotId, bodyHeaders: { "X-Count": rows.count, ...bodyHeaders }, rows };
+}
+
 /** A reply with all rows of a plan. */
 export function rowsReply(plan: RowsPlan, contentType: string): Reply {
-  return {
-    etag: () => plan.etag,
-    cacheControl: "private, no-cache",
-    snapshotId: plan.snapshot.manifest.snapshotId,
-    headers: negotiated,
-    bodyHeaders: {
-      "Content-Type": contentType,
-      "X-Count": plan.count,
-      "X-Total-Count": plan.total,
-      "X-Cursor": plan.cursor,
-      "X-Archive-Root": plan.snapshot.commit.archiveRoot,
-    },
-    body: async () => [],
-    rows: plan,
-  };
+  const { commit } = plan.snapshot;
+  const reply = streamReply(plan, commit.snapshotId, {
+    "Content-Type": contentType,
+    "X-Total-Count": plan.total,
+    "X-Cursor": plan.cursor,
+    "X-Archive-Root": commit.archiveRoot,
+  });
+  return { ...reply, headers: negotiated };
 }
 
 /** A reply with what differs between two snapshots. */
 export function changesReply(plan: ChangesPlan): Reply {
-  return {
-    etag: () => plan.etag,
-    cacheControl: "private, no-cache",
-    snapshotId: plan.until,
-    bodyHeaders: {
-      "Content-Type": ndjson,
-      "X-Since-Snapshot-Id": plan.since,
-      "X-Count": plan.count,
-      "X-Archive-Root": plan.archiveRoot,
-    },
-    body: async () => [],
-    rows: plan,
-  };
+  return streamReply(plan, plan.until, {
+    "Content-Type": ndjson,
+    "X-Since-Snapshot-Id": plan.since,
+    "X-Archive-Root": plan.archiveRoot,
+  });
 }
 
 /** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all rows. */
@@ -125,9 +115,7 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
       }
     } catch (thrown) {
       // Noted here because the request is logged as soon as its connection is gone.
-      const error = serviceErrorOf(thrown);
-      exchange.code = error.code;
-      if (errors[error.code].status >= 500) exchange.error = error;
+      const error = noteError(thrown, exchange);
       metrics.brokenOff.inc({ code: error.code });
       throw error;
     }
@@ -137,34 +125,24 @@ export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
     const { locals: exchange } = response;
     const identify = exchange.identify!;
     const { owner } = identify();
-    if (owners.has(owner))
-      throw new ServiceError(
-        "TOO_MANY_CONNECTIONS",
-        "One owner may have one answer with all rows at a time.",
-      );
+    if (owners.has(owner)) {
+      const detail = "One owner may have one answer with all rows at a time.";
+      throw new ServiceError("TOO_MANY_CONNECTIONS", detail);
+    }
     owners.add(owner);
     try {
       const gzip = answer.headers["Content-Encoding"] === "gzip";
-      const chunks = gzip && rows.readGzip ? rows.readGzip() : rows.read();
       // Before the head is written, so that a store that cannot be read is still answered with a problem.
-      const first = await within(limits.answerSeconds, () => chunks.next());
+      const { chunks, compressed } = await within(limits.answerSeconds, () => beginRows(rows, { gzip }));
       writeHead(response, answer, now());
-      const source = Readable.from(paid(from(first, chunks), exchange, identify));
-      const sent =
-        gzip && !rows.readGzip ? pipeline(source, createGzip(speed), response) : pipeline(source, response);
+      const steps = gzip && !compressed ? [createGzip(speed)] : [];
+      const sent = pipeline([Readable.from(paid(chunks, exchange, identify)), ...steps, response]);
       // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
       await sent.catch(() => {});
     } finally {
       owners.delete(owner);
     }
   };
-}
-
-/** A sequence whose first element was already taken. */
-async function* from<T>(first: IteratorResult<T, void>, others: AsyncIterable<T>) {
-  if (first.done) return;
-  yield first.value;
-  yield* others;
 }
 
 // Stored pages separate rows with commas and NDJSON does not, so rows are decompressed and compressed again.

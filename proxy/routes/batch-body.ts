@@ -30,10 +30,8 @@ export function readBody({ requestSeconds }: Pick<Limits, "requestSeconds">): Ch
 
 /** What the head tells is wrong with the body. */
 function faultOfHead(request: IncomingMessage): ServiceError | undefined {
-  if (!isJson(request)) {
-    const detail = "The body must be sent as Content-Type: application/json.";
-    return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);
-  }
+  const detail = "The body must be sent as Content-Type: application/json.";
+  if (!isJson(request)) return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);
   return Number(request.headers["content-length"] ?? 0) > maxBodyBytes ? tooLarge() : undefined;
 }
 
@@ -77,12 +75,9 @@ function parse(bytes: Buffer): BatchRequest {
   const shape = 'a JSON object {"slugs": ["…", …]} and nothing else';
   const parsed = BatchRequest.safeParse(jsonOf(bytes));
   if (parsed.success) return parsed.data;
-  if (parsed.error.issues.some(({ code }) => code === "too_big")) {
-    throw new ServiceError(
-      "BATCH_TOO_LARGE",
-      `A batch may have at most ${maxBatchSlugs} slugs; send several.`,
-    );
-  }
+  const most = `A batch may have at most ${maxBatchSlugs} slugs; send several.`;
+  if (parsed.error.issues.some(({ code }) => code === "too_big"))
+    throw new ServiceError("BATCH_TOO_LARGE", most);
   throw new ServiceError("INVALID_BODY", `The body must be ${shape}.`);
 }
 

@@ -25,7 +25,6 @@ export interface ChangesPlan extends RowsStream {
   until: string;
   /** The root of the archive of `until`. */
   archiveRoot: string;
-  etag: string;
 }
 
 /** Markets that are compared for an answer at most. Each takes about 100 bytes meanwhile. */

@@ -26,6 +26,8 @@ export interface RowsForm {
 
 /** An answer of any number of rows, read only as fast as it is sent. */
 export interface RowsStream {
+  /** Weak entity tag, equal for all answers with the same rows. */
+  etag: string;
   /** How many rows it has. */
   count: number;
   /** Reads the next rows only when they are asked for. */
@@ -36,11 +38,30 @@ export interface RowsStream {
   advice: string;
 }
 
+/**
+ * Begins to read an answer, in gzip if that is wanted and can be put together from stored pieces: then it is `compressed`.
+ * Settles with the first rows at hand; the others are read only when they are asked for.
+ */
+export async function beginRows(
+  rows: RowsStream,
+  { gzip }: { gzip: boolean },
+): Promise<{ chunks: AsyncGenerator<RowsChunk>; compressed: boolean }> {
+  const compressed = gzip && rows.readGzip !== undefined;
+  const chunks = compressed ? rows.readGzip!() : rows.read();
+  const first = await chunks.next();
+  return { chunks: goOn(first, chunks), compressed };
+}
+
+/** A sequence whose first element was already taken. */
+async function* goOn<T>(first: IteratorResult<T, void>, others: AsyncIterable<T>) {
+  if (first.done) return;
+  yield first.value;
+  yield* others;
+}
+
 /** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
 export interface RowsPlan extends RowsStream {
   snapshot: Snapshot;
-  /** Weak entity tag, equal for all responses with the same rows. */
-  etag: string;
   /** All matches, including those before this position. */
   total: number;
   /** Cursor for this position. */
