@@ -1,3 +1,4 @@
+import { ApiError, IntegrityError } from "../proxy/client/client.js";
 import { ConfigError } from "../proxy/config.ts";
 import { SnapshotGoneError } from "../snapshots/maintain/diff.ts";
 import { ExportError } from "../snapshots/maintain/export.ts";
@@ -14,10 +15,19 @@ import { MissingObjectError } from "../snapshots/store/objects.ts";
 import { StorageError } from "../snapshots/store/storage.ts";
 import { KeyFileError } from "../snapshots/trust/key-files.ts";
 import { UntrustedPredecessorError } from "../snapshots/trust/signing.ts";
+import { CopyFolderError } from "./copy/copy-folder.ts";
 import type { Shell } from "./shell.ts";
 
 /** Exit codes of all commands. The README documents them. */
-export const exitCodes = { done: 0, unexpected: 1, usage: 2, refused: 3, lost: 4, unreachable: 5 } as const;
+export const exitCodes = {
+  done: 0,
+  unexpected: 1,
+  usage: 2,
+  refused: 3,
+  lost: 4,
+  unreachable: 5,
+  mismatch: 6,
+} as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /** The command line is wrong. The command prints its usage and ends with exit code 2. */
@@ -66,6 +76,9 @@ const meanings = [
   [CommitUnknownError, exitCodes.unreachable],
   [StorageError, exitCodes.unreachable],
   [LocalFolderError, exitCodes.unreachable],
+  [IntegrityError, exitCodes.mismatch],
+  [ApiError, exitCodes.unreachable],
+  [CopyFolderError, exitCodes.usage],
   [CorruptObjectError, exitCodes.unexpected],
   [MissingObjectError, exitCodes.unexpected],
   [ConfigError, exitCodes.unexpected],

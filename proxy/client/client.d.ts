@@ -4,34 +4,48 @@
  * `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see IntegrityError).
  */
 export declare class ApiError extends Error {
-  /** What went wrong, in a few fixed words. The message says more. */
-  title: string;
-  /** @type {string} */
   code: string;
-  /** HTTP status; 0 when no answer came. */
-  status: number;
-  /** Names the request in the service's log. */
-  requestId: string | undefined;
-  /** The query parameter that was refused. */
-  parameter: string | undefined;
-  /** With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there. */
-  resumeCursor: string | null | undefined;
-  /** Seconds after which the service wants to be asked again. */
-  retryAfter: number | undefined;
   /** @override */
   name: string;
+  /** What went wrong, in a few fixed words. The message says more. */
+  title: string;
+  /** HTTP status; 0 when no answer came. */
+  status: number;
+  /**
+   * Names the request in the service's log.
+   * @type {string | undefined}
+   */
+  requestId: string | undefined;
+  /**
+   * The query parameter that was refused.
+   * @type {string | undefined}
+   */
+  parameter: string | undefined;
+  /**
+   * With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there.
+   * @type {string | null | undefined}
+   */
+  resumeCursor: string | null | undefined;
+  /**
+   * With `SNAPSHOT_EXPIRED`: the snapshots before and after that can still be read.
+   * @type {Problem["nearest"]}
+   */
+  nearest: Problem["nearest"];
+  /**
+   * Seconds after which the service wants to be asked again.
+   * @type {number | undefined}
+   */
+  retryAfter: number | undefined;
   /**
    * @param {string} code
    * @param {string} detail
    * @param {{ title?: string, status?: number, requestId?: string | undefined, parameter?: string | undefined,
-   *   resumeCursor?: string | null | undefined, retryAfter?: number | undefined, cause?: unknown }} [about]
+   *   resumeCursor?: string | null | undefined, retryAfter?: number | undefined, nearest?: Problem["nearest"], cause?: unknown }} [about]
    */
   constructor(
     code: string,
     detail: string,
     {
-      title,
-      status,
       cause,
       ...about
     }?: {
@@ -41,6 +55,7 @@ export declare class ApiError extends Error {
       parameter?: string | undefined;
       resumeCursor?: string | null | undefined;
       retryAfter?: number | undefined;
+      nearest?: Problem["nearest"];
       cause?: unknown;
     },
   );
@@ -97,11 +112,14 @@ export type ClientOptions = {
    */
   maxWait?: number;
 };
-export type Query =
-  | Filters
-  | {
-      asOf?: string | undefined;
-    };
+export type Query = Omit<Filters, "asOf" | "skip"> & {
+  asOf?: string | undefined;
+  skip?: number | undefined;
+  by?: string;
+  limit?: number | undefined;
+  since?: string;
+  until?: string | undefined;
+};
 export type Step = <T>(work: () => Promise<T>) => Promise<T>;
 /** A client of the service. It keeps no connection, timer or state between calls. */
 export declare class Client {
@@ -178,26 +196,72 @@ export declare class Client {
    * @returns {Rows}
    */
   rows(filters?: Filters, options?: CallOptions): Rows;
+  /**
+   * Counts the markets that match by one or several of their fields: `client.facets(["tier", "month"], { disputed: true })`.
+   * @param {readonly string[]} by
+   * @param {Filters & { limit?: number }} [filters] `limit`: the most values listed of each
+   * @param {CallOptions} [options]
+   * @returns {Promise<MarketFacets>}
+   */
+  facets(
+    by: readonly string[],
+    filters?: Filters & {
+      limit?: number;
+    },
+    options?: CallOptions,
+  ): Promise<MarketFacets>;
+  /**
+   * The snapshots that can be read, newest first, each with its archive's root.
+   * @param {CallOptions} [options]
+   * @returns {Promise<SnapshotList>}
+   */
+  snapshots(options?: CallOptions): Promise<SnapshotList>;
+  /**
+   * One market. Throws ApiError `MARKET_NOT_FOUND`.
+   * @param {string} id
+   * @param {ReadOptions} [options]
+   * @returns {Promise<HistoricalMarket>}
+   */
+  market(id: string, options?: ReadOptions): Promise<HistoricalMarket>;
+  /**
+   * One market with the proof that it belongs to its snapshot. `verifyProof` checks it.
+   * @param {string} id
+   * @param {ReadOptions} [options]
+   * @returns {Promise<MarketProof>}
+   */
+  proof(id: string, options?: ReadOptions): Promise<MarketProof>;
+  /**
+   * The newest signed checkpoint, as text. `verifyCheckpoint` checks it. Needs no key and no quota.
+   * @param {CallOptions} [options]
+   * @returns {Promise<string>}
+   */
+  checkpoint(options?: CallOptions): Promise<string>;
+  /**
+   * What differs between two snapshots: `{ op: "delete", id }` by id, then `{ op: "put", text, market }` in the archive's order, each
+   * id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer that breaks off is taken up again; to go
+   * on in another process, pass the result's `snapshotId` as `until` and its `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the
+   * difference is no longer known.
+   * @param {string} since
+   * @param {CallOptions & { until?: string | undefined, skip?: number }} [options] `until`: the current snapshot if left out
+   * @returns {Changes}
+   */
+  changes(
+    since: string,
+    {
+      until,
+      skip,
+      ...options
+    }?: CallOptions & {
+      until?: string | undefined;
+      skip?: number;
+    },
+  ): Changes;
 }
 export type Asked = {
   query?: Query;
   accept?: string;
   body?: string;
   signal?: AbortSignal | undefined;
-};
-export type Place = {
-  /**
-   * Whole lines received behind the cursor, or of all.
-   */
-  received: number;
-  /**
-   * What to ask for to go on.
-   */
-  query: () => Query;
-  /**
-   * Takes the headers of an answer and the number of all lines.
-   */
-  opened: (headers: Headers, end: number) => void;
 };
 /**
  * A request.
@@ -206,13 +270,6 @@ export type Place = {
  * @property {string} [accept]
  * @property {string} [body]
  * @property {AbortSignal | undefined} [signal]
- */
-/**
- * Where an answer in lines has come to.
- * @typedef {object} Place
- * @property {number} received Whole lines received behind the cursor, or of all.
- * @property {() => Query} query What to ask for to go on.
- * @property {(headers: Headers, end: number) => void} opened Takes the headers of an answer and the number of all lines.
  */
 /** One market of an answer in lines. */
 export declare class Row {
@@ -224,22 +281,33 @@ export declare class Row {
    * @returns {HistoricalMarket} */
   get market(): HistoricalMarket;
 }
-/** An answer in lines. It can be iterated over once. */
+export type Open = (answer: Answer) => AsyncGenerator<string, void, void>;
+/**
+ * @callback Open Reads the lines of an answer.
+ * @param {Answer} answer
+ * @returns {AsyncGenerator<string, void, void>}
+ */
+/** An answer in lines. Its members are known when the first line has come. It can be iterated over once. */
 declare class Answer {
-  /** Snapshot of the answer. "" until the first line has come. */
+  /** Snapshot of the answer. */
   snapshotId: string;
-  /** Number of lines of the whole answer, also of those skipped. -1 until the first line has come. */
+  /** Number of lines of the whole answer, also of those skipped. */
   count: number;
   /** Whole lines received, also those skipped. */
   skip: number;
-  /** @param {number} skip */
-  constructor(skip: number);
+  /** @internal @type {Query} */
+  query: Query;
   /**
-   * @protected
+   * @param {Query} query
+   * @param {number} skip
+   */
+  constructor(query: Query, skip: number);
+  /**
+   * @internal
    * @param {Headers} headers
    * @param {number} end
    */
-  protected opened(headers: Headers, end: number): void;
+  opened(headers: Headers, end: number): void;
 }
 /**
  * The rows of Client.rows.
@@ -249,17 +317,71 @@ export declare class Rows extends Answer implements AsyncIterable<Row> {
   #private;
   /** Cursor of the place where the answer begins. With `skip` it leads to where the rows received end. */
   cursor: string | undefined;
-  /** Number of markets that match. -1 until the first line has come. */
+  /** Number of markets that match. */
   total: number;
   /**
    * @param {Filters} query
-   * @param {number} skip
-   * @param {(place: Place) => AsyncGenerator<string, void, void>} open
+   * @param {Open} open
    */
-  constructor(query: Filters, skip: number, open: (place: Place) => AsyncGenerator<string, void, void>);
+  constructor({ skip, ...query }: Filters, open: Open);
+  /**
+   * @internal @override
+   * @param {Headers} headers
+   * @param {number} end
+   */
+  opened(headers: Headers, end: number): void;
   [Symbol.asyncIterator](): AsyncGenerator<Row, void, unknown>;
 }
+/** One line of the difference between two snapshots. */
+export declare class Change extends Row {
+  /** @type {"delete" | "put"} */
+  op: "delete" | "put";
+  /** Id of the market. */
+  id: string;
+  /** The line as it came. */
+  line: string;
+  /** @param {string} line */
+  constructor(line: string);
+}
+/**
+ * The lines of Client.changes.
+ * @implements {AsyncIterable<Change>}
+ */
+export declare class Changes extends Answer implements AsyncIterable<Change> {
+  #private;
+  /** Snapshot from which the difference leads to `snapshotId`. */
+  since: string;
+  /** The archive's root of `snapshotId`. */
+  archiveRoot: string;
+  /**
+   * @param {{ since: string, until: string | undefined, skip: number }} query
+   * @param {Open} open
+   */
+  constructor(
+    {
+      since,
+      until,
+      skip,
+    }: {
+      since: string;
+      until: string | undefined;
+      skip: number;
+    },
+    open: Open,
+  );
+  /**
+   * @internal @override
+   * @param {Headers} headers
+   * @param {number} end
+   */
+  opened(headers: Headers, end: number): void;
+  [Symbol.asyncIterator](): AsyncGenerator<Change, void, unknown>;
+}
 export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
+export type Tree = {
+  hashes: (Uint8Array | Promise<Uint8Array>)[];
+  markets: number;
+};
 /**
  * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts"). Trees count
  * from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a copy in a file, use
@@ -294,6 +416,62 @@ export declare function linesFromEnd(file: {
     arrayBuffer(): Promise<ArrayBuffer>;
   };
 }): AsyncGenerator<Uint8Array, void, void>;
+/**
+ * The id of the snapshot that consists of an archive with this root and of what a proof says of the rest
+ * (snapshots/SPEC.md, "Identity"). A copy is the archive of a snapshot when this is the snapshot's id.
+ * @param {{ archiveRoot: string, markets: number }} archive
+ * @param {Pick<MarketProof["proof"], "scoresRoot" | "protocols" | "feedVersion" | "formatVersion">} rest
+ * @returns {Promise<string>}
+ */
+export declare function snapshotIdOf(
+  {
+    archiveRoot,
+    markets,
+  }: {
+    archiveRoot: string;
+    markets: number;
+  },
+  {
+    scoresRoot,
+    protocols,
+    feedVersion,
+    formatVersion,
+  }: Pick<MarketProof["proof"], "scoresRoot" | "protocols" | "feedVersion" | "formatVersion">,
+): Promise<string>;
+/**
+ * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns the commit and the snapshot that it names.
+ * Throws IntegrityError; a DOMException in browsers without Ed25519.
+ * @param {string | null} checkpoint
+ * @param {string | readonly string[]} keys
+ * @returns {Promise<{ commit: number, snapshotId: string }>}
+ */
+export declare function verifyCheckpoint(
+  checkpoint: string | null,
+  keys: string | readonly string[],
+): Promise<{
+  commit: number;
+  snapshotId: string;
+}>;
+/**
+ * Checks that a market belongs to its snapshot, and returns its record. Give what you know: the `id` you asked for; the `snapshotId`
+ * if you hold one that you trust; the publisher's `key`, to have the checkpoint's signature checked too. Without the last two, the
+ * proof only shows that the answer agrees with itself. Throws as verifyCheckpoint does.
+ * @param {MarketProof} answer
+ * @param {{ id?: string, snapshotId?: string, key?: string | readonly string[] }} [known]
+ * @returns {Promise<HistoricalMarket>}
+ */
+export declare function verifyProof(
+  answer: MarketProof,
+  {
+    id,
+    snapshotId,
+    key,
+  }?: {
+    id?: string;
+    snapshotId?: string;
+    key?: string | readonly string[];
+  },
+): Promise<HistoricalMarket>;
 export {};
 
 /**
@@ -301,9 +479,11 @@ export {};
  */
 export interface Filters {
   category?: string;
-  tier?: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+  tier?: ("RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE")[];
   outcome?: string;
   disputed?: boolean;
+  formula_version?: string;
+  weight_version?: string;
   min_composite?: number;
   max_composite?: number;
   min_informed?: number;
@@ -324,6 +504,7 @@ export interface Filters {
   pageSize?: number;
   cursor?: string;
   skip?: number;
+  asOf?: string;
 }
 export interface HistoricalMarket {
   id: string;
@@ -413,6 +594,376 @@ export interface HistoricalMarket {
     };
   }[];
 }
+export interface MarketFacets {
+  snapshotId: string;
+  /**
+   * Markets that match the filters. The buckets of a facet add up to it.
+   */
+  total: number;
+  /**
+   * Those asked for.
+   */
+  facets: {
+    category?: {
+      /**
+       * How many values occur.
+       */
+      distinct: number;
+      /**
+       * By count, highest first, then by value.
+       */
+      buckets: {
+        /**
+         * As published.
+         */
+        value: string;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+      /**
+       * All values that are not listed, together.
+       */
+      other: {
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      };
+    };
+    tier?: {
+      /**
+       * How many values occur.
+       */
+      distinct: number;
+      /**
+       * By count, highest first, then by value.
+       */
+      buckets: {
+        /**
+         * As published.
+         */
+        value: string;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+      /**
+       * All values that are not listed, together.
+       */
+      other: {
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      };
+    };
+    outcome?: {
+      /**
+       * How many values occur.
+       */
+      distinct: number;
+      /**
+       * By count, highest first, then by value.
+       */
+      buckets: {
+        /**
+         * As published.
+         */
+        value: string;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+      /**
+       * All values that are not listed, together.
+       */
+      other: {
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      };
+    };
+    disputed?: {
+      /**
+       * How many values occur.
+       */
+      distinct: number;
+      /**
+       * By count, highest first, then by value.
+       */
+      buckets: {
+        /**
+         * As published.
+         */
+        value: string;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+      /**
+       * All values that are not listed, together.
+       */
+      other: {
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      };
+    };
+    formula_version?: {
+      /**
+       * How many values occur.
+       */
+      distinct: number;
+      /**
+       * By count, highest first, then by value.
+       */
+      buckets: {
+        /**
+         * As published.
+         */
+        value: string;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+      /**
+       * All values that are not listed, together.
+       */
+      other: {
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      };
+    };
+    weight_version?: {
+      /**
+       * How many values occur.
+       */
+      distinct: number;
+      /**
+       * By count, highest first, then by value.
+       */
+      buckets: {
+        /**
+         * As published.
+         */
+        value: string;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+      /**
+       * All values that are not listed, together.
+       */
+      other: {
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      };
+    };
+    composite?: {
+      width: number;
+      /**
+       * From the lowest up, empty ones included; from and to are inclusive.
+       */
+      buckets: {
+        from: number;
+        to: number;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+    informed?: {
+      width: number;
+      /**
+       * From the lowest up, empty ones included; from and to are inclusive.
+       */
+      buckets: {
+        from: number;
+        to: number;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+    integrity?: {
+      width: number;
+      /**
+       * From the lowest up, empty ones included; from and to are inclusive.
+       */
+      buckets: {
+        from: number;
+        to: number;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+    oracle?: {
+      width: number;
+      /**
+       * From the lowest up, empty ones included; from and to are inclusive.
+       */
+      buckets: {
+        from: number;
+        to: number;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+    catalyst?: {
+      width: number;
+      /**
+       * From the lowest up, empty ones included; from and to are inclusive.
+       */
+      buckets: {
+        from: number;
+        to: number;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+    design?: {
+      width: number;
+      /**
+       * From the lowest up, empty ones included; from and to are inclusive.
+       */
+      buckets: {
+        from: number;
+        to: number;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+    counterparty?: {
+      width: number;
+      /**
+       * From the lowest up, empty ones included; from and to are inclusive.
+       */
+      buckets: {
+        from: number;
+        to: number;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+    month?: {
+      /**
+       * From the oldest month that has markets to the newest, empty ones between them included.
+       */
+      buckets: {
+        value: string;
+        /**
+         * Markets.
+         */
+        count: number;
+        /**
+         * Disputed ones among them.
+         */
+        disputed: number;
+      }[];
+    };
+  };
+}
 export interface MarketPage {
   version: "bri-pm-v1";
   /**
@@ -444,6 +995,162 @@ export interface MarketPage {
    */
   timestamp: string;
   markets: HistoricalMarket[];
+}
+export interface MarketProof {
+  /**
+   * The market's JSON text, byte for byte as in the archive.
+   */
+  market: string;
+  snapshotId: string;
+  commit: number;
+  proof: {
+    /**
+     * The market among those of its page.
+     */
+    page: {
+      /**
+       * Which of the children, from the oldest, counted from 0.
+       */
+      index: number;
+      /**
+       * Number of children.
+       */
+      size: number;
+      /**
+       * Markets below all of them.
+       */
+      markets: number;
+      /**
+       * Hashes that lead from the child to the head, from the bottom up.
+       */
+      path: string[];
+    };
+    /**
+     * The page among those of its segment.
+     */
+    segment: {
+      /**
+       * Which of the children, from the oldest, counted from 0.
+       */
+      index: number;
+      /**
+       * Number of children.
+       */
+      size: number;
+      /**
+       * Markets below all of them.
+       */
+      markets: number;
+      /**
+       * Hashes that lead from the child to the head, from the bottom up.
+       */
+      path: string[];
+    };
+    /**
+     * The segment among those of the archive.
+     */
+    archive: {
+      /**
+       * Which of the children, from the oldest, counted from 0.
+       */
+      index: number;
+      /**
+       * Number of children.
+       */
+      size: number;
+      /**
+       * Markets below all of them.
+       */
+      markets: number;
+      /**
+       * Hashes that lead from the child to the head, from the bottom up.
+       */
+      path: string[];
+    };
+    scoresRoot: string;
+    protocols: number;
+    feedVersion: string;
+    formatVersion: number;
+  };
+  /**
+   * The commit's signed note, over its number, its digest and the snapshot id; null when unsigned.
+   */
+  checkpoint: string | null;
+}
+export interface Problem {
+  /**
+   * urn:prs:error: and the code.
+   */
+  type: string;
+  /**
+   * What the code means.
+   */
+  title: string;
+  status: number;
+  /**
+   * BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SNAPSHOT_NOT_FOUND (404): No such snapshot. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time.
+   */
+  code:
+    | "BAD_REQUEST"
+    | "INVALID_PARAMETER"
+    | "INVALID_BODY"
+    | "BATCH_TOO_LARGE"
+    | "CURSOR_MISMATCH"
+    | "INVALID_CURSOR"
+    | "CONFLICTING_CREDENTIALS"
+    | "INVALID_API_KEY"
+    | "API_KEY_REQUIRED"
+    | "DEVELOPER_REQUIRED"
+    | "AEGIS_REQUIRED"
+    | "NOT_FOUND"
+    | "PROTOCOL_NOT_FOUND"
+    | "MARKET_NOT_FOUND"
+    | "SNAPSHOT_NOT_FOUND"
+    | "METHOD_NOT_ALLOWED"
+    | "REQUEST_TIMEOUT"
+    | "CURSOR_EXPIRED"
+    | "SNAPSHOT_EXPIRED"
+    | "BODY_TOO_LARGE"
+    | "UNSUPPORTED_MEDIA_TYPE"
+    | "UPGRADE_REQUIRED"
+    | "TOO_MANY_CONNECTIONS"
+    | "QUOTA_EXCEEDED"
+    | "HEADERS_TOO_LARGE"
+    | "INTERNAL"
+    | "COMING_SOON"
+    | "UPSTREAM_ERROR"
+    | "SNAPSHOT_UNAVAILABLE"
+    | "QUOTA_UNAVAILABLE"
+    | "UPSTREAM_TIMEOUT";
+  /**
+   * What is wrong with this request, and what to do about it.
+   */
+  detail: string;
+  /**
+   * As in X-Request-Id.
+   */
+  requestId: string;
+  /**
+   * The query parameter that was refused.
+   */
+  parameter?: string;
+  /**
+   * Only with SNAPSHOT_EXPIRED: the snapshots that can be read which were published before and after that one.
+   */
+  nearest?: {
+    before: {
+      snapshotId: string;
+      publishedAt: string;
+    } | null;
+    after: {
+      snapshotId: string;
+      publishedAt: string;
+    } | null;
+  };
+  /**
+   * Only with CURSOR_EXPIRED: cursor of the same place in the current snapshot; null when nothing follows.
+   */
+  resumeCursor?: string | null;
 }
 export interface ProtocolScore {
   /**
@@ -636,6 +1343,29 @@ export interface ScoreList {
      * Total value locked, as it is displayed.
      */
     tvl: string;
+  }[];
+}
+export interface SnapshotList {
+  count: number;
+  /**
+   * Newest first.
+   */
+  snapshots: {
+    snapshotId: string;
+    commit: number;
+    publishedAt: string;
+    /**
+     * When the next commit was published; null for the current one.
+     */
+    supersededAt: string | null;
+    counts: {
+      markets: number;
+      protocols: number;
+    };
+    /**
+     * Root of the tree over the archive's markets.
+     */
+    archiveRoot: string;
   }[];
 }
 export interface Status {

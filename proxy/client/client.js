@@ -1,6 +1,6 @@
 // The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or later.
 /**
- * @import { Filters, HistoricalMarket, MarketPage, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, Status, Usage } from "./client.d.ts"
+ * @import { Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, SnapshotList, Status, Usage } from "./client.d.ts"
  */
 
 /**
@@ -11,29 +11,46 @@
 export class ApiError extends Error {
   /** @override */
   name = "ApiError";
+  /** What went wrong, in a few fixed words. The message says more. */
+  title = "The request failed";
+  /** HTTP status; 0 when no answer came. */
+  status = 0;
+  /**
+   * Names the request in the service's log.
+   * @type {string | undefined}
+   */
+  requestId;
+  /**
+   * The query parameter that was refused.
+   * @type {string | undefined}
+   */
+  parameter;
+  /**
+   * With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there.
+   * @type {string | null | undefined}
+   */
+  resumeCursor;
+  /**
+   * With `SNAPSHOT_EXPIRED`: the snapshots before and after that can still be read.
+   * @type {Problem["nearest"]}
+   */
+  nearest;
+  /**
+   * Seconds after which the service wants to be asked again.
+   * @type {number | undefined}
+   */
+  retryAfter;
 
   /**
    * @param {string} code
    * @param {string} detail
    * @param {{ title?: string, status?: number, requestId?: string | undefined, parameter?: string | undefined,
-   *   resumeCursor?: string | null | undefined, retryAfter?: number | undefined, cause?: unknown }} [about]
+   *   resumeCursor?: string | null | undefined, retryAfter?: number | undefined, nearest?: Problem["nearest"], cause?: unknown }} [about]
    */
-  constructor(code, detail, { title = "The request failed", status = 0, cause, ...about } = {}) {
+  constructor(code, detail, { cause, ...about } = {}) {
     super(detail, { cause });
-    /** What went wrong, in a few fixed words. The message says more. */
-    this.title = title;
-    /** @type {string} */
     this.code = code;
-    /** HTTP status; 0 when no answer came. */
-    this.status = status;
-    /** Names the request in the service's log. */
-    this.requestId = about.requestId;
-    /** The query parameter that was refused. */
-    this.parameter = about.parameter;
-    /** With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there. */
-    this.resumeCursor = about.resumeCursor;
-    /** Seconds after which the service wants to be asked again. */
-    this.retryAfter = about.retryAfter;
+    Object.assign(this, about);
   }
 }
 
@@ -78,10 +95,14 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  *   thrown. 60,000 if left out.
  */
 
-/** @typedef {Filters | { asOf?: string | undefined }} Query */
+/**
+ * @typedef {Omit<Filters, "asOf" | "skip"> & { asOf?: string | undefined, skip?: number | undefined, by?: string,
+ *   limit?: number | undefined, since?: string, until?: string | undefined }} Query
+ */
 /** @typedef {<T>(work: () => Promise<T>) => Promise<T>} Step */
 
-const ndjson = "application/x-ndjson";
+const encoded = encodeURIComponent;
+const utf8 = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const passing = new Set([429, 502, 503, 504]);
 const ownPassing = new Set(["UNREACHABLE", "TIMEOUT", "BROKEN_ANSWER"]);
 /** The most characters or bytes of a line. The service allows 256 KiB of JSON for a record. */
@@ -135,7 +156,7 @@ export class Client {
    * @returns {Promise<ProtocolScore>}
    */
   score(slug, options) {
-    return this.#read(`/scores/${encodeURIComponent(slug)}`, options);
+    return this.#read(`/scores/${encoded(slug)}`, options);
   }
 
   /**
@@ -155,7 +176,7 @@ export class Client {
    * @returns {Promise<ScoreHistory>}
    */
   history(slug, options) {
-    return this.#read(`/scores/${encodeURIComponent(slug)}/history`, options);
+    return this.#read(`/scores/${encoded(slug)}/history`, options);
   }
 
   /**
@@ -165,7 +186,7 @@ export class Client {
    * @returns {Promise<ScoreDimensions>}
    */
   dimensions(slug, options) {
-    return this.#read(`/scores/${encodeURIComponent(slug)}/dimensions`, options);
+    return this.#read(`/scores/${encoded(slug)}/dimensions`, options);
   }
 
   /**
@@ -204,14 +225,17 @@ export class Client {
    * @returns {AsyncGenerator<MarketPage, void, void>}
    */
   async *pages(filters = {}, options) {
-    let [query, snapshotId, total] = [filters, "", -1];
+    let [query, snapshotId, total, seen] = [filters, "", -1, 0];
     for (;;) {
       const { page, snapshot } = await this.#page(query, options);
-      if (total >= 0 && (page.total !== total || snapshot !== snapshotId))
-        throw new IntegrityError(`The walk began in snapshot ${snapshotId}, and a page is of ${snapshot}.`);
-      // Without a bound on pages, a server could lead the walk in a circle for ever.
-      if (page.nextCursor !== null && page.count === 0)
-        throw new IntegrityError("A page without markets says that others follow.");
+      check(
+        total < 0 || (page.total === total && snapshot === snapshotId),
+        `The walk goes on in snapshot ${snapshot}.`,
+      );
+      seen += page.count;
+      // Otherwise a server could lead the walk in a circle for ever.
+      const ends = page.nextCursor === null || (page.count > 0 && seen < page.total);
+      check(ends, "The walk does not end.");
       [snapshotId, total] = [snapshot, page.total];
       yield page;
       if (page.nextCursor === null) return;
@@ -228,10 +252,71 @@ export class Client {
    * @returns {Rows}
    */
   rows(filters = {}, options) {
-    const { skip = 0, ...query } = filters;
-    return new Rows(query, skip, (/** @type {Place} */ place) =>
-      this.#lines("/markets/historical", place, options),
+    return new Rows(filters, (answer) => this.#lines("/markets/historical", answer, options));
+  }
+
+  /**
+   * Counts the markets that match by one or several of their fields: `client.facets(["tier", "month"], { disputed: true })`.
+   * @param {readonly string[]} by
+   * @param {Filters & { limit?: number }} [filters] `limit`: the most values listed of each
+   * @param {CallOptions} [options]
+   * @returns {Promise<MarketFacets>}
+   */
+  facets(by, filters, options) {
+    return this.#json("/markets/facets", { ...options, query: { by: by.join(), ...filters } });
+  }
+
+  /**
+   * The snapshots that can be read, newest first, each with its archive's root.
+   * @param {CallOptions} [options]
+   * @returns {Promise<SnapshotList>}
+   */
+  snapshots(options) {
+    return this.#json("/snapshots", { ...options });
+  }
+
+  /**
+   * One market. Throws ApiError `MARKET_NOT_FOUND`.
+   * @param {string} id
+   * @param {ReadOptions} [options]
+   * @returns {Promise<HistoricalMarket>}
+   */
+  market(id, options) {
+    return this.#read(`/markets/${encoded(id)}`, options);
+  }
+
+  /**
+   * One market with the proof that it belongs to its snapshot. `verifyProof` checks it.
+   * @param {string} id
+   * @param {ReadOptions} [options]
+   * @returns {Promise<MarketProof>}
+   */
+  proof(id, options) {
+    return this.#read(`/markets/${encoded(id)}/proof`, options);
+  }
+
+  /**
+   * The newest signed checkpoint, as text. `verifyCheckpoint` checks it. Needs no key and no quota.
+   * @param {CallOptions} [options]
+   * @returns {Promise<string>}
+   */
+  checkpoint(options) {
+    return this.#ask("/checkpoint", { ...options, accept: "text/plain" }, (response, step) =>
+      step(() => textIn(response)),
     );
+  }
+
+  /**
+   * What differs between two snapshots: `{ op: "delete", id }` by id, then `{ op: "put", text, market }` in the archive's order, each
+   * id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer that breaks off is taken up again; to go
+   * on in another process, pass the result's `snapshotId` as `until` and its `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the
+   * difference is no longer known.
+   * @param {string} since
+   * @param {CallOptions & { until?: string | undefined, skip?: number }} [options] `until`: the current snapshot if left out
+   * @returns {Changes}
+   */
+  changes(since, { until, skip = 0, ...options } = {}) {
+    return new Changes({ since, until, skip }, (answer) => this.#lines("/markets/changes", answer, options));
   }
 
   /**
@@ -242,7 +327,7 @@ export class Client {
     return this.#ask("/markets/historical", { ...options, query }, async (response, step) => {
       /** @type {MarketPage} */
       const page = await jsonOf(response, step);
-      if (page.count !== page.markets.length) throw broken("The page has fewer markets than it says.");
+      if (page.count !== page.markets.length) throw broken("The page lacks markets.");
       return { page, snapshot: response.headers.get("X-Snapshot-Id") ?? "" };
     });
   }
@@ -285,35 +370,40 @@ export class Client {
   /**
    * The lines of an answer, taken up again wherever it breaks off.
    * @param {string} path
-   * @param {Place} place
+   * @param {Answer} answer
    * @param {CallOptions} [options]
    * @returns {AsyncGenerator<string, void, void>}
    */
-  async *#lines(path, place, { signal } = {}) {
+  async *#lines(path, answer, { signal } = {}) {
     for (let failures = 0; ; failures += 1) {
-      const before = place.received;
+      const before = answer.skip;
       /** @type {(() => void) | undefined} */
       let close;
       try {
-        const exchange = await this.#open(path, { query: place.query(), accept: ndjson, signal });
+        const query = { ...answer.query, skip: before || undefined };
+        const { response, step, ...exchange } = await this.#open(path, {
+          query,
+          accept: "application/x-ndjson",
+          signal,
+        });
         close = exchange.close;
-        const count = Number(exchange.response.headers.get("X-Count") ?? Number.NaN);
-        if (!Number.isSafeInteger(count))
-          throw new IntegrityError("X-Count does not say how many lines come.");
-        const end = place.received + count;
-        place.opened(exchange.response.headers, end);
-        for await (const texts of linesOf(exchange.response, exchange.step)) {
+        const count = Number(response.headers.get("X-Count") || "none");
+        check(Number.isSafeInteger(count), "There is no X-Count.");
+        const end = before + count;
+        answer.opened(response.headers, end);
+        for await (const texts of linesOf(response, step)) {
           for (const text of texts) {
-            if (place.received === end)
-              throw new IntegrityError(`More lines came than X-Count says: ${count}.`);
-            place.received += 1;
+            check(answer.skip < end, `More lines came than X-Count says: ${count}.`);
+            answer.skip += 1;
             yield text;
           }
         }
-        if (place.received === end) return;
-        throw broken(`${place.received - end + count} of ${count} lines came.`);
+        if (answer.skip === end) return;
+        // One that breaks off is no clean end without a line.
+        check(answer.skip > before, `None of ${count} lines came.`);
+        throw broken(`${answer.skip - before} of ${count} lines came.`);
       } catch (error) {
-        if (place.received > before) failures = 0;
+        if (answer.skip > before) failures = 0;
         await this.#pause(error, failures, signal);
       } finally {
         close?.();
@@ -335,17 +425,16 @@ export class Client {
     if (asked > this.#maxWait) throw error;
     // Random, so that clients that failed together do not come back together.
     const wait = asked + Math.random() * Math.min(500 * 2 ** failures, this.#maxWait);
-    await new Promise((resolve, reject) => {
-      const end = () => {
-        clearTimeout(timer);
-        reject(signal?.reason);
-      };
-      const timer = setTimeout(() => {
-        signal?.removeEventListener("abort", end);
-        resolve(undefined);
-      }, wait);
-      signal?.addEventListener("abort", end, { once: true });
+    /** @type {() => void} */
+    let end = () => {};
+    const timer = setTimeout(() => end(), wait);
+    await new Promise((resolve) => {
+      end = () => resolve(undefined);
+      signal?.addEventListener("abort", end);
     });
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
+    signal?.throwIfAborted();
   }
 
   /**
@@ -355,7 +444,7 @@ export class Client {
    */
   async #open(path, { query = {}, accept = "application/json", body, signal }) {
     const given = Object.entries(query).filter(([, value]) => value !== undefined);
-    const search = String(new URLSearchParams(given.map(([name, value]) => [name, String(value)])));
+    const search = new URLSearchParams(/** @type {[string, string][]} */ (given));
     const stop = new AbortController();
     /** @type {Step} */
     const step = async (work) => {
@@ -374,7 +463,7 @@ export class Client {
     };
     const response = await step(async () => {
       try {
-        return await this.#fetch(`${this.#base}${path}${search && `?${search}`}`, {
+        return await this.#fetch(`${this.#base}${path}${search.size ? `?${search}` : ""}`, {
           headers: {
             Accept: accept,
             ...(this.#key !== undefined && { Authorization: `Bearer ${this.#key}` }),
@@ -406,14 +495,6 @@ export class Client {
  * @property {AbortSignal | undefined} [signal]
  */
 
-/**
- * Where an answer in lines has come to.
- * @typedef {object} Place
- * @property {number} received Whole lines received behind the cursor, or of all.
- * @property {() => Query} query What to ask for to go on.
- * @property {(headers: Headers, end: number) => void} opened Takes the headers of an answer and the number of all lines.
- */
-
 /** One market of an answer in lines. */
 export class Row {
   /** The market's JSON text, byte for byte as in the archive. */
@@ -431,31 +512,43 @@ export class Row {
   }
 }
 
-/** An answer in lines. It can be iterated over once. */
+/**
+ * @callback Open Reads the lines of an answer.
+ * @param {Answer} answer
+ * @returns {AsyncGenerator<string, void, void>}
+ */
+
+/** An answer in lines. Its members are known when the first line has come. It can be iterated over once. */
 class Answer {
-  /** Snapshot of the answer. "" until the first line has come. */
+  /** Snapshot of the answer. */
   snapshotId = "";
-  /** Number of lines of the whole answer, also of those skipped. -1 until the first line has come. */
+  /** Number of lines of the whole answer, also of those skipped. */
   count = -1;
   /** Whole lines received, also those skipped. */
   skip;
+  /** @internal @type {Query} */
+  query;
 
-  /** @param {number} skip */
-  constructor(skip) {
+  /**
+   * @param {Query} query
+   * @param {number} skip
+   */
+  constructor(query, skip) {
+    this.query = query;
     this.skip = skip;
   }
 
   /**
-   * @protected
+   * @internal
    * @param {Headers} headers
    * @param {number} end
    */
   opened(headers, end) {
     const snapshotId = headers.get("X-Snapshot-Id") ?? "";
-    if (this.count >= 0 && (snapshotId !== this.snapshotId || end !== this.count))
-      throw new IntegrityError(
-        `The answer began with ${this.count} lines of snapshot ${this.snapshotId}, and goes on with ${end} of ${snapshotId}.`,
-      );
+    check(
+      this.count < 0 || (snapshotId === this.snapshotId && end === this.count),
+      `The answer goes on as ${end} lines of ${snapshotId}.`,
+    );
     [this.snapshotId, this.count] = [snapshotId, end];
   }
 }
@@ -465,42 +558,100 @@ class Answer {
  * @implements {AsyncIterable<Row>}
  */
 export class Rows extends Answer {
-  #query;
   #open;
+  /** Cursor of the place where the answer begins. With `skip` it leads to where the rows received end. */
+  cursor;
+  /** Number of markets that match. */
+  total = -1;
 
   /**
    * @param {Filters} query
-   * @param {number} skip
-   * @param {(place: Place) => AsyncGenerator<string, void, void>} open
+   * @param {Open} open
    */
-  constructor(query, skip, open) {
-    super(skip);
-    this.#query = query;
-    this.#open = open;
-    /** Cursor of the place where the answer begins. With `skip` it leads to where the rows received end. */
+  constructor({ skip = 0, ...query }, open) {
+    super(query, skip);
     this.cursor = query.cursor;
-    /** Number of markets that match. -1 until the first line has come. */
-    this.total = -1;
+    this.#open = open;
+  }
+
+  /**
+   * @internal @override
+   * @param {Headers} headers
+   * @param {number} end
+   */
+  opened(headers, end) {
+    super.opened(headers, end);
+    this.total = Number(headers.get("X-Total-Count"));
+    // The cursor of a later answer begins behind the rows skipped.
+    this.cursor ??= headers.get("X-Cursor") ?? undefined;
+    this.query = { ...(this.cursor !== undefined && { cursor: this.cursor }) };
   }
 
   async *[Symbol.asyncIterator]() {
-    const rows = this;
-    const lines = this.#open({
-      get received() {
-        return rows.skip;
-      },
-      set received(count) {
-        rows.skip = count;
-      },
-      query: () => (rows.cursor === undefined ? rows.#query : { cursor: rows.cursor, skip: rows.skip }),
-      opened(headers, end) {
-        rows.opened(headers, end);
-        rows.total = Number(headers.get("X-Total-Count"));
-        // The cursor of a later answer begins behind the rows skipped.
-        rows.cursor ??= headers.get("X-Cursor") ?? undefined;
-      },
-    });
-    for await (const text of lines) yield new Row(text);
+    for await (const text of this.#open(this)) yield new Row(text);
+  }
+}
+
+/** One line of the difference between two snapshots. */
+export class Change extends Row {
+  /** @type {"delete" | "put"} */
+  op;
+  /** Id of the market. */
+  id;
+  /** The line as it came. */
+  line;
+
+  /** @param {string} line */
+  constructor(line) {
+    // The market is not parsed and written again: its text must stay what it is, byte for byte.
+    const put = /^\{"op":"put","market":(\{"id":"([0-9a-f-]{36})".*\})\}$/.exec(line);
+    const id = put?.[2] ?? /^\{"op":"delete","id":"([0-9a-f-]{36})"\}$/.exec(line)?.[1];
+    check(id !== undefined, "A line is no change.");
+    super(put?.[1] ?? "");
+    this.line = line;
+    this.op = put ? "put" : "delete";
+    this.id = id;
+  }
+}
+
+/**
+ * The lines of Client.changes.
+ * @implements {AsyncIterable<Change>}
+ */
+export class Changes extends Answer {
+  #open;
+  /** Snapshot from which the difference leads to `snapshotId`. */
+  since;
+  /** The archive's root of `snapshotId`. */
+  archiveRoot = "";
+  #until;
+
+  /**
+   * @param {{ since: string, until: string | undefined, skip: number }} query
+   * @param {Open} open
+   */
+  constructor({ since, until, skip }, open) {
+    super({ since, until }, skip);
+    this.since = since;
+    this.#until = until;
+    this.#open = open;
+  }
+
+  /**
+   * @internal @override
+   * @param {Headers} headers
+   * @param {number} end
+   */
+  opened(headers, end) {
+    super.opened(headers, end);
+    const { since, snapshotId: until } = this;
+    check((this.#until ?? until) === until, `The changes lead to another snapshot, ${until}.`);
+    this.query = { since, until };
+    this.archiveRoot = headers.get("X-Archive-Root") ?? "";
+  }
+
+  async *[Symbol.asyncIterator]() {
+    for await (const line of this.#open(this)) yield new Change(line);
   }
 }
 
@@ -512,7 +663,7 @@ export class Rows extends Answer {
 async function* linesOf({ body }, step) {
   if (!body) return;
   const reader = body.getReader();
-  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  const decoder = utf8();
   let rest = "";
   for (;;) {
     const piece = await step(async () => {
@@ -522,9 +673,20 @@ async function* linesOf({ body }, step) {
     if (piece === undefined) return;
     const lines = (rest + piece).split("\n");
     rest = lines.pop() ?? "";
-    if (rest.length > maxLine) throw new IntegrityError(`A line is longer than ${maxLine} characters.`);
+    check(rest.length <= maxLine, `A line is longer than ${maxLine} characters.`);
     yield lines;
   }
+}
+
+/** @param {Response} response */
+async function textIn(response) {
+  const bytes = await response.arrayBuffer();
+  const { headers, type } = response;
+  // Of a compressed body the length says nothing, and scripts of other origins do not see whether it was compressed.
+  const length =
+    type === "cors" || headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
+  if (bytes.byteLength < length) throw broken(`${bytes.byteLength} of ${length} bytes came.`);
+  return utf8().decode(bytes);
 }
 
 /**
@@ -532,15 +694,7 @@ async function* linesOf({ body }, step) {
  * @param {Step} step
  */
 function jsonOf(response, step) {
-  return step(async () => {
-    const bytes = await response.arrayBuffer();
-    const { headers, type } = response;
-    // Of a compressed body the length says nothing, and scripts of other origins do not see whether it was compressed.
-    const length =
-      type === "cors" || headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
-    if (bytes.byteLength < length) throw broken(`${bytes.byteLength} of ${length} bytes came.`);
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  });
+  return step(async () => JSON.parse(await textIn(response)));
 }
 
 /**
@@ -549,15 +703,15 @@ function jsonOf(response, step) {
  */
 async function refusalOf(response) {
   const { status, headers } = response;
-  const retryAfter = Number(headers.get("Retry-After") ?? Number.NaN);
+  const retryAfter = Number(headers.get("Retry-After") || "none");
   const about = {
     status,
     requestId: headers.get("X-Request-Id") ?? undefined,
     retryAfter: retryAfter >= 0 ? retryAfter : undefined,
   };
   if (headers.get("Content-Type")?.startsWith("application/problem+json")) {
-    const { code, detail, title, parameter, resumeCursor } = await response.json();
-    return new ApiError(code, detail, { ...about, title, parameter, resumeCursor });
+    const { code, detail, title, parameter, resumeCursor, nearest } = await response.json();
+    return new ApiError(code, detail, { ...about, title, parameter, resumeCursor, nearest });
   }
   await response.body?.cancel();
   const missing = status === 404 || status === 403;
@@ -597,6 +751,7 @@ function bytesOf(...parts) {
 
 /** @param {number} value */
 function uint64(value) {
+  check(Number.isSafeInteger(value) && value >= 0);
   const bytes = new DataView(new ArrayBuffer(8));
   bytes.setBigUint64(0, BigInt(value), true);
   return new Uint8Array(bytes.buffer);
@@ -623,41 +778,22 @@ async function headOf(hashes, sha256) {
   return level[0] ?? sha256(bytesOf());
 }
 
-/** @type {Uint32Array | undefined} */
-let crcTable;
-
 /** @param {Uint8Array} bytes */
 function crc32(bytes) {
-  crcTable ??= Uint32Array.from({ length: 256 }, (_, byte) => {
-    let value = byte;
-    for (let bit = 0; bit < 8; bit += 1) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
-    return value;
-  });
   let crc = -1;
-  for (const byte of bytes) crc = (crc >>> 8) ^ /** @type {number} */ (crcTable[(crc ^ byte) & 255]);
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
   return ~crc >>> 0;
 }
 
-/** A tree that is being built: page, segment or archive. */
-class Level {
-  /** @type {(Uint8Array | Promise<Uint8Array>)[]} */
-  children = [];
-  total = 0;
-
-  /**
-   * Its root. It is empty again afterwards.
-   * @param {number} kind
-   * @param {Sha256} sha256
-   */
-  async root(kind, sha256) {
-    const children = await Promise.all(this.children);
-    const head = await headOf(children, sha256);
-    const root = await sha256(bytesOf([kind], uint64(this.total), uint64(children.length), head));
-    const { total } = this;
-    [this.children, this.total] = [[], 0];
-    return { root, total };
-  }
-}
+/**
+ * A tree that is being built: its children so far, and how many markets there are below them.
+ * @typedef {{ hashes: (Uint8Array | Promise<Uint8Array>)[], markets: number }} Tree
+ * @returns {Tree}
+ */
+const emptyTree = () => ({ hashes: [], markets: 0 });
 
 /**
  * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts"). Trees count
@@ -668,30 +804,36 @@ class Level {
  * @returns {Promise<{ archiveRoot: string, markets: number }>}
  */
 export async function archiveRoot(lines, { sha256 = webSha256 } = {}) {
-  const [page, segment, archive] = [new Level(), new Level(), new Level()];
-  /** @type {(below: Level, kind: number, above: Level) => Promise<void>} */
-  const end = async (below, kind, above) => {
-    if (below.total === 0) return;
-    const { root, total } = await below.root(kind, sha256);
-    above.children.push(root);
-    above.total += total;
+  const [page, segment, archive] = [emptyTree(), emptyTree(), emptyTree()];
+  /** @type {(tree: Tree, kind: number, above?: Tree) => Promise<Uint8Array>} */
+  const seal = async (tree, kind, above) => {
+    const { markets } = tree;
+    const hashes = await Promise.all(tree.hashes);
+    const head = await headOf(hashes, sha256);
+    const root = await sha256(bytesOf([kind], uint64(markets), uint64(hashes.length), head));
+    if (above && markets > 0) {
+      above.hashes.push(root);
+      above.markets += markets;
+    }
+    [tree.hashes, tree.markets] = [[], 0];
+    return root;
   };
   for await (const line of lines) {
     const text = typeof line === "string" ? encoder.encode(line) : line;
-    page.children.push(sha256(bytesOf([0], text)));
-    page.total += 1;
+    page.hashes.push(sha256(bytesOf([0], text)));
+    page.markets += 1;
     // The id follows {"id":" and has 36 characters.
     const hash = crc32(text.subarray(7, 43));
-    const wanted = page.total >= 32 && hash % 96 === 0;
-    if (!wanted && page.total < 512) continue;
-    await end(page, 2, segment);
-    if ((wanted && Math.floor(hash / 96) % 160 === 0) || segment.total > 65_024)
-      await end(segment, 3, archive);
+    const wanted = page.markets >= 32 && hash % 96 === 0;
+    if (!wanted && page.markets < 512) continue;
+    await seal(page, 2, segment);
+    if ((wanted && Math.floor(hash / 96) % 160 === 0) || segment.markets > 65_024)
+      await seal(segment, 3, archive);
   }
-  await end(page, 2, segment);
-  await end(segment, 3, archive);
-  const { root, total } = await archive.root(4, sha256);
-  return { archiveRoot: hexOf(root), markets: total };
+  await seal(page, 2, segment);
+  await seal(segment, 3, archive);
+  const { markets } = archive;
+  return { archiveRoot: hexOf(await seal(archive, 4)), markets };
 }
 
 /**
@@ -706,7 +848,7 @@ export async function* linesFromEnd(file) {
     const start = Math.max(0, end - maxLine);
     const bytes = bytesOf(new Uint8Array(await file.slice(start, end).arrayBuffer()), rest);
     let last = bytes.length - 1;
-    if (bytes[last] !== 10) throw new IntegrityError("The last line of the file has no end.");
+    check(bytes[last] === 10, "The last line of the file has no end.");
     while (last > 0) {
       const before = bytes.lastIndexOf(10, last - 1);
       if (before < 0) break;
@@ -714,8 +856,142 @@ export async function* linesFromEnd(file) {
       last = before;
     }
     rest = bytes.subarray(0, last + 1);
-    if (rest.length > maxLine) throw new IntegrityError(`A line is longer than ${maxLine} bytes.`);
+    check(rest.length <= maxLine, `A line is longer than ${maxLine} bytes.`);
     end = start;
   }
   if (rest.length > 0) yield rest.subarray(0, -1);
+}
+
+/**
+ * @param {unknown} holds
+ * @param {string} [detail]
+ * @returns {asserts holds}
+ */
+function check(holds, detail = "The proof, checkpoint or key is malformed.") {
+  if (!holds) throw new IntegrityError(detail);
+}
+
+/** @param {unknown} hex */
+function hashOf(hex) {
+  check(typeof hex === "string" && /^[0-9a-f]{64}$/.test(hex));
+  return Uint8Array.from(hex.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
+}
+
+/** The root of the tree in which `hash` is the child of this index.
+ * @param {number} kind
+ * @param {Uint8Array} hash
+ * @param {MarketProof["proof"]["page"]} level */
+async function rootFrom(kind, hash, { index, size, markets, path }) {
+  const sizes = [uint64(markets), uint64(size)];
+  uint64(index);
+  check(index < size && size < 2 ** 32 && Array.isArray(path));
+  let [head, at, last] = [hash, index, size - 1];
+  for (const step of path) {
+    check(last > 0);
+    const other = hashOf(step);
+    const onRight = at % 2 === 1 || at === last;
+    head = await webSha256(onRight ? bytesOf([1], other, head) : bytesOf([1], head, other));
+    // One that has no neighbour moved up to a level where it has one.
+    for (; onRight && at > 0 && at % 2 === 0; last >>>= 1) at >>>= 1;
+    at >>>= 1;
+    last >>>= 1;
+  }
+  check(last === 0);
+  return webSha256(bytesOf([kind], ...sizes, head));
+}
+
+/**
+ * The id of the snapshot that consists of an archive with this root and of what a proof says of the rest
+ * (snapshots/SPEC.md, "Identity"). A copy is the archive of a snapshot when this is the snapshot's id.
+ * @param {{ archiveRoot: string, markets: number }} archive
+ * @param {Pick<MarketProof["proof"], "scoresRoot" | "protocols" | "feedVersion" | "formatVersion">} rest
+ * @returns {Promise<string>}
+ */
+export async function snapshotIdOf(
+  { archiveRoot, markets },
+  { scoresRoot, protocols, feedVersion, formatVersion },
+) {
+  hashOf(scoresRoot);
+  uint64(protocols);
+  check(formatVersion === 2, "This client knows format version 2 only.");
+  check(/^[!-~]+$/.test(feedVersion));
+  const lines = `prs-snapshot ${formatVersion} ${feedVersion}\nmarkets ${markets}\nprotocols ${protocols}\n`;
+  return hexOf(await webSha256(encoder.encode(`${lines}archive ${archiveRoot}\nscores ${scoresRoot}\n`)));
+}
+
+/**
+ * Decodes base64 that has one spelling only.
+ * @param {string} text
+ */
+function base64(text) {
+  let raw = "";
+  try {
+    raw = atob(text);
+  } catch {}
+  check(btoa(raw) === text);
+  return Uint8Array.from(raw, (char) => char.charCodeAt(0));
+}
+
+/**
+ * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns the commit and the snapshot that it names.
+ * Throws IntegrityError; a DOMException in browsers without Ed25519.
+ * @param {string | null} checkpoint
+ * @param {string | readonly string[]} keys
+ * @returns {Promise<{ commit: number, snapshotId: string }>}
+ */
+export async function verifyCheckpoint(checkpoint, keys) {
+  check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the commit.");
+  const cut = checkpoint.lastIndexOf("\n\n") + 1;
+  const text = checkpoint.slice(0, cut);
+  const [origin = "", number = "", , extension = ""] = text.split("\n");
+  const lines = checkpoint.slice(cut + 1).split("\n");
+  check(lines.pop() === "");
+  const signatures = lines.map((line) => {
+    const [dash, signer, signature, more] = line.split(" ");
+    check(dash === "—" && signer && signature && !more);
+    return { signer, bytes: base64(signature) };
+  });
+  const snapshotId = extension.replace(/^snapshot /, "");
+  for (const key of [keys].flat()) {
+    const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(key) ?? [];
+    const raw = base64(encoded);
+    const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), raw))).slice(0, 8);
+    check(raw.length === 33 && raw[0] === 1 && named === id);
+    const own = signatures.find(({ signer, bytes }) => signer === name && hexOf(bytes.slice(0, 4)) === id);
+    if (!own || origin !== name) continue;
+    const ed25519 = await crypto.subtle.importKey("raw", raw.slice(1), "Ed25519", false, ["verify"]);
+    const good = await crypto.subtle.verify("Ed25519", ed25519, own.bytes.slice(4), encoder.encode(text));
+    check(good, "The signature of the checkpoint is wrong.");
+    check(/^[1-9][0-9]{0,15}$/.test(number) && `snapshot ${hexOf(hashOf(snapshotId))}` === extension);
+    return { commit: Number(number), snapshotId };
+  }
+  throw new IntegrityError("None of the keys signed the checkpoint.");
+}
+
+/**
+ * Checks that a market belongs to its snapshot, and returns its record. Give what you know: the `id` you asked for; the `snapshotId`
+ * if you hold one that you trust; the publisher's `key`, to have the checkpoint's signature checked too. Without the last two, the
+ * proof only shows that the answer agrees with itself. Throws as verifyCheckpoint does.
+ * @param {MarketProof} answer
+ * @param {{ id?: string, snapshotId?: string, key?: string | readonly string[] }} [known]
+ * @returns {Promise<HistoricalMarket>}
+ */
+export async function verifyProof(answer, { id, snapshotId, key } = {}) {
+  const { page, segment, archive } = answer.proof ?? {};
+  check(typeof answer.market === "string" && page && segment && archive);
+  let root = await webSha256(bytesOf([0], encoder.encode(answer.market)));
+  root = await rootFrom(2, root, page);
+  root = await rootFrom(3, root, segment);
+  root = await rootFrom(4, root, archive);
+  const found = await snapshotIdOf({ archiveRoot: hexOf(root), markets: archive.markets }, answer.proof);
+  check(found === answer.snapshotId, "The market does not belong to the snapshot.");
+  check(snapshotId === undefined || snapshotId === found, "The proof is about another snapshot.");
+  const record = JSON.parse(answer.market);
+  check(id === undefined || record.id === id, "The proof is about another market.");
+  if (key !== undefined) {
+    const signed = await verifyCheckpoint(answer.checkpoint, key);
+    const same = signed.commit === answer.commit && signed.snapshotId === found;
+    check(same, "The checkpoint is of another commit or snapshot.");
+  }
+  return record;
 }

@@ -1,10 +1,11 @@
 import { execFileSync } from "node:child_process";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { verifyProof } from "../../proxy/client/client.js";
 import { MarketProof } from "../../schemas/envelopes.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import { findProgram } from "../helpers/programs.ts";
-import { checkpointOf, flipped, noteKey, proofIn, type Shape, verifyProof } from "../helpers/proofs.ts";
+import { checkpointOf, flipped, noteKey, proofIn, type Shape } from "../helpers/proofs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { market } from "../helpers/proxy-archive.ts";
 import { bearer } from "../helpers/proxy-client.ts";
@@ -31,7 +32,7 @@ for text in texts:
   return said.split("\n").slice(0, -1);
 }
 
-/** Whether proof.js accepts the text of an answer. */
+/** Whether the client accepts the text of an answer. */
 async function accepted(text: string, known: Parameters<typeof verifyProof>[1] = {}): Promise<boolean> {
   try {
     await verifyProof(JSON.parse(text), known);

@@ -5,7 +5,7 @@ import { exitCodes } from "../../scripts/cli.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { createS3Client, parseS3Location, s3Storage } from "../../snapshots/store/s3.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { snapshotProcess } from "../helpers/archive-command.ts";
+import { scriptProcess } from "../helpers/archive-command.ts";
 import { addMarkets } from "../helpers/archive-odd-markets.ts";
 import { memoryStorage } from "../helpers/archive-storage.ts";
 import { publishSources, testFolder, writeSources } from "../helpers/archive-store.ts";
@@ -54,7 +54,8 @@ describe.skipIf(!environment)("a publish command over S3", () => {
     server.follow(follow);
     if (lost) server.onLost(lost);
     let signal: NodeJS.Signals | null = null;
-    const ended = await snapshotProcess(
+    const ended = await scriptProcess(
+      "snapshot",
       ["publish", "--sources", sources, "--store", location],
       { from: folder, env: { ...server.environment, TMPDIR: temporary } },
       (child) => {
@@ -125,7 +126,7 @@ describe.skipIf(!environment)("a publish command over S3", () => {
       expect(stderr).not.toContain("Error");
       expect(left).toEqual([]);
       await expectAllGood(await copyOf(storage), snapshots.old);
-      const again = await snapshotProcess(["publish", "--sources", sources, "--store", location], {
+      const again = await scriptProcess("snapshot", ["publish", "--sources", sources, "--store", location], {
         from: folder,
         env: { ...environment },
       });
@@ -154,7 +155,7 @@ describe.skipIf(!environment)("a publish command over S3", () => {
     });
     const ended = await Promise.all(
       rivals.map(({ directory }) =>
-        snapshotProcess(["publish", "--sources", directory, "--store", location, "--json"], {
+        scriptProcess("snapshot", ["publish", "--sources", directory, "--store", location, "--json"], {
           from: folder,
           env: { ...server.environment },
         }),

@@ -6,6 +6,7 @@ import { keysProgram } from "../../scripts/commands/keys.ts";
 import { sampleProgram } from "../../scripts/commands/sample.ts";
 import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
 import { startProgram } from "../../scripts/commands/start.ts";
+import { syncProgram } from "../../scripts/commands/sync.ts";
 import { runProgram } from "../../scripts/program.ts";
 import { Shell } from "../../scripts/shell.ts";
 import { nodeOptions } from "./programs.ts";
@@ -32,6 +33,7 @@ const programs = {
   sample: sampleProgram,
   snapshot: snapshotProgram,
   start: startProgram,
+  sync: syncProgram,
 };
 
 const root = join(import.meta.dirname, "../..");
@@ -53,14 +55,15 @@ export async function runCommand(
   return { code, stdout: output.stdout.text, stderr: output.stderr.text };
 }
 
-/** Runs scripts/snapshot.ts as a process of its own, which `watch` sees as it begins. */
-export function snapshotProcess(
+/** Runs a script as a process of its own, which `watch` sees as it begins. */
+export function scriptProcess(
+  name: "snapshot" | "sync",
   args: readonly string[],
   { from, env = {} }: Omit<Surroundings, "npm">,
   watch: (child: ChildProcess) => void = () => {},
 ): Promise<Ended> {
   // tsx is found from the project's folder.
-  const all = [...nodeOptions, join(root, "scripts/snapshot.ts"), ...args];
+  const all = [...nodeOptions, join(root, `scripts/${name}.ts`), ...args];
   return watched(process.execPath, all, root, from, env, watch);
 }
 

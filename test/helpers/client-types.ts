@@ -1,20 +1,24 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compile } from "json-schema-to-typescript";
 import { z } from "zod";
 import {
+  MarketFacets,
   MarketPage,
+  MarketProof,
   ScoreBatch,
   ScoreDimensions,
   ScoreHistory,
   ScoreList,
+  SnapshotList,
   Status,
   Usage,
 } from "../../schemas/envelopes.ts";
+import { Problem } from "../../schemas/errors.ts";
 import { AnyJson } from "../../schemas/primitives.ts";
-import { archiveParameters } from "../../schemas/query.ts";
+import { archiveParameters, asOfParameter } from "../../schemas/query.ts";
 import { HistoricalMarket, ProtocolScore } from "../../schemas/records.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -22,18 +26,26 @@ const program = (name: string) => join(root, "node_modules/.bin", name);
 
 /** What the filters of the archive may be, by the table of its parameters. */
 const Filters = z
-  .object(Object.fromEntries(archiveParameters.map(({ name, schema }) => [name, schema.optional()])))
+  .object(
+    Object.fromEntries(
+      [...archiveParameters, asOfParameter].map(({ name, schema }) => [name, schema.optional()]),
+    ),
+  )
   .describe("Filters of the archive, and where to begin.");
 
 const records = {
   Filters,
   HistoricalMarket,
+  MarketFacets,
   MarketPage,
+  MarketProof,
+  Problem,
   ProtocolScore,
   ScoreBatch,
   ScoreDimensions,
   ScoreHistory,
   ScoreList,
+  SnapshotList,
   Status,
   Usage,
 };
@@ -76,7 +88,8 @@ function declared(): string {
   const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
   try {
     const emit = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", folder];
-    execFileSync(program("tsc"), ["-p", join(root, "proxy/client"), ...emit]);
+    // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
+    spawnSync(program("tsc"), ["-p", join(root, "proxy/client"), ...emit]);
     const text = readFileSync(join(folder, "client.d.ts"), "utf8");
     return text
       .replace(/^import type .* from "\.\/client\.d\.ts";\n/m, "")

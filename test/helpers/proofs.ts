@@ -1,17 +1,7 @@
 import { generateKeyPairSync, hash, type KeyObject, sign } from "node:crypto";
 import type { MarketProof } from "../../schemas/envelopes.ts";
-import type { HistoricalMarket } from "../../schemas/records.ts";
 import { snapshotIdOf } from "../../snapshots/format/snapshot-id.ts";
 import { auditPath, leafHash, pageRootOf, rootOver } from "../../snapshots/format/tree.ts";
-
-type Verify = (
-  answer: MarketProof,
-  known?: { id?: string; snapshotId?: string; key?: string },
-) => Promise<HistoricalMarket>;
-
-/** The service's own check of proofs, which is JavaScript for browsers. */
-export const proofScript = new URL("../../proxy/site/proof.js", import.meta.url);
-export const { verifyProof }: { verifyProof: Verify } = await import(proofScript.href);
 
 /** A key as c2sp.org/signed-note has it. */
 export interface NoteKey {

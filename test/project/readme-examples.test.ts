@@ -1,11 +1,12 @@
 import { execFile } from "node:child_process";
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../../proxy/config.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { runCommand } from "../helpers/archive-command.ts";
 import { type Query, search } from "../helpers/archive-proxy.ts";
 import { withDuckDb } from "../helpers/archive-sql.ts";
 import { testFolder } from "../helpers/archive-store.ts";
@@ -159,24 +160,18 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
 
   describe("a copy", () => {
     const read = (name: string) => readFile(join(folder, "copy", name), "utf8");
-    const sync = () => prints("bash", ["sync.sh"], "copy");
-    const unitsLeft = async () =>
-      (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining;
+    const sync = () => prints("python3", ["copy.py"], "copy");
+    const archiveNow = () => read(`archive-${newest}.ndjson`);
 
-    test("is the archive, and costs nothing while that is the same", async () => {
-      await writeFile(join(folder, "copy/sync.sh"), block("sh", "set -euo pipefail"));
+    test("is the archive, by Python", async () => {
+      const program = block("python", "import glob, hashlib");
+      await writeFile(join(folder, "copy/copy.py"), program);
       await sync();
-      expect((await read("archive.ndjson")) === (await wholeArchive())).toBe(true);
-      expect(await read("archive.snapshot")).toBe(`${newest}\n`);
-      const { etag = "" } = (await ask({}, { ...wantsRows, "if-none-match": "*" })).headers;
-      const left = await unitsLeft();
-      await sync();
-      expect((await ask({}, { ...wantsRows, "if-none-match": etag })).status).toBe(304);
-      expect(await unitsLeft()).toBe(left);
+      expect((await archiveNow()) === (await wholeArchive())).toBe(true);
     });
 
     test("has late and corrected markets, which asking from the newest time misses", async () => {
-      const before = (await read("archive.ndjson")).trimEnd().split("\n");
+      const before = (await archiveNow()).trimEnd().split("\n");
       const copy = new Map(before.map((line) => [JSON.parse(line).id as string, line]));
       const [first, flipped] = [JSON.parse(before[0]!), JSON.parse(before[70]!)];
       const { etag = "" } = (await ask({}, { ...wantsRows, "if-none-match": "*" })).headers;
@@ -201,43 +196,43 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
 
       expect((await ask({}, { ...wantsRows, "if-none-match": etag })).status).toBe(200);
       await sync();
-      expect((await read("archive.ndjson")) === published).toBe(true);
-      expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+      expect((await archiveNow()) === published).toBe(true);
     });
 
-    test("is brought up to date by changes, and back", async () => {
-      await writeFile(
-        join(folder, "copy/changes.py"),
-        block("python", "import gzip, json, os, urllib.request\n\nsince"),
-      );
-      const [later, earlier] = ["sources", "sources-later"];
-      for (const sources of [later, earlier]) {
+    test("is brought up to date by changes, and back, and is refused when it has another root", async () => {
+      for (const sources of ["sources", "sources-later"]) {
         await publish(join(folder, sources));
-        await prints("python3", ["changes.py"], "copy");
-        expect((await read("archive.ndjson")) === (await wholeArchive())).toBe(true);
-        expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+        await sync();
+        expect((await archiveNow()) === (await wholeArchive())).toBe(true);
+        expect((await readdir(join(folder, "copy"))).sort()).toEqual([`archive-${newest}.ndjson`, "copy.py"]);
       }
+      const held = await archiveNow();
+      const path = join(folder, "copy", `archive-${newest}.ndjson`);
+      await writeFile(path, held.replace("disputed", "disputeD"));
+      await expect(sync()).rejects.toMatchObject({
+        stderr: expect.stringContaining("this is not the archive"),
+      });
+      await writeFile(path, held);
     });
 
-    test("is kept as it was when an answer is not whole", async () => {
-      const [held, snapshot] = [await read("archive.ndjson"), "of another day\n"];
-      await writeFile(join(folder, "copy/archive.snapshot"), snapshot);
-      // A curl that loses the last line and says nothing of it.
-      await mkdir(join(folder, "broken"));
-      const broken = `#!/bin/sh\n${programs[1]} "$@" || exit\n[ ! -e archive.part ] || sed -i '$d' archive.part\n`;
-      await writeFile(join(folder, "broken/curl"), broken, { mode: 0o755 });
-      await expect(bash('PATH="../broken:$PATH" bash sync.sh', "copy")).rejects.toMatchObject({ code: 1 });
-      expect((await read("archive.ndjson")) === held).toBe(true);
-      expect(await read("archive.snapshot")).toBe(snapshot);
-      await sync();
-      expect(await read("archive.snapshot")).toBe(`${newest}\n`);
+    test("is what npm run sync makes of it", async () => {
+      const line = block("", "npm run sync -- --url");
+      const [, , , ...args] = line
+        .trim()
+        .replace("http://127.0.0.1:8080", `http://127.0.0.1:${proxy.port}`)
+        .split(" ");
+      await writeFile(join(folder, "copy/key.txt"), key);
+      expect(await runCommand("sync", args.slice(1), { from: join(folder, "copy") })).toMatchObject({
+        code: 0,
+      });
+      expect((await read("copy/archive.ndjson")) === (await wholeArchive())).toBe(true);
     });
 
     test("DuckDB: the share of disputed markets by tier", async () => {
       const rows = await withDuckDb(join(folder, "copy"), async (sql) => {
         const query = block("sql", "SELECT tier").replace(
           "'archive.ndjson'",
-          `'${folder}/copy/archive.ndjson'`,
+          `'${folder}/copy/copy/archive.ndjson'`,
         );
         return (await sql.runAndReadAll(query)).getRowsJson();
       });

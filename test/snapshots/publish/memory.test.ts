@@ -5,7 +5,7 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
-import { snapshotProcess } from "../../helpers/archive-command.ts";
+import { scriptProcess } from "../../helpers/archive-command.ts";
 import { collectGarbage, peakMemory } from "../../helpers/archive-memory.ts";
 import { recordsOf } from "../../helpers/archive-records.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
@@ -30,7 +30,7 @@ describe(`an archive of ${markets} markets`, () => {
       await writeSample({ directory, markets, outcomes, protocols: 10, days: 2, seed: 5 });
       let peak: Promise<number> | undefined;
       const args = ["publish", "--sources", directory, "--store", store, "--json"];
-      const { code, stderr } = await snapshotProcess(args, { from: folder }, (child) => {
+      const { code, stderr } = await scriptProcess("snapshot", args, { from: folder }, (child) => {
         if (measurable) peak = peakMemory(child);
       });
       expect(code, stderr).toBe(0);

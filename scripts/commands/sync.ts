@@ -1,0 +1,104 @@
+import { readFile } from "node:fs/promises";
+import { ApiError, Client, IntegrityError } from "../../proxy/client/client.js";
+import { readTrustedKeys } from "../../snapshots/trust/key-files.ts";
+import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import { exitCodes, requiredOption, UsageError } from "../cli.ts";
+import { CopyFolder } from "../copy/copy-folder.ts";
+import { waitForNews } from "../copy/news.ts";
+import { type SyncParts, type SyncReport, syncOnce } from "../copy/sync.ts";
+import { command, type Program } from "../program.ts";
+import { progressOn } from "../progress.ts";
+import type { Shell } from "../shell.ts";
+
+/** How long --follow waits between two questions: where the live feed cannot be had, and where it says nothing. */
+const pollSeconds = { without: 60, with: 600 };
+
+const sync = command({
+  name: "",
+  does: "Keeps an exact copy of the archive in DIR: archive.ndjson, and state.json, which says of which snapshot it is.",
+  options: {
+    url: { type: "string", value: "BASE", required: true, does: "address of the service" },
+    "key-file": { type: "string", value: "FILE", required: true, does: "holds an API key of the Aegis plan" },
+    to: {
+      type: "string",
+      value: "DIR",
+      required: true,
+      does: "the folder of the copy; made if it is not there",
+    },
+    "trusted-key": {
+      type: "string",
+      value: "FILE",
+      does: "public keys, one a line; take up only what one of them signed",
+    },
+    follow: { type: "boolean", does: "go on, and take up every snapshot as it is published" },
+    json: { type: "boolean", does: "one JSON object a run on stdout, nothing else" },
+  },
+  async run(values, _operand, shell) {
+    const url = requiredOption("url", values.url);
+    if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : "")) {
+      throw new UsageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
+    }
+    const key = await keyIn(shell, requiredOption("key-file", values["key-file"]));
+    const trusted = values["trusted-key"] && (await readTrustedKeys(shell.path(values["trusted-key"])));
+    const copy = await CopyFolder.open(shell.path(requiredOption("to", values.to)));
+    try {
+      const parts: SyncParts = {
+        client: clientFor(url, key),
+        copy,
+        trusted: trusted ? trusted.map(verifierText) : undefined,
+        say: (line) => shell.say(line),
+        progress: progressOn(shell.stderr),
+      };
+      for (;;) {
+        const report = await attempt(parts, shell, values.follow ?? false);
+        if (report) tell(report, shell, values.json ?? false);
+        if (!values.follow) return exitCodes.done;
+        const snapshotId = report?.snapshotId ?? "";
+        await waitForNews({ url, key, snapshotId, pollSeconds });
+      }
+    } finally {
+      await copy.close();
+    }
+  },
+});
+
+/** One run. With `patient`, a service that cannot be asked is waited for; then there is no report. */
+async function attempt(parts: SyncParts, shell: Shell, patient: boolean): Promise<SyncReport | undefined> {
+  try {
+    return await syncOnce(parts);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error instanceof IntegrityError) throw error;
+    if (error.status === 401 || error.status === 403) throw new UsageError(error.message);
+    if (!patient) throw error;
+    shell.say(error.message);
+    return undefined;
+  }
+}
+
+function clientFor(url: string, key: string): Client {
+  try {
+    return new Client({ url, key });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+async function keyIn(shell: Shell, file: string): Promise<string> {
+  const key = (await readFile(shell.path(file), "utf8")).trim();
+  if (key !== "") return key;
+  throw new UsageError(`${file} is empty`);
+}
+
+function tell(report: SyncReport, shell: Shell, json: boolean): void {
+  const { how, snapshotId, lines, received, archiveRoot } = report;
+  const came = how === "unchanged" ? "nothing new" : `${received} lines received (${how})`;
+  shell.report(json, report, [`snapshot ${snapshotId}: ${lines} markets, root ${archiveRoot}; ${came}`]);
+}
+
+/** `npm run sync` */
+export const syncProgram: Program = {
+  call: "npm run sync --",
+  commands: [sync],
+  notes: `A run that is stopped goes on where it was when it is started again. Readers of archive.ndjson see the old copy or the new one.
+Exit code 5: the service cannot be asked; 6: what came does not match its root or its signature, and the old copy stays.`,
+};

@@ -1,0 +1,182 @@
+import {
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { basename, join } from "node:path";
+import { z } from "zod";
+import { Count, Digest } from "../../schemas/primitives.ts";
+import { hasCode } from "../../snapshots/store/error-code.ts";
+import { ownerMark, ownerPattern, removeLeftFiles } from "../../snapshots/store/leftovers.ts";
+
+/** What `state.json` says of the copy beside it. */
+export const CopyState = z.object({
+  snapshotId: Digest,
+  commit: Count,
+  archiveRoot: Digest,
+  lines: Count,
+  bytes: Count,
+});
+export type CopyState = z.infer<typeof CopyState>;
+
+/** What is being received into the work folder, so that a later run can go on. */
+const Download = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("whole"), snapshotId: Digest, cursor: z.string(), count: Count }),
+  z.object({ kind: z.literal("changes"), since: Digest, snapshotId: Digest, count: Count }),
+]);
+export type Download = z.infer<typeof Download>;
+
+/** The folder cannot hold a copy, or another sync is at work in it. */
+export class CopyFolderError extends Error {
+  override readonly name = "CopyFolderError";
+}
+
+const files = ["archive.ndjson", "state.json"] as const;
+const runningName = new RegExp(`^running-${ownerPattern}$`);
+
+/**
+ * The folder of a copy. `archive.ndjson` and `state.json` in it are links that lead through one other link, `.sync/current`. Replacing
+ * that one replaces both files at once, so a process that is killed leaves the old pair or the new one.
+ */
+export class CopyFolder {
+  readonly #folder: string;
+  readonly #own: string;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+    this.#own = join(folder, ".sync");
+  }
+
+  /**
+   * Opens a folder, creates it if it is not there, and removes what killed runs left in it. Throws CopyFolderError while another run
+   * holds it, or when it has files of these names that are not sync's.
+   */
+  static async open(path: string): Promise<CopyFolder> {
+    const copy = new CopyFolder(path);
+    await mkdir(join(copy.#own, "work"), { recursive: true });
+    for (const name of files) await copy.#link(name);
+    await removeLeftFiles(copy.#own, runningName);
+    const mark = `running-${ownerMark()}`;
+    await writeFile(join(copy.#own, mark), "");
+    // Both of two runs that start at the same moment may give up here, but never does neither.
+    const others = (await readdir(copy.#own)).filter((name) => runningName.test(name) && name !== mark);
+    if (others.length > 0) {
+      await copy.close();
+      throw new CopyFolderError(`another sync is at work in ${path}; wait until it has ended`);
+    }
+    await copy.#removeOld();
+    return copy;
+  }
+
+  /** Lets other runs have it. */
+  async close(): Promise<void> {
+    await rm(join(this.#own, `running-${ownerMark()}`), { force: true });
+  }
+
+  /** Path of a file that is being made. */
+  work(name: "archive.ndjson" | "changes.ndjson"): string {
+    return join(this.#own, "work", name);
+  }
+
+  /** Path of the copy in place. */
+  get archive(): string {
+    return join(this.#folder, "archive.ndjson");
+  }
+
+  /** What the copy in place is; undefined when there is none, or its archive has not the length that its state says. */
+  async state(): Promise<CopyState | undefined> {
+    const state = await readJson(join(this.#folder, "state.json"), CopyState);
+    const size = state && (await unlessMissing(lstat(join(this.#own, "current", "archive.ndjson"))))?.size;
+    return state && size === state.bytes ? state : undefined;
+  }
+
+  download(): Promise<Download | undefined> {
+    return readJson(join(this.#own, "work", "download.json"), Download);
+  }
+
+  /** Notes what the lines in the work folder are of. Must be called before the first one is written. */
+  async begin(download: Download): Promise<void> {
+    await this.discard();
+    const path = join(this.#own, "work", "download.json");
+    await writeFile(`${path}.new`, JSON.stringify(download));
+    await rename(`${path}.new`, path);
+  }
+
+  /** Empties the work folder. */
+  async discard(): Promise<void> {
+    await rm(join(this.#own, "work"), { recursive: true, force: true });
+    await mkdir(join(this.#own, "work"), { recursive: true });
+  }
+
+  /** Puts the archive in the work folder in the place of the copy, in one rename. */
+  async replace(state: CopyState): Promise<void> {
+    const work = join(this.#own, "work");
+    const statePath = join(work, "state.json");
+    await writeFile(statePath, `${JSON.stringify(state)}\n`);
+    for (const path of [this.work("archive.ndjson"), statePath, work]) await syncPath(path);
+    const name = `copy-${state.snapshotId.slice(0, 16)}-${Date.now().toString(36)}`;
+    await rename(work, join(this.#own, name));
+    const [link, next] = [join(this.#own, "current"), join(this.#own, "current.new")];
+    await rm(next, { force: true });
+    await symlink(name, next);
+    await rename(next, link);
+    await syncPath(this.#own);
+    await syncPath(this.#folder);
+    await this.#removeOld();
+    await mkdir(work, { recursive: true });
+  }
+
+  /** Removes copies that are no longer or were never in place. */
+  async #removeOld(): Promise<void> {
+    const current = await unlessMissing(readlink(join(this.#own, "current")));
+    for (const name of await readdir(this.#own))
+      if (name.startsWith("copy-") && name !== basename(current ?? ""))
+        await rm(join(this.#own, name), { recursive: true });
+    if (!current) return;
+    for (const name of ["changes.ndjson", "download.json"])
+      await rm(join(this.#own, "current", name), { force: true });
+  }
+
+  async #link(name: (typeof files)[number]): Promise<void> {
+    const [path, target] = [join(this.#folder, name), join(".sync", "current", name)];
+    const found = await unlessMissing(lstat(path));
+    if (!found) await symlink(target, path);
+    else if (!found.isSymbolicLink() || (await readlink(path)) !== target)
+      throw new CopyFolderError(`${path} was not made by sync; choose another folder, or remove it`);
+  }
+}
+
+async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+}
+
+/** A file's JSON; undefined when there is none, or it is of another shape, as after a power cut. */
+async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undefined> {
+  const text = await unlessMissing(readFile(path, "utf8"));
+  try {
+    return text === undefined ? undefined : shape.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,65 @@
+import { feedProtocol, keyProtocolPrefix } from "../../schemas/feed.ts";
+
+export interface NewsParts {
+  /** Address of the service. */
+  url: string;
+  key: string;
+  /** The snapshot that is known. */
+  snapshotId: string;
+  /** How long to wait where the live feed cannot be had, or says nothing. */
+  pollSeconds: { without: number; with: number };
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Waits until the live feed names another snapshot, or until it is time to ask. Never fails: without the feed it is a wait. A wait
+ * costs one unit, that of the connection.
+ */
+export function waitForNews({ url, key, snapshotId, pollSeconds, signal }: NewsParts): Promise<void> {
+  const address = `${url.replace(/^http/, "ws").replace(/(\/api\/v1)?\/*$/, "")}/api/v1/ws/scores`;
+  return new Promise((resolve) => {
+    let timer: NodeJS.Timeout | undefined;
+    const wake = (seconds: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(end, seconds * 1000);
+    };
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      socket?.close();
+      resolve();
+    };
+    const socket = socketTo(address, key);
+    wake(pollSeconds.without);
+    signal?.addEventListener("abort", end);
+    if (signal?.aborted) end();
+    socket?.addEventListener("open", () => {
+      wake(pollSeconds.with);
+      socket.send(JSON.stringify({ type: "subscribe", slugs: [], snapshots: true }));
+    });
+    socket?.addEventListener("message", ({ data }) => {
+      const named = snapshotIn(data);
+      if (named !== undefined && named !== snapshotId) end();
+    });
+    socket?.addEventListener("close", () => wake(pollSeconds.without));
+    socket?.addEventListener("error", () => {});
+  });
+}
+
+function socketTo(address: string, key: string): WebSocket | undefined {
+  try {
+    return new WebSocket(address, [feedProtocol, `${keyProtocolPrefix}${key}`]);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The snapshot that a message names; undefined when it names none. */
+function snapshotIn(message: unknown): string | undefined {
+  try {
+    const { snapshotId } = JSON.parse(String(message));
+    return typeof snapshotId === "string" ? snapshotId : undefined;
+  } catch {
+    return undefined;
+  }
+}

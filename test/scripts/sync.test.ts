@@ -1,0 +1,389 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
+import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/altering-link.ts";
+import { runCommand, scriptProcess } from "../helpers/archive-command.ts";
+import { gatewayAnswer, startFaultyLink } from "../helpers/faulty-link.ts";
+import { takenUp } from "../helpers/live-feed.ts";
+import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { market, publishRecords } from "../helpers/proxy-archive.ts";
+import { until } from "../helpers/proxy-client.ts";
+import { testKey } from "../helpers/signing.ts";
+
+let folder: string;
+let proxy: TestProxy;
+let link: AlteringLink;
+/** What archive.ndjson must hold, by snapshot. */
+const published = new Map<string, string>();
+let copies = 0;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "prs-sync-"));
+  proxy = await startTestProxy({ empty: true });
+  await writeFile(join(folder, "key"), `${await proxy.issue()}\n`);
+  link = await startAlteringLink(proxy.port);
+  await publish(archives.first);
+});
+afterAll(async () => {
+  await link?.stop();
+  await proxy?.stop();
+  await rm(folder, { recursive: true });
+});
+afterEach(() => {
+  link.alter = () => undefined;
+  link.pieceBytes = 0;
+});
+
+const range = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, index) => market(from + index));
+const corrected = (one: HistoricalMarket) => ({ ...one, resolvedOutcome: "Corrected", disputed: true });
+const archives = {
+  first: range(0, 300),
+  /** Two withdrawn, three corrected, of which one moves, and twenty new ones. */
+  second: [
+    ...range(2, 10),
+    ...range(10, 12).map(corrected),
+    { ...market(12), resolvedAt: market(200).resolvedAt },
+    ...range(13, 320),
+  ],
+};
+
+/** Publishes an archive, and waits until the service answers from it. Returns its snapshot. */
+async function publish(markets: readonly HistoricalMarket[], bri = 700): Promise<string> {
+  const { snapshotId } = await publishRecords(proxy.storage, markets, bri, { resume: true });
+  const ordered = markets.toSorted((a, b) =>
+    a.resolvedAt === b.resolvedAt ? (a.id < b.id ? 1 : -1) : a.resolvedAt < b.resolvedAt ? 1 : -1,
+  );
+  published.set(snapshotId, ordered.map((each) => `${JSON.stringify(each)}\n`).join(""));
+  await takenUp(proxy, snapshotId);
+  return snapshotId;
+}
+
+/** A folder that has no copy yet. */
+const newCopy = () => {
+  copies += 1;
+  return join(folder, `copy-${copies}`);
+};
+
+const argumentsFor = (copy: string, more: readonly string[] = [], url = link.url) => [
+  "--url",
+  url,
+  "--key-file",
+  "key",
+  "--to",
+  copy,
+  ...more,
+];
+
+async function sync(copy: string, more: readonly string[] = [], url = link.url) {
+  const before = link.asked.length;
+  const { code, stdout, stderr } = await runCommand("sync", argumentsFor(copy, ["--json", ...more], url), {
+    from: folder,
+  });
+  return { code, report: JSON.parse(stdout || "{}"), stderr, asked: link.asked.slice(before) };
+}
+
+/** Checks that a copy is exactly the snapshot that it names, and returns that. */
+async function exactly(copy: string): Promise<string> {
+  const state = JSON.parse(await readFile(join(copy, "state.json"), "utf8"));
+  const archive = await readFile(join(copy, "archive.ndjson"), "utf8");
+  expect(archive === published.get(state.snapshotId)).toBe(true);
+  expect(state.lines).toBe(archive.split("\n").length - 1);
+  return state.snapshotId;
+}
+
+describe("npm run sync", () => {
+  test("makes a copy, asks one small question while nothing is new, and then takes what changed", async () => {
+    const copy = newCopy();
+    const first = await publish(archives.first);
+    expect(await sync(copy)).toMatchObject({ code: 0, report: { how: "whole", received: 300, lines: 300 } });
+    expect(await exactly(copy)).toBe(first);
+
+    const idle = await sync(copy);
+    expect(idle).toMatchObject({ code: 0, report: { how: "unchanged" }, asked: ["/api/v1/status"] });
+
+    const second = await publish(archives.second);
+    const update = await sync(copy);
+    expect(update).toMatchObject({ code: 0, report: { how: "changes", received: 25, lines: 318 } });
+    expect(update.asked.some((target) => target.startsWith("/api/v1/markets/historical"))).toBe(false);
+    expect(await exactly(copy)).toBe(second);
+  });
+
+  test("follows a rollback, and scores that change alone", async () => {
+    const copy = newCopy();
+    const first = await publish(archives.first);
+    const { code } = await sync(copy);
+    expect(code).toBe(0);
+    await publish(archives.second, 650);
+    await sync(copy);
+    await rollback(proxy.storage, first, () => new Date("2026-03-02T00:00:00.000Z"));
+    await takenUp(proxy, first);
+    expect(await sync(copy)).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(first);
+    const scores = await publish(archives.first, 666);
+    expect(await sync(copy)).toMatchObject({ code: 0, report: { how: "changes", received: 0 } });
+    expect(await exactly(copy)).toBe(scores);
+  });
+
+  test("takes the whole archive when the service no longer knows the copy's snapshot, or the copy was changed", async () => {
+    const copy = newCopy();
+    await publish(archives.first);
+    await sync(copy);
+    await publish(archives.second);
+    link.alter = (target) =>
+      target.includes("/changes?")
+        ? problem(410, "SNAPSHOT_EXPIRED", "Snapshot gone: take a whole answer.")
+        : undefined;
+    const expired = await sync(copy);
+    expect(expired).toMatchObject({ code: 0, report: { how: "whole" } });
+    expect(expired.stderr).toContain("Snapshot gone: take a whole answer. The whole archive is taken.");
+    link.alter = () => undefined;
+
+    const path = join(copy, "archive.ndjson");
+    const text = await readFile(path, "utf8");
+    // In a market that stays.
+    await writeFile(path, text.replace(/Crypto(?!.*Crypto)/s, "Krypto"));
+    const third = await publish(archives.first);
+    expect(await sync(copy)).toMatchObject({ code: 0, report: { how: "whole" } });
+    expect(await exactly(copy)).toBe(third);
+    await truncate(path, 1000);
+    expect(await sync(copy)).toMatchObject({ code: 0, report: { how: "whole" } });
+    expect(await exactly(copy)).toBe(third);
+  });
+
+  test("does not touch files that are not its own, and is alone in its folder", async () => {
+    const copy = newCopy();
+    await mkdir(copy);
+    await writeFile(join(copy, "archive.ndjson"), "mine");
+    expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining("not made by sync") });
+    expect(await readFile(join(copy, "archive.ndjson"), "utf8")).toBe("mine");
+    link.alter = () => problem(500, "INTERNAL", "d");
+    expect(await sync(newCopy())).toMatchObject({ code: 5 });
+    link.alter = () => undefined;
+    expect(await sync(newCopy(), [], "ftp://a")).toMatchObject({ code: 2 });
+    await writeFile(join(folder, "other"), "prs_live_none\n");
+    const refused = await runCommand("sync", ["--url", link.url, "--key-file", "other", "--to", newCopy()], {
+      from: folder,
+    });
+    expect(refused).toMatchObject({ code: 2 });
+  });
+});
+
+const problem = (status: number, code: string, detail: string): PassingAnswer => ({
+  status,
+  headers: { "content-type": "application/problem+json" },
+  body: JSON.stringify({ type: "t", title: "t", status, code, detail, requestId: "r" }),
+});
+
+describe("a service that lies", () => {
+  const lines =
+    (change: (lines: string[]) => string[], count = 0) =>
+    (answer: PassingAnswer) => {
+      const all = answer.body.split("\n").slice(0, -1);
+      const told = change(all);
+      return {
+        ...answer,
+        headers: { ...answer.headers, "x-count": String(told.length + count) },
+        body: told.map((line) => `${line}\n`).join(""),
+      };
+    };
+  const lies: [string, number, (answer: PassingAnswer) => PassingAnswer][] = [
+    ["drops a line", 6, lines((all) => all.toSpliced(7, 1))],
+    ["drops the last line", 6, lines((all) => all.slice(0, -1))],
+    ["changes a byte", 6, lines((all) => all.with(9, all[9]!.replace("disputed", "disputeD")))],
+    ["repeats a line", 6, lines((all) => all.toSpliced(5, 0, all[5]!))],
+    ["swaps two lines", 6, lines((all) => all.with(3, all[4]!).with(4, all[3]!))],
+    ["says a smaller X-Count", 6, lines((all) => all, -1)],
+    ["says a larger X-Count", 6, lines((all) => all, 1)],
+    ["says no X-Count", 6, (answer) => ({ ...answer, headers: { ...answer.headers, "x-count": "" } })],
+    [
+      "names another snapshot",
+      6,
+      (answer) => ({ ...answer, headers: { ...answer.headers, "x-snapshot-id": [...published.keys()][0]! } }),
+    ],
+  ];
+
+  test.each(lies)("that %s in the whole archive is found out: exit %i", async (_what, exit, lie) => {
+    await publish(archives.second);
+    const copy = newCopy();
+    link.alter = (target, answer) => (target.includes("/historical") ? lie(answer) : undefined);
+    const { code, stderr } = await sync(copy);
+    expect([code, stderr]).toEqual([exit, expect.stringMatching(/\w/)]);
+    expect(await readdir(copy)).toEqual([".sync", "archive.ndjson", "state.json"]);
+    await expect(readFile(join(copy, "archive.ndjson"))).rejects.toMatchObject({ code: "ENOENT" });
+    link.alter = () => undefined;
+    expect(await sync(copy)).toMatchObject({ code: 0 });
+    await exactly(copy);
+  });
+
+  test.each(lies)("that %s in changes is found out: exit %i", async (what, exit, lie) => {
+    const copy = newCopy();
+    const first = await publish(archives.first);
+    await sync(copy);
+    const second = await publish(archives.second);
+    link.alter = (target, answer) => (target.includes("/changes") ? lie(answer) : undefined);
+    const { code } = await sync(copy);
+    // Among changes the order of deletes makes no difference.
+    if (what !== "swaps two lines") expect(code).toBe(exit);
+    expect([first, second]).toContain(await exactly(copy));
+    if (code !== 0) expect(await exactly(copy)).toBe(first);
+    link.alter = () => undefined;
+    expect(await sync(copy)).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(second);
+  });
+
+  test("that answers from before the copy's commit is found out", async () => {
+    const copy = newCopy();
+    await publish(archives.first);
+    const old = await proxy.get("/api/v1/status");
+    await publish(archives.second);
+    await sync(copy);
+    const snapshot = await exactly(copy);
+    link.alter = (target, answer) => (target.endsWith("/status") ? { ...answer, body: old.text } : undefined);
+    expect(await sync(copy)).toMatchObject({ code: 6, stderr: expect.stringContaining("never go back") });
+    expect(await exactly(copy)).toBe(snapshot);
+  });
+
+  test("or fails is waited for, and what came is kept", async () => {
+    const copy = newCopy();
+    const second = await publish(archives.second);
+    const storms = [{ cut: 3_000 }, { answer: gatewayAnswer(503) }, { cut: 5_000 }, "refuse"] as const;
+    const failing = await startFaultyLink(proxy.port, (connection) => storms[connection % 5]);
+    const { code } = await sync(copy, [], failing.url);
+    await failing.stop();
+    expect(code).toBe(0);
+    expect(await exactly(copy)).toBe(second);
+  });
+});
+
+describe("--trusted-key", () => {
+  test("takes up what the key signed, and nothing else", async () => {
+    const [ours, stranger] = [testKey(), testKey("prs.example/scores", "another")];
+    const signed = await startTestProxy({ empty: true });
+    const copy = newCopy();
+    try {
+      const signedPublish = async (markets: readonly HistoricalMarket[], key: SigningKey, over?: number) => {
+        const choices = { resume: true, signing: { key, over } };
+        const { snapshotId } = await publishRecords(signed.storage, markets, 700, choices);
+        published.set(snapshotId, published.get(await publish(markets)) ?? "");
+        await takenUp(signed, snapshotId);
+        return snapshotId;
+      };
+      await writeFile(join(folder, "signed-key"), await signed.issue());
+      await writeFile(join(folder, "ours.pub"), `# of the publisher\n${verifierText(ours)}\n`);
+      const run = () =>
+        runCommand(
+          "sync",
+          ["--url", `http://127.0.0.1:${signed.port}`, "--key-file", "signed-key", "--to", copy].concat(
+            "--trusted-key",
+            "ours.pub",
+          ),
+          { from: folder },
+        );
+      const first = await signedPublish(archives.first, ours);
+      expect(await run()).toMatchObject({ code: 0 });
+      expect(await exactly(copy)).toBe(first);
+      await signedPublish(archives.second, stranger, 1);
+      expect(await run()).toMatchObject({ code: 6, stderr: expect.stringContaining("signed") });
+      expect(await exactly(copy)).toBe(first);
+      const third = await signedPublish(range(0, 310), ours, 2);
+      expect(await run()).toMatchObject({ code: 0 });
+      expect(await exactly(copy)).toBe(third);
+    } finally {
+      await signed.stop();
+    }
+  });
+
+  test("wants a signature where there is none", async () => {
+    await publish(archives.first);
+    await writeFile(join(folder, "any.pub"), `${verifierText(testKey())}\n`);
+    expect(await sync(newCopy(), ["--trusted-key", "any.pub"])).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("nobody signed the commit"),
+    });
+  });
+});
+
+describe("a sync that is killed", () => {
+  // 200 take minutes: SYNC_KILLS=200 for a run of its own.
+  const kills = Number(process.env.SYNC_KILLS ?? 6);
+
+  test(`at ${kills} moments leaves some published snapshot, and goes on`, async () => {
+    const kept = newCopy();
+    link.pieceBytes = 8_192;
+    const run = (copy: string, killAfter = 60_000) => {
+      const begin = performance.now();
+      const ended = scriptProcess("sync", argumentsFor(copy), { from: folder }, (child) => {
+        const timer = setTimeout(() => child.kill("SIGKILL"), killAfter);
+        child.once("exit", () => clearTimeout(timer));
+      });
+      return ended.then(({ code }) => ({ code, took: performance.now() - begin }));
+    };
+    let { took } = await run(kept);
+    const held = new Set<string>();
+    for (let kill = 0; kill < kills; kill += 1) {
+      await publish(kill % 2 ? archives.first : archives.second, 500 + kill);
+      const copy = kill % 3 === 2 ? newCopy() : kept;
+      const ended = await run(copy, took * (0.3 + 0.9 * Math.random()));
+      // As long as a whole run takes, on this machine as it is just now.
+      if (ended.code === 0) took = (took + ended.took) / 2;
+      else took *= 1.05;
+      held.add(
+        await exactly(copy).catch((error: unknown) => {
+          expect(error).toMatchObject({ code: "ENOENT" });
+          return "";
+        }),
+      );
+    }
+    console.log(`${kills} kills left ${held.size} different copies`);
+    link.pieceBytes = 0;
+    expect(await sync(kept)).toMatchObject({ code: 0 });
+    await exactly(kept);
+    // Nothing is left of the runs that were killed.
+    expect((await readdir(join(kept, ".sync"))).filter((name) => name.startsWith("copy-"))).toHaveLength(1);
+  });
+
+  test("goes on behind the lines that have come", async () => {
+    const copy = newCopy();
+    const snapshot = await publish(archives.second);
+    link.pieceBytes = 4_096;
+    const work = join(copy, ".sync", "work", "archive.ndjson");
+    const size = async () => (await readFile(work).catch(() => "")).length;
+    await scriptProcess("sync", argumentsFor(copy), { from: folder }, (child) => {
+      until("lines to be on the disk", async () => (await size()) > 100_000).then(() =>
+        child.kill("SIGKILL"),
+      );
+    });
+    link.pieceBytes = 0;
+    const rest = await sync(copy);
+    expect(rest).toMatchObject({ code: 0, report: { how: "whole", lines: 318 } });
+    expect(rest.report.received).toBeLessThan(300);
+    expect(await exactly(copy)).toBe(snapshot);
+  });
+});
+
+describe("--follow", () => {
+  test("takes up every snapshot as it is published", async () => {
+    const copy = newCopy();
+    await publish(archives.first, 701);
+    let stop = () => {};
+    const ended = scriptProcess(
+      "sync",
+      argumentsFor(copy, ["--follow"], `http://127.0.0.1:${proxy.port}`),
+      { from: folder },
+      (child) => {
+        stop = () => child.kill("SIGTERM");
+      },
+    );
+    for (const markets of [archives.second, archives.first]) {
+      const snapshot = await publish(markets, 702);
+      await until("the copy to follow", async () => (await exactly(copy).catch(() => "")) === snapshot);
+    }
+    stop();
+    await ended;
+  });
+});
