@@ -132,7 +132,7 @@ export type Checked = z.infer<typeof Checked>;
 export const ExportFile = ObjectRef.extend({ rows: z.int().min(1), root: Digest, chunks: ObjectRef });
 export type ExportFile = z.infer<typeof ExportFile>;
 
-/** `private/exports/records/<snapshotId>.json`: the files of a snapshot's export, from the newest markets to the oldest. */
+/** `private/exports/records/<snapshotId>.json`: the files of a snapshot's export, from the newest markets to the oldest; `note` as in Checked. */
 export const ExportRecord = z.object({
   formatVersion: FormatVersion,
   commit: CommitNumber,
@@ -141,6 +141,7 @@ export const ExportRecord = z.object({
   publishedAt: Timestamp,
   files: z.array(ExportFile),
   digest: Digest,
+  note: z.string().optional(),
 });
 export type ExportRecord = z.infer<typeof ExportRecord>;
 

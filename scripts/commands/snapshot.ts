@@ -360,10 +360,15 @@ async function exportCommand(
   _operand: string,
   shell: Shell,
 ): Promise<undefined> {
+  const signing = await publisherSigning(shell, {});
   const storage = await openStore(shell, values.store);
   const progress = progressOn(shell.stderr);
   const done = await withTemporaryFolder(async (folder) =>
-    exportSnapshot(storage, values.snapshot, { temporaryDirectory: await realpath(folder), progress }),
+    exportSnapshot(storage, values.snapshot, {
+      temporaryDirectory: await realpath(folder),
+      progress,
+      signing,
+    }),
   );
   const { outcome, snapshotId, commit, rows, total, uploaded } = done;
   shell.report(values.json ?? false, done, [

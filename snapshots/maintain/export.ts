@@ -19,7 +19,10 @@ import { MissingObjectError, readManifest } from "../store/objects.ts";
 import { seal } from "../store/sealed.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
-import { findCommit } from "./find-commit.ts";
+import { signRecord, subjectOf } from "../trust/checkpoint.ts";
+import { requireTrusted, type Signing, trustOf } from "../trust/signing.ts";
+import type { Trust } from "../trust/trust.ts";
+import { findAncestor } from "./find-commit.ts";
 
 /** How a snapshot is exported. */
 export interface ExportOptions {
@@ -28,6 +31,8 @@ export interface ExportOptions {
   progress: (step: string, done: number, of: number) => void;
   /** The most text in a file, in bytes, where a test wants less than the format has. */
   maxTextBytes?: number;
+  /** Signs the record. Records that this does not trust are not built on. */
+  signing?: Signing;
 }
 
 /** The result of an export. */
@@ -48,7 +53,7 @@ export class ExportError extends Error {
 
 /**
  * Exports the newest snapshot, or the one that `target` names by a commit number or by the first 8 or more digits of its id.
- * Throws ExportError, UnknownSnapshotError, or as exportCommit does.
+ * Throws ExportError, UnknownSnapshotError, UntrustedPredecessorError, or as exportCommit does.
  */
 export async function exportSnapshot(
   storage: Storage,
@@ -57,7 +62,8 @@ export async function exportSnapshot(
 ): Promise<ExportReport> {
   const newest = await newestCommit(storage);
   if (!newest) throw new ExportError(`${storage.location}: nothing has been published yet`);
-  const commit = target === undefined ? newest : await findCommit(storage, target);
+  requireTrusted(storage.location, newest, options.signing ?? {});
+  const commit = target === undefined ? newest : await findAncestor(storage, target, newest);
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
     throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
   try {
@@ -77,9 +83,12 @@ export async function exportSnapshot(
  */
 async function exportCommit(storage: Storage, commit: Commit, options: ExportOptions): Promise<ExportReport> {
   const { snapshotId, archiveRoot, publishedAt } = commit;
+  const { signing = {} } = options;
+  const trust = trustOf(signing);
   const stored = await storedFiles(storage);
-  // A damaged record is made anew.
-  const before = await readSoundExport(storage, snapshotId);
+  // A record that is damaged or not signed is made anew.
+  const found = await readSoundExport(storage, snapshotId);
+  const before = found && trust?.export(found) ? undefined : found;
   const report = (outcome: ExportReport["outcome"], files: readonly ExportFile[], uploaded: Size) => ({
     outcome,
     snapshotId,
@@ -92,7 +101,7 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
     return report("unchanged", before.files, sizeOf([]));
 
   const plan = await planFiles(storage, await readManifest(storage, commit.manifest), options.maxTextBytes);
-  const known = await knownFiles(storage, stored);
+  const known = await knownFiles(storage, stored, trust);
   const files: ExportFile[] = [];
   const made: ExportFile[] = [];
   const missing = plan.filter(({ root }) => !known.has(root));
@@ -121,7 +130,8 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
     publishedAt,
     files,
   };
-  await storage.put(layout.exportRecord(snapshotId), seal(record));
+  const sign = signRecord(signing.key, subjectOf.export(record));
+  await storage.put(layout.exportRecord(snapshotId), seal(record, sign));
   return report("exported", files, sizeOf(made));
 }
 
@@ -146,11 +156,14 @@ function isStored({ hash, bytes, chunks }: ExportFile, stored: ReadonlyMap<strin
 async function knownFiles(
   storage: Storage,
   stored: ReadonlyMap<string, number>,
+  trust: Trust | undefined,
 ): Promise<Map<string, ExportFile>> {
   const known = new Map<string, ExportFile>();
   for await (const { key } of storage.list(layout.exportRecords)) {
     const record = await readSoundExport(storage, hashIn(key));
-    for (const file of record?.files ?? []) if (isStored(file, stored)) known.set(file.root, file);
+    // The root says from which pages a file was made, but nobody reads the file again to see whether that is so.
+    if (!record || trust?.export(record)) continue;
+    for (const file of record.files) if (isStored(file, stored)) known.set(file.root, file);
   }
   return known;
 }

@@ -35,3 +35,20 @@ export async function findCommit(storage: Storage, target: string): Promise<Comm
   if (another) throw new UnknownSnapshotError(`several snapshot ids begin with ${target}; give more digits`);
   return commit;
 }
+
+/**
+ * As findCommit, but also throws UnknownSnapshotError unless the log leads from `newest` back to the commit: whoever can
+ * write to the store may have replaced a commit of the past.
+ */
+export async function findAncestor(storage: Storage, target: string, newest: Commit): Promise<Commit> {
+  const wanted = await findCommit(storage, target);
+  let successor = newest;
+  while (successor.commit > wanted.commit) {
+    const commit = await readCommit(storage, successor.commit - 1);
+    if (commit?.digest !== successor.previous) break;
+    successor = commit;
+  }
+  if (successor.digest === wanted.digest) return wanted;
+  const reason = `the log does not lead from commit ${newest.commit} back to this commit ${wanted.commit}`;
+  throw new UnknownSnapshotError(`${storage.location}: ${reason}`);
+}

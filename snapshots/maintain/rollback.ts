@@ -8,13 +8,7 @@ import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objec
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { publicNames } from "../publish/public-names.ts";
-import {
-  appendCommit,
-  type CommitContent,
-  newestCommit,
-  publishedAtAfter,
-  readCommit,
-} from "../store/commits.ts";
+import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -22,7 +16,7 @@ import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { isSigned, requireTrusted, type Signing, signerOf } from "../trust/signing.ts";
-import { findCommit } from "./find-commit.ts";
+import { findAncestor } from "./find-commit.ts";
 
 /** The requested snapshot cannot be rolled back to. */
 export class RollbackError extends Error {
@@ -45,8 +39,7 @@ export async function rollback(
   const current = await newestCommit(storage);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
   requireTrusted(storage.location, current, signing);
-  const wanted = await findCommit(storage, target);
-  await requireDescent(storage, current, wanted);
+  const wanted = await findAncestor(storage, target, current);
   if (wanted.snapshotId === current.snapshotId) {
     if (!current.hold)
       throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
@@ -83,19 +76,6 @@ export async function rollback(
 /** The range of the commits after `wanted` up to `current`, if there are any. */
 function between(wanted: Commit, current: Commit): Commit["withdrawn"] {
   return wanted.commit < current.commit ? [[wanted.commit + 1, current.commit]] : [];
-}
-
-/** Throws RollbackError unless the log leads from one commit back to the other: a file of the log may have been replaced. */
-async function requireDescent(storage: Storage, current: Commit, wanted: Commit): Promise<void> {
-  let successor = current;
-  while (successor.commit > wanted.commit) {
-    const commit = await readCommit(storage, successor.commit - 1);
-    if (commit?.digest !== successor.previous) break;
-    successor = commit;
-  }
-  if (successor.digest === wanted.digest) return;
-  const reason = `the log does not lead from commit ${current.commit} back to this commit ${wanted.commit}`;
-  throw new RollbackError(`${storage.location}: ${reason}`);
 }
 
 /** Throws RollbackError unless the store has every object of the snapshot, and protects those from collections. */

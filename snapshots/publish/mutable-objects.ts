@@ -3,7 +3,7 @@ import { newestCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { seal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
-import { signRun } from "../trust/checkpoint.ts";
+import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import type { SigningKey } from "../trust/note-keys.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
 import { type ApiPlace, putIfDifferent, type Site, updateSite } from "./site.ts";
@@ -50,6 +50,6 @@ export async function finishRun(
 ): Promise<void> {
   const commit = await updateMutableObjects(storage, shown, inMemory);
   const checkedAt = now.toISOString();
-  const sign = (digest: string) => (key ? { note: signRun(key, { checkedAt, digest }) } : {});
+  const sign = signRecord(key, subjectOf.run({ checkedAt }));
   await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));
 }

@@ -1,4 +1,4 @@
-import type { Checked, Commit } from "../../schemas/snapshot.ts";
+import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { newestCommit } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
@@ -7,6 +7,8 @@ import type { CheckpointFile } from "./checkpoint-file.ts";
 import { newestTrusted } from "./newest-trusted.ts";
 import type { Trust } from "./trust.ts";
 
+/** Kinds of records, each with the last reason that was told. */
+type Told = "commit" | "run" | "export";
 /** A commit that was taken up before. */
 type Known = Pick<Commit, "commit" | "digest">;
 
@@ -21,6 +23,8 @@ export interface Belief {
   checkpointOf(commit: Commit): string | undefined;
   /** Whether the record of a publish run is believed. */
   believesRun(run: Checked): boolean;
+  /** Whether the record of an export is believed. */
+  believesExport(record: ExportRecord): boolean;
   /** Remembers that the commit of this checkpoint was taken up. Throws CheckpointFileError. */
   remember(checkpoint: string): Promise<void>;
 }
@@ -36,6 +40,7 @@ export function believeAll(storage: Storage): Belief {
     },
     checkpointOf: ({ checkpoint }) => checkpoint,
     believesRun: () => true,
+    believesExport: () => true,
     async remember() {},
   };
 }
@@ -49,8 +54,8 @@ export function believeSigned(
   trust: Trust,
   { file, refused }: { file?: CheckpointFile | undefined; refused: (error: Error) => void },
 ): Belief {
-  const told = new Map<"commit" | "run", string>();
-  const tell = (what: "commit" | "run", error: Error | undefined) => {
+  const told = new Map<Told, string>();
+  const tell = (what: Told, error: Error | undefined) => {
     if (error && error.message !== told.get(what)) refused(error);
     if (error) told.set(what, error.message);
     else told.delete(what);
@@ -76,6 +81,11 @@ export function believeSigned(
     believesRun(run) {
       const error = trust.run(run);
       tell("run", error);
+      return error === undefined;
+    },
+    believesExport(record) {
+      const error = trust.export(record);
+      tell("export", error);
       return error === undefined;
     },
     async remember(checkpoint) {

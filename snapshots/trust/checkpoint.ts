@@ -1,4 +1,5 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
+import type { Signature } from "../store/sealed.ts";
 import type { SigningKey } from "./note-keys.ts";
 import { NoteError, parseNote, signNote } from "./signed-note.ts";
 
@@ -40,17 +41,20 @@ export function says(text: string, origin: string, stated: Stated): boolean {
   );
 }
 
-/** A note about the record of a publish run, signed. */
-export function signRun(key: SigningKey, run: { checkedAt: string; digest: string }): string {
-  return signNote(runText(key.name, run), key);
+/** A record of another kind than a commit, and what the second line of its note says of it: which one it is. */
+export const subjectOf = {
+  run: ({ checkedAt }: Pick<Checked, "checkedAt">) => `checked ${checkedAt}`,
+  export: ({ snapshotId }: Pick<ExportRecord, "snapshotId">) => `export ${snapshotId}`,
+};
+
+/** The text of the note about such a record. Its second line is no number, so that nobody takes it for a checkpoint. */
+export function recordText(origin: string, subject: string, digest: string): string {
+  return `${origin}\n${subject}\n${base64Of(digest)}\n`;
 }
 
-/** The text of the note about a run's record. Its second line is no number, so that nobody takes it for a checkpoint. */
-export function runText(
-  origin: string,
-  { checkedAt, digest }: { checkedAt: string; digest: string },
-): string {
-  return `${origin}\nchecked ${checkedAt}\n${base64Of(digest)}\n`;
+/** What signs such a record; nothing when there is no key. */
+export function signRecord(key: SigningKey | undefined, subject: string): (digest: string) => Signature {
+  return (digest) => (key ? { note: signNote(recordText(key.name, subject, digest), key) } : {});
 }
 
 function base64Of(digest: string): string {

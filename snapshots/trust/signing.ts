@@ -23,16 +23,21 @@ export class UntrustedPredecessorError extends Error {
  * Throws UntrustedPredecessorError unless a trusted key signed the commit. A signature vouches for all commits before it too,
  * so a run that built on whatever it finds would sign what a thief has put there.
  */
-export function requireTrusted(location: string, commit: Commit, { key, trusted = [], over }: Signing): void {
-  const keys = key ? [key, ...trusted] : trusted;
+export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
   const { commit: number } = commit;
-  if (keys.length === 0 || over === number) return;
-  const refusal = new Trust(keys).commit(commit);
+  if (signing.over === number) return;
+  const refusal = trustOf(signing)?.commit(commit);
   if (!(refusal instanceof UntrustedError)) return;
   const wayOut =
-    `If a publisher of yours made commit ${number}, name it: --sign-over ${number}. If not, others can write to this ` +
+    `If a publisher of yours made commit ${number}, tell publish or rollback: --sign-over ${number}. If not, others can write to this ` +
     `store: take that right from them, delete ${layout.commit(number)}, and run again`;
   throw new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
+}
+
+/** Whose records a run builds on; undefined when it builds on anybody's. */
+export function trustOf({ key, trusted = [] }: Signing): Trust | undefined {
+  const keys = key ? [key, ...trusted] : trusted;
+  return keys.length > 0 ? new Trust(keys) : undefined;
 }
 
 /** Whether a commit carries a sound checkpoint of a run's key, if that has one. */

@@ -1,7 +1,7 @@
-import type { Checked, Commit } from "../../schemas/snapshot.ts";
+import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { runText, says } from "./checkpoint.ts";
+import { recordText, says, subjectOf } from "./checkpoint.ts";
 import type { VerifierKey } from "./note-keys.ts";
 import { NoteError, openNote, parseNote } from "./signed-note.ts";
 
@@ -36,8 +36,21 @@ export class Trust {
 
   /** Why the record of a publish run is not trusted; undefined when it is. */
   run(run: Checked): UntrustedError | undefined {
-    const checked = this.#open(run.note, (text, name) => text === runText(name, run));
-    return typeof checked === "string" ? undefined : new UntrustedError(layout.checked, checked.reason);
+    return this.#record(layout.checked, subjectOf.run(run), run);
+  }
+
+  /** Why the record of an export is not trusted; undefined when it is. */
+  export(record: ExportRecord): UntrustedError | undefined {
+    return this.#record(layout.exportRecord(record.snapshotId), subjectOf.export(record), record);
+  }
+
+  #record(
+    key: string,
+    subject: string,
+    { digest, note }: { digest: string; note?: string | undefined },
+  ): UntrustedError | undefined {
+    const checked = this.#open(note, (text, name) => text === recordText(name, subject, digest));
+    return typeof checked === "string" ? undefined : new UntrustedError(key, checked.reason);
   }
 
   /** The checked part of a note, if its text is the one expected from a key of that name that signed it. */

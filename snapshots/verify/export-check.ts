@@ -6,11 +6,14 @@ import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import type { Trust } from "../trust/trust.ts";
 
 /** How a check counts what it reads, and records a fault. */
 export interface ExportCheck {
   count: (key: string, bytes: number) => void;
   attempt: <T>(work: () => Promise<T>) => Promise<T | undefined>;
+  /** Whose signature a record must have. */
+  trust?: Trust | undefined;
 }
 
 /**
@@ -20,11 +23,11 @@ export interface ExportCheck {
 export async function checkExports(
   storage: Storage,
   commits: ReadonlyMap<number, Commit>,
-  { count, attempt }: ExportCheck,
+  { count, attempt, trust }: ExportCheck,
 ): Promise<void> {
   const checked = new Set<string>();
   for await (const { key, bytes } of storage.list(layout.exportRecords)) {
-    const record = await attempt(() => readRecord(storage, key, commits));
+    const record = await attempt(() => readRecord(storage, key, commits, trust));
     if (!record) continue;
     count(key, bytes);
     for (const file of record.files) {
@@ -39,9 +42,12 @@ async function readRecord(
   storage: Storage,
   key: string,
   commits: ReadonlyMap<number, Commit>,
+  trust: Trust | undefined,
 ): Promise<ExportRecord> {
   const record = await readExport(storage, hashIn(key));
   if (!record) throw new MissingObjectError(key);
+  const refusal = trust?.export(record);
+  if (refusal) throw new CorruptObjectError(key, refusal.reason);
   const commit = commits.get(record.commit);
   const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
   // The commits before the oldest one in the store may be gone.

@@ -97,6 +97,7 @@ class StoreCheck {
     await checkExports(this.#storage, this.#commitsByNumber, {
       count: this.#count,
       attempt: (work) => this.#attempt(work),
+      trust: this.#trust,
     });
     await this.#siteFiles();
     await this.#attempt(() => this.#probe());

@@ -2,16 +2,25 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Commit } from "../../schemas/snapshot.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { checkpointText, runText, signCheckpoint, signRun } from "../../snapshots/trust/checkpoint.ts";
-import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import {
+  checkpointText,
+  recordText,
+  signCheckpoint,
+  signRecord,
+  subjectOf,
+} from "../../snapshots/trust/checkpoint.ts";
+import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { signNote } from "../../snapshots/trust/signed-note.ts";
 import { testFolder } from "../helpers/archive-store.ts";
 import { linkedStore } from "../helpers/linked-store.ts";
+import { listen } from "../helpers/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/proxy.ts";
 import { market, publishRecords, slugs } from "../helpers/proxy-archive.ts";
 import { type Answer, bearer, until } from "../helpers/proxy-client.ts";
@@ -99,6 +108,10 @@ function putCommit(
   return storage.put(layout.commit(content.commit), bytes);
 }
 
+/** A note about a run that ended at a time. */
+const runNote = (key: SigningKey, checkedAt: string, digest: string) =>
+  signRecord(key, subjectOf.run({ checkedAt }))(digest).note!;
+
 /** The commit that would follow, with the snapshot of an older one. */
 async function following(storage: Storage, snapshotOf = 2): Promise<Commit> {
   const newest = (await newestCommit(storage))!;
@@ -157,7 +170,7 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
     "a commit with a note of the trusted key about a run",
     async (storage) => {
       const next = await following(storage);
-      await putCommit(storage, next, (digest) => signRun(ours, { checkedAt: next.publishedAt, digest }));
+      await putCommit(storage, next, (digest) => runNote(ours, next.publishedAt, digest));
     },
     /its signature is for something else/,
   ],
@@ -292,16 +305,59 @@ describe("what a thief puts into the store", () => {
     }
   });
 
+  test("in commits of the past reaches neither cursors, the live feed, proofs nor a rollback", async () => {
+    const storage = await signedStore();
+    const proxy = await proxyOn(storage);
+    const [aegis, developer] = [await proxy.issue(), await proxy.issue({ plan: "developer" })];
+    const first = await commitAt(storage, 1);
+    const archive = "/api/v1/markets/historical?pageSize=10";
+    const ask = async (each: TestProxy, path: string, key = aegis) =>
+      each.get(path, { headers: bearer(key) });
+    const cursorOf = async (each: TestProxy, number: number) => {
+      const { nextCursor } = (await ask(each, archive)).json();
+      const { snapshotId } = await commitAt(storage, number);
+      return encodeCursor({ ...decodeCursor(nextCursor), commit: number, snapshotId });
+    };
+    // Commit 2 becomes the one of a thief, with an archive and scores that are whole; so does its checkpoint.
+    const forge = await linkedStore(folder, "forge", async (made) => {
+      await publishRecords(made, records(30), bris[0]!);
+      await publishRecords(made, records(50), 999, { signing: { key: thiefs[0]!, over: 1 } });
+    });
+    for await (const { key } of forge.list(""))
+      if (!(await storage.get(key))) await storage.put(key, (await forge.get(key))!);
+    const theirs = await commitAt(forge, 2);
+    await putCommit(storage, { ...theirs, previous: first.digest }, (digest) =>
+      signCheckpoint(thiefs[0]!, { ...theirs, digest }),
+    );
+    const cold = await proxyOn(storage);
+    await until("the proxy to know the key", async () => (await ask(cold, archive)).status === 200);
+    for (const each of [proxy, cold]) {
+      for (const number of [1, 2]) {
+        const answer = await ask(each, `/api/v1/markets/historical?cursor=${await cursorOf(each, number)}`);
+        // Before the forged commit nothing can be told from what a thief made up.
+        if (each === cold || number === 2) expect([number, answer.status]).not.toEqual([number, 200]);
+      }
+      const proof = await ask(each, `/api/v1/markets/${market(45).id}/proof`);
+      expect(proof.status).toBe(404);
+      // The changes since then cannot be told.
+      await expect(listen(each.port, developer, { since: first.snapshotId })).rejects.toThrow("503");
+    }
+    const signing = { key: ours };
+    for (const target of ["1", "2", theirs.snapshotId.slice(0, 12)])
+      await expect(rollback(storage, target, () => new Date(), { signing })).rejects.toThrow(/does not lead/);
+    await Promise.all([proxy.stop(), cold.stop()]);
+  });
+
   test("as the record of the last run does not make old data look fresh", async () => {
     const storage = await signedStore();
     const proxy = await proxyOn(storage);
     const { checkedAt } = await statusOf(proxy);
     const run = { checkedAt: "2026-03-01T11:59:00.000Z", commit: 3, outcome: "unchanged" };
-    const said = { checkedAt: run.checkedAt };
     const notes: ((digest: string) => string)[] = [
-      ...thiefs.map((key) => (digest: string) => signRun(key, { ...said, digest })),
-      () => signRun(ours, { ...said, digest: "0".repeat(64) }),
-      (digest) => signNote(runText(ours.name, { checkedAt, digest }), ours),
+      ...thiefs.map((key) => (digest: string) => runNote(key, run.checkedAt, digest)),
+      () => runNote(ours, run.checkedAt, "0".repeat(64)),
+      (digest) => runNote(ours, checkedAt, digest),
+      (digest) => signNote(recordText("other.example", subjectOf.run(run), digest), ours),
       () => signCheckpoint(ours, { commit: 3, digest: "0".repeat(64), snapshotId: "0".repeat(64) }),
     ];
     await storage.put(layout.checked, seal(run));
@@ -317,10 +373,7 @@ describe("what a thief puts into the store", () => {
       await until("another reason", async () => (await metric(proxy, "prs_untrusted_total")) > before);
       expect((await statusOf(proxy)).checkedAt).toBe(checkedAt);
     }
-    await storage.put(
-      layout.checked,
-      seal(run, (digest) => ({ note: signRun(ours, { ...said, digest }) })),
-    );
+    await storage.put(layout.checked, seal(run, signRecord(ours, subjectOf.run(run))));
     await until("the owner's record", async () => (await statusOf(proxy)).checkedAt === run.checkedAt);
     await proxy.stop();
   });

@@ -42,6 +42,7 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   stableScore: [layout.stableScore("curve.fi"), "gpc", "d", "g", ""],
   siteIndex: [layout.siteIndex, "gpc", "d", "g", ""],
   siteFile: [layout.siteFile("app.js"), "gpc", "d", "g", ""],
+  checkpoint: [layout.checkpoint, "gpc", "d", "g", ""],
   privateObject: [layout.privateObject(hash), "gpc", "d", "g", ""],
   segment: [layout.segment(hash), "gpc", "gd", "g", ""],
   rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],

@@ -1,0 +1,218 @@
+import { lstat, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { newestCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
+import type { SigningKey } from "../../../snapshots/trust/note-keys.ts";
+import { parseSigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { snapshotCommand } from "../../helpers/archive-command.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { testFolder, writeSources } from "../../helpers/archive-store.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { keyText, testKey } from "../../helpers/signing.ts";
+
+const folder = testFolder();
+const ours = testKey();
+const other = testKey("other.example");
+const records = [market(1), market(2), market(3)];
+
+type Objects = Map<string, Buffer>;
+
+/** A store whose commits are signed by these keys; undefined stands for an unsigned one. */
+async function storeOf(...keys: (SigningKey | undefined)[]): Promise<Objects> {
+  const objects: Objects = new Map();
+  for (const [index, key] of keys.entries()) {
+    const signing = key ? { key, trusted: [ours, other], over: index } : {};
+    await publishRecords(memoryStorage(objects), records, 600 + index, { signing });
+  }
+  return objects;
+}
+
+async function faults(objects: Objects, ...trusted: SigningKey[]): Promise<string[]> {
+  const trust = trusted.length > 0 ? new Trust(trusted) : undefined;
+  return (await verify(memoryStorage(objects), () => {}, { trust })).faults.map(({ key }) => key);
+}
+
+describe("verify", () => {
+  test("finds no fault where every commit is signed, or one leads to it that is", async () => {
+    expect(await faults(await storeOf(ours, ours), ours)).toEqual([]);
+    expect(await faults(await storeOf(undefined, undefined, ours), ours)).toEqual([]);
+    expect(await faults(await storeOf(ours, other), ours, other)).toEqual([]);
+    expect(await faults(await storeOf(ours, undefined, other))).toEqual([]);
+  });
+
+  test("names what nobody trusted signed", async () => {
+    const of = (number: number) => layout.commit(number);
+    expect(await faults(await storeOf(ours, other), ours)).toEqual([of(2), layout.checked]);
+    expect(await faults(await storeOf(other, ours), ours)).toEqual([of(1)]);
+    expect(await faults(await storeOf(ours, undefined), ours)).toEqual([of(2), layout.checked]);
+    expect(await faults(await storeOf(undefined, undefined), ours)).toEqual([of(2), of(1), layout.checked]);
+  });
+
+  test("names a signed record of which any one byte is changed", async () => {
+    const good = await storeOf(ours, ours);
+    for (const key of [layout.commit(1), layout.commit(2), layout.checked, layout.checkpoint]) {
+      const bytes = good.get(key)!;
+      for (let offset = 0; offset < bytes.length; offset += 7) {
+        const changed = Buffer.from(bytes);
+        changed[offset]! ^= 1 << (offset % 7);
+        expect(await faults(new Map(good).set(key, changed), ours), `${key}, byte ${offset}`).toContain(key);
+      }
+    }
+  });
+
+  test("compares checkpoints with commits although no key is trusted, and the public one with the newest", async () => {
+    const good = await storeOf(ours, ours, undefined);
+    const commit = JSON.parse(String(good.get(layout.commit(2))));
+    const before = JSON.parse(String(good.get(layout.commit(1))));
+    for (const checkpoint of ["", "x", before.checkpoint, commit.checkpoint.replace("\n2\n", "\n3\n")]) {
+      const objects = new Map(good).set(
+        layout.commit(2),
+        Buffer.from(JSON.stringify({ ...commit, checkpoint })),
+      );
+      expect(await faults(objects)).toContain(layout.commit(2));
+    }
+    expect(await faults(new Map(good).set(layout.checkpoint, Buffer.from(before.checkpoint)))).toEqual([
+      layout.checkpoint,
+    ]);
+    good.delete(layout.checkpoint);
+    expect(await faults(good)).toEqual([layout.checkpoint]);
+  });
+});
+
+test("an export's record is signed, and one that is not is no ground for another", async () => {
+  const objects = await storeOf(ours);
+  const storage = memoryStorage(objects);
+  const run = (key?: SigningKey) =>
+    exportSnapshot(storage, undefined, {
+      temporaryDirectory: folder,
+      progress: () => {},
+      ...(key && { signing: { key } }),
+    });
+  expect(await run()).toMatchObject({ outcome: "exported", uploaded: { objects: 1 } });
+  const key = layout.exportRecord((await newestCommit(storage))!.snapshotId);
+  expect(await faults(objects, ours)).toEqual([key]);
+  expect(await run(ours)).toMatchObject({ outcome: "exported", uploaded: { objects: 1 } });
+  expect(await run(ours)).toMatchObject({ outcome: "unchanged" });
+  expect(await faults(objects, ours)).toEqual([]);
+
+  const { digest: _, note: __, ...record } = JSON.parse(String(objects.get(key)));
+  const forged = { ...record, files: [{ ...record.files[0], hash: "0".repeat(64) }] };
+  for (const sign of [undefined, signRecord(other, subjectOf.export(record)), signRecord(ours, "export x")]) {
+    objects.set(key, seal(forged, sign));
+    expect(await faults(objects, ours)).toContain(key);
+  }
+  await publishRecords(storage, records, 700);
+  await expect(run(ours)).rejects.toThrow(/commits\/0000000002\.json: nobody signed it/);
+});
+
+describe("the commands", () => {
+  const run = (line: string, env: NodeJS.ProcessEnv = {}) =>
+    snapshotCommand(line.split(" "), {
+      from: folder,
+      env: { SIGNING_KEY: "", TRUSTED_KEYS: "", SIGNING_NAME: "", ...env },
+    });
+  beforeAll(async () => {
+    await writeSources(join(folder, "sources"), { markets: 20 });
+    await writeFile(join(folder, "ours.key"), `${keyText(ours.name)}\n`);
+    await writeFile(join(folder, "ours.pub"), `${verifierText(ours)}\n`);
+  });
+  const signing = { SIGNING_KEY: "ours.key" };
+  const publish = "publish --sources sources --store store";
+
+  test("signing-key makes a pair for its owner alone, replaces none, and takes its name from the environment", async () => {
+    const made = await run("signing-key --out new.key --json", { SIGNING_NAME: "env.example" });
+    expect(made.code).toBe(0);
+    const { name, publicKey, files } = JSON.parse(made.stdout);
+    expect([name, files]).toEqual([
+      "env.example",
+      { private: join(folder, "new.key"), public: join(folder, "new.key.pub") },
+    ]);
+    expect((await lstat(files.private)).mode & 0o777).toBe(0o600);
+    const secret = (await readFile(files.private, "utf8")).trim();
+    expect(verifierText(parseSigningKey(secret))).toBe(publicKey);
+    expect(await readFile(files.public, "utf8")).toBe(`${publicKey}\n`);
+    expect(made.stdout + made.stderr).not.toContain(secret.split("+").at(-1));
+
+    const again = await run("signing-key --out new.key");
+    expect([again.code, again.stderr]).toEqual([
+      2,
+      expect.stringContaining("new.key exists, and keys are never replaced"),
+    ]);
+    await writeFile(join(folder, "half.key.pub"), "");
+    expect((await run("signing-key --out half.key")).code).toBe(2);
+    await expect(lstat(join(folder, "half.key"))).rejects.toThrow("ENOENT");
+    expect(await readFile(files.private, "utf8")).toBe(`${secret}\n`);
+    const named = await run("signing-key --out named.key --name given.example", {
+      SIGNING_NAME: "env.example",
+    });
+    expect(named.stdout).toMatch(/^given\.example\+/);
+    expect((await run("signing-key --out plain.key")).stdout).toMatch(/^protocol-risk-score-service\+/);
+    for (const bad of ["a+b", "a\u00a0b"])
+      expect((await run(`signing-key --out bad.key --name ${bad}`)).code).toBe(2);
+    expect((await run("signing-key --out missing/x.key")).stderr).toContain(
+      "missing/x.key cannot be written",
+    );
+  });
+
+  test("publish, verify and rollback sign, and say what is not signed and the way out", async () => {
+    expect((await run(publish)).code).toBe(0);
+    const refused = await run(publish, signing);
+    expect([refused.code, refused.stderr]).toEqual([
+      3,
+      expect.stringMatching(/nobody signed it\. .*--sign-over 1/),
+    ]);
+    expect((await run(`${publish} --sign-over 1`)).code).toBe(2);
+    const signed = await run(`${publish} --sign-over 1 --json`, signing);
+    expect(JSON.parse(signed.stdout)).toMatchObject({ outcome: "published", commit: 2, signature: "signed" });
+    expect(await run("verify --store store --trusted-key ours.pub")).toMatchObject({ code: 0 });
+
+    await writeSources(join(folder, "sources"), { markets: 21 });
+    const [allowed] = /--allow-changed \d+/.exec((await run(publish)).stderr)!;
+    const unsigned = await run(`${publish} ${allowed}`);
+    expect([unsigned.code, unsigned.stderr]).toEqual([
+      0,
+      expect.stringContaining("SIGNING_KEY is not set, but"),
+    ]);
+    const found = await run("verify --store store --trusted-key ours.pub");
+    expect([found.code, found.stdout]).toEqual([
+      1,
+      expect.stringContaining(`${layout.commit(3)}: nobody signed it`),
+    ]);
+    expect((await run("rollback 2 --store store --trusted-key ours.pub")).code).toBe(3);
+    expect((await run("rollback 2 --store store", signing)).code).toBe(3);
+    const back = await run("rollback 2 --store store --sign-over 3 --json", signing);
+    expect(JSON.parse(back.stdout).checkpoint).toContain(`${ours.name}\n4\n`);
+    // The record of the last run stays unsigned until the next one.
+    const after = await run("verify --store store --trusted-key ours.pub");
+    expect(after.stdout).toMatch(/^checked\.json: nobody signed it: publish again\n1 faults/);
+    expect((await run(`${publish} ${allowed} --resume`, signing)).code).toBe(0);
+    expect(await run("verify --store store --trusted-key ours.pub")).toMatchObject({ code: 0 });
+  });
+
+  test("refuse keys that cannot be used before they touch the store, with exit code 2", async () => {
+    await writeFile(join(folder, "two.key"), `${keyText("a")}\n# and\n${keyText("b")}\n`);
+    await writeFile(join(folder, "cut.key"), keyText("a").slice(0, -4));
+    for (const [env, reason] of [
+      [{ SIGNING_KEY: "missing.key" }, /missing\.key cannot be read: ENOENT/],
+      [{ SIGNING_KEY: "ours.pub" }, /ours\.pub, line 1: it does not begin with PRIVATE\+KEY\+/],
+      [{ SIGNING_KEY: "two.key" }, /two\.key, line 3: a run signs with one key/],
+      [{ SIGNING_KEY: "cut.key" }, /cut\.key, line 1: /],
+      [{ ...signing, TRUSTED_KEYS: "ours.key" }, /ours\.key, line 1: it is a private key/],
+      [
+        { ...signing, SIGNING_NAME: "elsewhere" },
+        /SIGNING_NAME is elsewhere, but the key in SIGNING_KEY is called prs/,
+      ],
+    ] as const) {
+      const { code, stderr } = await run("publish --sources sources --store untouched", env);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(reason)]);
+      expect(stderr).not.toContain(keyText("a").split("+").at(-1)!.slice(0, 20));
+    }
+    await expect(lstat(join(folder, "untouched"))).rejects.toThrow("ENOENT");
+  });
+});
