@@ -151,19 +151,15 @@ async function openBelief(
   log: Logger,
   refused: () => void,
 ): Promise<Belief> {
-  const usable = async <T>(variable: string, opened: Promise<T>): Promise<T> =>
-    opened.catch((error) => {
-      throw new ConfigError(`${variable}: ${error instanceof Error ? error.message : error}`);
-    });
   if (checkpointFile !== undefined && trustedKeys === undefined)
     throw new ConfigError("CHECKPOINT_FILE needs TRUSTED_KEYS, which say whose checkpoints count");
   if (trustedKeys === undefined) return believeAll(storage);
-  const keys = await usable("TRUSTED_KEYS", readTrustedKeys(resolve(directory, trustedKeys)));
+  const keys = await usable("TRUSTED_KEYS", () => readTrustedKeys(resolve(directory, trustedKeys)));
   const path = checkpointFile && resolve(directory, checkpointFile);
   if (!path)
     log.warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
   return believeSigned(storage, new Trust(keys), {
-    file: path ? await usable("CHECKPOINT_FILE", CheckpointFile.open(path)) : undefined,
+    file: path ? await usable("CHECKPOINT_FILE", () => CheckpointFile.open(path)) : undefined,
     refused(error) {
       refused();
       log.error({ err: error }, "a record that no trusted key signed is not taken up");
@@ -175,10 +171,15 @@ async function openBelief(
 async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
   if (isRedisAddress(location))
     return redisQuota(location, (error) => log.warn({ err: error }, "no connection to the quota store"));
+  return usable("QUOTA_STORE cannot be used", () => sqliteQuota(resolve(directory, location)));
+}
+
+/** What opens a file. Throws ConfigError that begins with the setting if that fails. */
+async function usable<T>(setting: string, open: () => T | Promise<T>): Promise<T> {
   try {
-    return sqliteQuota(resolve(directory, location));
+    return await open();
   } catch (error) {
-    throw new ConfigError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
+    throw new ConfigError(`${setting}: ${messageOf(error)}`);
   }
 }
 

@@ -6,6 +6,7 @@ import {
   InvalidParameterError,
   MarketNotFoundError,
   NoSnapshotError,
+  ProtocolNotFoundError,
   type ReadError,
   SnapshotExpiredError,
   SnapshotNotFoundError,
@@ -26,6 +27,7 @@ const answered: readonly [Type<ReadError>, ErrorCode][] = [
   [CursorExpiredError, "CURSOR_EXPIRED"],
   [MarketNotFoundError, "MARKET_NOT_FOUND"],
   [NoSnapshotError, "SNAPSHOT_UNAVAILABLE"],
+  [ProtocolNotFoundError, "PROTOCOL_NOT_FOUND"],
   [SnapshotNotFoundError, "SNAPSHOT_NOT_FOUND"],
   [SnapshotExpiredError, "SNAPSHOT_EXPIRED"],
 ];

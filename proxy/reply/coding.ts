@@ -8,9 +8,12 @@ export type Coding = (typeof codings)[number];
 
 const compress = promisify(gzip);
 
-/** A body in a coding. */
-export async function encode(body: Buffer, coding: Coding): Promise<Buffer> {
-  return coding === "gzip" ? await compress(body) : body;
+/** The body of a reply that is encoded when it is wanted. */
+export function encoded(read: () => Promise<Buffer> | Buffer): (coding: Coding) => Promise<[Buffer]> {
+  return async (coding) => {
+    const body = await read();
+    return [coding === "gzip" ? await compress(body) : body];
+  };
 }
 
 /** Strong entity tags of a body with this digest. They differ by coding, as the bytes do. */

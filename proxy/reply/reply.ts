@@ -1,8 +1,9 @@
 import type { RowsStream } from "../../snapshots/read/rows.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
-import { type Coding, encode, heldTag, preferredCoding } from "./coding.ts";
+import { type Coding, encoded, heldTag, preferredCoding, tagsOf } from "./coding.ts";
 
 /** What an endpoint answers, before it is known whether and in which coding the body is wanted. */
 export interface Reply {
@@ -28,7 +29,12 @@ export type Answer = (request: Request, response: Response) => Promise<Reply> | 
 /** A small JSON answer that is not cached. A buffer is taken as JSON text. */
 export function momentary(value: object, snapshotId?: string): Reply {
   const json = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
-  return { snapshotId, cacheControl: "no-store", body: async (coding) => [await encode(json, coding)] };
+  return { snapshotId, cacheControl: "no-store", body: encoded(() => json) };
+}
+
+/** A text that every caller gets alike who may have it. */
+export function textReply(text: Buffer, snapshotId: string): Reply {
+  return { etag: tagsOf(sha256(text)), snapshotId, body: encoded(() => text) };
 }
 
 /** A reply ready to be sent to one request. Only reading rows can still fail. */

@@ -14,24 +14,13 @@ import {
 } from "../../snapshots/read/query.ts";
 import { planRows } from "../../snapshots/read/rows.ts";
 import type { Snapshot } from "../../snapshots/read/snapshot.ts";
-import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { encode, tagsOf } from "../reply/coding.ts";
-import type { Answer, Reply } from "../reply/reply.ts";
+import { encoded } from "../reply/coding.ts";
+import { type Answer, textReply } from "../reply/reply.ts";
 import { changesReply, negotiated, preferredRows, requireChunks, rowsReply } from "../reply/rows.ts";
 
 type TextOf = (snapshot: Snapshot, found: FoundMarket) => Promise<Buffer>;
-
-/** A JSON text that is the same for every caller who may have it. */
-function jsonReply({ manifest }: Snapshot, json: Buffer): Reply {
-  return {
-    etag: tagsOf(sha256(json)),
-    cacheControl: "private, no-cache",
-    snapshotId: manifest.snapshotId,
-    body: async (coding) => [await encode(json, coding)],
-  };
-}
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.10). */
 export function archiveAnswers({ catalog, now }: AppParts) {
@@ -40,7 +29,7 @@ export function archiveAnswers({ catalog, now }: AppParts) {
   const marketReply = ({ params }: Request, { locals }: Response, textOf: TextOf) =>
     readAsOf(catalog, parseAsOf(locals.parameters!), async (snapshot) => {
       const found = await findMarket(catalog, snapshot, String(params.id));
-      return jsonReply(snapshot, await textOf(snapshot, found));
+      return textReply(await textOf(snapshot, found), snapshot.manifest.snapshotId);
     });
   return {
     marketChanges: async (request, { locals: { parameters } }) => {
@@ -58,7 +47,6 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       const timestamp = new Date(now()).toISOString();
       return {
         etag: () => page.etag,
-        cacheControl: "private, no-cache",
         headers: negotiated,
         snapshotId: page.snapshot.manifest.snapshotId,
         body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
@@ -69,9 +57,8 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       const plan = await planFacets(catalog, parseFacetQuery(parameters!));
       return {
         etag: () => plan.etag,
-        cacheControl: "private, no-cache",
         snapshotId: plan.snapshot.manifest.snapshotId,
-        body: async (coding) => [await encode(Buffer.from(JSON.stringify(await plan.count())), coding)],
+        body: encoded(async () => Buffer.from(JSON.stringify(await plan.count()))),
       };
     },
 

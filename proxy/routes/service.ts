@@ -1,22 +1,14 @@
 import { endpoints } from "../../schemas/endpoints.ts";
-import type { Alive, Ready, Status, Usage } from "../../schemas/envelopes.ts";
-import type { LogEntry } from "../../snapshots/read/commit-log.ts";
+import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
 import { listSnapshots } from "../../snapshots/read/snapshot-list.ts";
-import { sha256 } from "../../snapshots/store/sha256.ts";
+import { statusOf } from "../../snapshots/read/status.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
-import { encode, tagsOf } from "../reply/coding.ts";
-import { type Answer, momentary } from "../reply/reply.ts";
+import { type Answer, momentary, textReply } from "../reply/reply.ts";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
-  const { catalog, keys, quota, listening, pollAge, staleAfterSeconds, now } = parts;
-
-  function freshness({ publishedAt }: LogEntry) {
-    const checkedAt = catalog.checkedAt() ?? publishedAt;
-    const ageSeconds = Math.max(0, Math.floor((now() - Date.parse(checkedAt)) / 1000));
-    return { checkedAt, ageSeconds, stale: ageSeconds > staleAfterSeconds };
-  }
+  const { catalog, keys, quota, listening, pollAge } = parts;
 
   /** Why the process should get no requests, or undefined. */
   async function unready(): Promise<string | undefined> {
@@ -27,33 +19,19 @@ export function serviceAnswers(parts: AppParts) {
 
   return {
     status: () => {
-      const { commit, manifest } = catalog.requireCurrent();
-      const { snapshotId } = manifest;
-      const status: Status = {
-        snapshotId,
-        commit: commit.commit,
-        publishedAt: commit.publishedAt,
-        ...freshness(commit),
-        counts: { markets: manifest.counts.markets, protocols: manifest.counts.protocols },
-        newestResolvedAt: manifest.newestResolvedAt,
-        newestUpdatedAt: manifest.newestUpdatedAt,
-      };
-      return momentary(status, snapshotId);
+      const status = statusOf(catalog, parts);
+      return momentary(status, status.snapshotId);
     },
 
     checkpoint: async () => {
       const { commit } = catalog.requireCurrent();
-      const { snapshotId } = commit;
       const checkpoint = await catalog.checkpointOf(commit);
       if (checkpoint === null)
         throw new ServiceError("NOT_FOUND", "The publisher of this snapshot does not sign.");
-      const text = Buffer.from(checkpoint);
       return {
-        snapshotId,
+        ...textReply(Buffer.from(checkpoint), commit.snapshotId),
         cacheControl: "no-cache",
-        etag: tagsOf(sha256(text)),
         bodyHeaders: { "Content-Type": endpoints.checkpoint.media },
-        body: async (coding) => [await encode(text, coding)],
       };
     },
 
@@ -69,16 +47,15 @@ export function serviceAnswers(parts: AppParts) {
     healthz: () => momentary({ status: "alive" } satisfies Alive),
 
     readyz: async () => {
-      const { commit } = catalog.requireCurrent();
+      const { snapshotId, commit, ageSeconds, stale } = statusOf(catalog, parts);
       const reason = await unready();
       if (reason !== undefined) throw new ServiceError("SNAPSHOT_UNAVAILABLE", reason);
-      const { snapshotId, commit: number } = commit;
-      const { checkedAt: _, ...age } = freshness(commit);
       const ready: Ready = {
         status: "ready",
         snapshotId,
-        commit: number,
-        ...age,
+        commit,
+        ageSeconds,
+        stale,
         pollAgeSeconds: Math.floor(pollAge()),
         quotaStore: quota.failing() ? "failing" : "ok",
       };

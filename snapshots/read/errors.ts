@@ -65,6 +65,15 @@ export class MarketNotFoundError extends ReadError {
   }
 }
 
+/** A snapshot has no protocol of this slug. */
+export class ProtocolNotFoundError extends ReadError {
+  override readonly name = "ProtocolNotFoundError";
+
+  constructor() {
+    super("No protocol of this slug is scored; GET /api/v1/scores lists all.");
+  }
+}
+
 /** No snapshot has been loaded yet. */
 export class NoSnapshotError extends ReadError {
   override readonly name = "NoSnapshotError";
