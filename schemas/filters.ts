@@ -143,6 +143,15 @@ export function filterValuesOf(market: HistoricalMarket): FilterValues {
   return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
+/** Bounds of `q` in characters and words, and of the beginning of a word in characters (INTERFACE 4.5). */
+export const searchBounds = { characters: 200, words: 8, prefix: 2 } as const;
+
+/** A word that a market's question must have or, with `prefix`, the beginning of one. */
+export interface QueryWord {
+  text: string;
+  prefix: boolean;
+}
+
 /** Bound of a facet's `limit`, and what it is if left out (INTERFACE 4.7). */
 export const facetLimit = { otherwise: 100, max: 1000 } as const;
 

@@ -1,5 +1,13 @@
 import { z } from "zod";
-import { booleanNames, type FilterField, facetLimit, facetNames, filterFields, paging } from "./filters.ts";
+import {
+  booleanNames,
+  type FilterField,
+  facetLimit,
+  facetNames,
+  filterFields,
+  paging,
+  searchBounds,
+} from "./filters.ts";
 import { Digest, integerBetween, Label, maxLabelBytes } from "./primitives.ts";
 
 /** A time in a query: a day, or a day, a clock time and a zone. The groups are date, clock, fraction and zone. */
@@ -74,6 +82,13 @@ export const filterParameters: readonly QueryParameter[] = [
     type: "ISO date",
     schema: TimeText,
     meaning: "Latest resolvedAt, inclusive; a date alone covers its whole UTC day.",
+  },
+  {
+    name: "q",
+    type: `up to ${searchBounds.words} words`,
+    schema: z.string().min(1).max(searchBounds.characters),
+    meaning:
+      "Words that the question has, all of them, in any letter case; `elect*` stands for words that begin so.",
   },
 ];
 

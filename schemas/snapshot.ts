@@ -26,7 +26,8 @@ export type Size = z.infer<typeof Size>;
 
 /**
  * A segment of a manifest. `root` is that of the tree over its pages (snapshots/SPEC.md, "Roots"). `rows` refers to the
- * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id.
+ * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id,
+ * `words` markets by the words of their questions.
  */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1),
@@ -34,6 +35,7 @@ export const SegmentRef = ObjectRef.extend({
   root: Digest,
   rows: ObjectRef,
   ids: ObjectRef,
+  words: ObjectRef,
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 

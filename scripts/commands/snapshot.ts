@@ -262,9 +262,10 @@ async function verifyCommand(
   const done = repair
     ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), trust)
     : await verify(storage, progressOn(shell.stderr), { site: publishedSite, trust });
-  const { faults, commits, collected, markets, objects, bytes, unreferenced } = done;
+  const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced } = done;
   shell.report(json, done, [
     ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
+    ...shorten(unchecked.map(({ key, reason }) => `${key}: not checked, because ${reason}`)),
     `${faults.length === 0 ? "All good" : `${faults.length} faults`}: ${commits} commits (${collected} collected), ` +
       `${markets} markets, ${objects} objects (${bytes} bytes), ${unreferenced} of them unreferenced`,
   ]);

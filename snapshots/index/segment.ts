@@ -13,6 +13,15 @@ import { wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
+import {
+  openSections,
+  type SectionLookup,
+  SectionTable,
+  SectionWriter,
+  sealSections,
+  sectionLookup,
+  uint32s,
+} from "./sections.ts";
 import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
 /** The values of one market that the index keeps. */
@@ -46,8 +55,6 @@ export interface Segment {
 }
 
 const magic = Buffer.from("PRSSEG\r\n");
-const alignment = 8;
-const Section = z.tuple([z.int().min(0), z.int().min(0)]);
 const SegmentHeader = z.object({
   formatVersion: z.literal(formatVersion),
   markets: z.int().min(1).max(65_536),
@@ -58,7 +65,7 @@ const SegmentHeader = z.object({
   residentBytes: z.int().min(0),
   epochs: z.array(z.tuple([z.int().min(0), z.int().min(0)])),
   frequent: z.record(z.string(), z.array(z.string())),
-  sections: z.record(z.string(), Section),
+  sections: SectionTable,
 });
 
 type SegmentHeader = z.infer<typeof SegmentHeader>;
@@ -98,70 +105,21 @@ export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[])
   rest.add("pageRoots", Buffer.from(pages.map((page) => page.root).join(""), "hex"));
   for (const [field, labels] of rare) rest.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
 
-  const header = Buffer.from(
-    JSON.stringify({
-      formatVersion,
-      markets: rows.length,
-      pages: pages.length,
-      residentBytes: resident.bytes,
-      epochs: times.epochs,
-      frequent,
-      sections: { ...resident.sections, ...rest.sections },
-    } satisfies SegmentHeader),
-  );
-  const lengths = Buffer.alloc(8);
-  lengths.writeUInt32LE(header.length, 0);
-  const head = Buffer.concat([magic, lengths, header]);
-  return Buffer.concat([head, padding(head.length), ...resident.parts, ...rest.parts]);
-}
-
-function padding(length: number): Buffer {
-  return Buffer.alloc((alignment - (length % alignment)) % alignment);
-}
-
-class SectionWriter {
-  readonly sections: Record<string, [offset: number, bytes: number]> = {};
-  readonly parts: Buffer[] = [];
-  bytes: number;
-
-  constructor(offset: number) {
-    this.bytes = offset;
-  }
-
-  add(name: string, data: Uint8Array | Uint16Array | Uint32Array): void {
-    const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-    const filler = padding(bytes.length);
-    this.sections[name] = [this.bytes, bytes.length];
-    this.parts.push(bytes, filler);
-    this.bytes += bytes.length + filler.length;
-  }
-}
-
-/** Splits a segment file into its parsed header and its body. */
-function openSegment(key: string, stored: Buffer) {
-  const headerStart = magic.length + 8;
-  if (stored.length < headerStart || !stored.subarray(0, magic.length).equals(magic)) {
-    throw new CorruptObjectError(key, "it does not begin as a segment does");
-  }
-  const headerEnd = headerStart + stored.readUInt32LE(magic.length);
-  const header = parseHeader(key, stored.subarray(headerStart, headerEnd));
-  const body = stored.subarray(headerEnd + padding(headerEnd).length);
-  return { header, body };
-}
-
-function parseHeader(key: string, bytes: Buffer) {
-  try {
-    return SegmentHeader.parse(JSON.parse(bytes.toString("utf8")));
-  } catch (error) {
-    throw new CorruptObjectError(key, `its header is not one of format version ${formatVersion}`, {
-      cause: error,
-    });
-  }
+  const header: SegmentHeader = {
+    formatVersion,
+    markets: rows.length,
+    pages: pages.length,
+    residentBytes: resident.bytes,
+    epochs: times.epochs,
+    frequent,
+    sections: { ...resident.sections, ...rest.sections },
+  };
+  return sealSections(magic, header, [...resident.parts, ...rest.parts]);
 }
 
 /** A segment's whole page table, from the oldest page up. Throws CorruptObjectError. */
 export function readPages(key: string, stored: Buffer): Page[] {
-  const { header, body } = openSegment(key, stored);
+  const { header, body } = openSections(key, stored, magic, SegmentHeader);
   const copy = new Uint8Array(body).buffer;
   const section = sectionLookup(key, header, copy.byteLength);
   const roots = Buffer.from(copy, ...section("pageRoots", header.pages * 32));
@@ -183,7 +141,7 @@ interface StoredColumns {
 
 /** Reads the columns of a segment. Throws CorruptObjectError. */
 export function readColumns(key: string, stored: Buffer): StoredColumns {
-  const { header, body } = openSegment(key, stored);
+  const { header, body } = openSections(key, stored, magic, SegmentHeader);
   // A copy is aligned for typed arrays, and leaves out the part that is needed only when loading.
   const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
   const section = sectionLookup(key, header, resident.byteLength);
@@ -248,29 +206,12 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   };
 }
 
-/** Finds a section. Throws CorruptObjectError when it is missing, cut off, or does not have the expected size. */
-type SectionLookup = (name: string, expectedBytes?: number) => [offset: number, bytes: number];
-
-function sectionLookup(key: string, { sections }: SegmentHeader, limit: number): SectionLookup {
-  return (name, expectedBytes) => {
-    const [offset, bytes] = sections[name] ?? [0, Number.POSITIVE_INFINITY];
-    const sized = expectedBytes === undefined || bytes === expectedBytes;
-    if (!sized || offset % alignment !== 0 || offset + bytes > limit)
-      throw new CorruptObjectError(key, `its section ${name} is missing or cut`);
-    return [offset, bytes];
-  };
-}
-
 function parseLabels(key: string, json: string): string[] {
   try {
     return z.array(z.string()).parse(JSON.parse(json));
   } catch (error) {
     throw new CorruptObjectError(key, "its labels cannot be read", { cause: error });
   }
-}
-
-function uint32s(buffer: ArrayBuffer, [offset, bytes]: [number, number]): Uint32Array {
-  return new Uint32Array(buffer, offset, bytes / 4);
 }
 
 /** The ordinal of each page's oldest market, followed by the number of markets. */

@@ -52,6 +52,7 @@ const collected = [
   layout.segments,
   layout.rows,
   layout.ids,
+  layout.words,
   layout.pages,
   layout.exportFiles,
   layout.exportChunks,

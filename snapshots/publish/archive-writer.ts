@@ -1,9 +1,11 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/cuts.ts";
-import { type Page, pageText } from "../format/page.ts";
+import { type Page, pageText, questionOfLine } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeSegment, type IndexRow } from "../index/segment.ts";
+import { encodeWords } from "../index/word-table.ts";
+import { wordsOf } from "../index/words.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
@@ -145,12 +147,14 @@ export class ArchiveWriter {
     const index: IndexRow[] = [];
     const digests = new BigUint64Array(rows.length);
     const idHashes: number[] = [];
+    const allWords: (readonly string[])[] = [];
     for (const [place, row] of rows.entries()) {
-      const { resolvedAt, values, digest, idHash } =
+      const { resolvedAt, values, digest, idHash, words } =
         typeof row === "number" ? await this.#previous!.row(row) : row;
       index.push({ resolvedAt, values });
       digests[place] = digest;
       idHashes.push(idHash);
+      allWords.push(words);
     }
     const put = async (keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> => {
       const hash = sha256(bytes);
@@ -159,13 +163,14 @@ export class ArchiveWriter {
     };
     const stored = await put(layout.rowsOf, Buffer.from(digests.buffer));
     const ids = await put(layout.idsOf, encodeIds(idHashes));
+    const words = await put(layout.wordsOf, encodeWords(allWords));
     const segment = await put(layout.segment, encodeSegment(pages, index));
     const root = rootOver("segment", pages).toString("hex");
-    return { ...segment, markets: rows.length, pages: pages.length, root, rows: stored, ids };
+    return { ...segment, markets: rows.length, pages: pages.length, root, rows: stored, ids, words };
   }
 }
 
 /** Drops the text, which the page holds: a segment has too many markets to keep all texts in memory. */
-function rowOf({ resolvedAt, values, digest, id }: SortedMarket): Row {
-  return { resolvedAt, values, digest, idHash: idHash(id) };
+function rowOf({ resolvedAt, values, digest, id, line }: SortedMarket): Row {
+  return { resolvedAt, values, digest, idHash: idHash(id), words: wordsOf(questionOfLine(line)) };
 }

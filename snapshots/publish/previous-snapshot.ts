@@ -1,11 +1,13 @@
 import { LRUCache } from "lru-cache";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
-import { keyOfLine, type Page, readRun } from "../format/page.ts";
+import { keyOfLine, type Page, questionOfLine, readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { decodeIds } from "../index/id-table.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
+import { WordTable } from "../index/word-table.ts";
+import { unicodeVersion, wordsOf } from "../index/words.ts";
 import { layout } from "../store/layout.ts";
 import {
   besideSegment,
@@ -22,7 +24,14 @@ const keptPages = 16;
 const keptSegments = 2;
 
 /** Prefixes of the objects that the manifest itself names. */
-const namedPrefixes = [layout.segments, layout.rows, layout.ids, layout.publicObjects, layout.privateObjects];
+const namedPrefixes = [
+  layout.segments,
+  layout.rows,
+  layout.ids,
+  layout.words,
+  layout.publicObjects,
+  layout.privateObjects,
+];
 
 interface PreviousSegment {
   ref: SegmentRef;
@@ -52,10 +61,11 @@ export interface PreviousPage extends Span {
   endsSegment: boolean | undefined;
 }
 
-/** What the objects of a segment hold of a row: index values, source digest and hash of the id. */
+/** What the objects of a segment hold of a row: index values, source digest, hash of the id, and words of the question. */
 export interface StoredRow extends IndexRow {
   digest: bigint;
   idHash: number;
+  words: readonly string[];
 }
 
 /** The same of all rows of a segment, by ordinal. */
@@ -63,6 +73,8 @@ interface StoredRows {
   rows: IndexRow[];
   digests: BigUint64Array;
   idHashes: Float64Array;
+  /** Undefined where another version of Unicode made them: one object must not mix two. */
+  words: string[][] | undefined;
 }
 
 /** A row of the current snapshot. */
@@ -252,12 +264,26 @@ export class PreviousSnapshot {
       const key = layout.segment(ref.hash);
       const rows = decodeRows(key, await readObject(this.#storage, key, ref));
       const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
-      segment = { rows, digests: await this.#digestsOf(ref), idHashes: decodeIds(ids) };
+      const digests = await this.#digestsOf(ref);
+      segment = { rows, digests, idHashes: decodeIds(ids), words: await this.#wordsOf(ref) };
       this.#rows.set(index, segment);
     }
     const place = ordinal - start;
     const { rows, digests, idHashes } = segment;
-    return { ...rows[place]!, digest: digests[place]!, idHash: idHashes[place]! };
+    const words = segment.words?.[place] ?? wordsOf(questionOfLine(await this.#lineOf(ordinal)));
+    return { ...rows[place]!, digest: digests[place]!, idHash: idHashes[place]!, words };
+  }
+
+  async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {
+    const key = layout.wordsOf(words.hash);
+    const table = new WordTable(key, await readObject(this.#storage, key, words));
+    return table.unicode === unicodeVersion ? table.decode() : undefined;
+  }
+
+  async #lineOf(ordinal: number): Promise<Buffer> {
+    const index = this.#pageIndexOf(ordinal);
+    const { page, start } = this.#pages[index]!;
+    return (await this.pageLines(index))[start + page.markets - 1 - ordinal]!;
   }
 
   async #digestsOf({ rows }: SegmentRef): Promise<BigUint64Array> {

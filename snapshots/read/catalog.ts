@@ -18,6 +18,7 @@ import { ReadableCommits } from "./readable-commits.ts";
 import { SingleFlight } from "./single-flight.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 import { SupersededSnapshots } from "./superseded.ts";
+import { WordIndex } from "./word-index.ts";
 
 // A walk recompresses the runs at both ends of its pages; those are about a fifth of the bytes it copies.
 const derivedShare = 1 / 8;
@@ -46,6 +47,8 @@ export class Catalog {
   readonly derived: DerivedCache;
   /** Pages of responses, ready to send. */
   readonly pages: PageCache;
+  /** Finds markets by words. */
+  readonly words: WordIndex;
   /** The commits up to the newest one that is known, whose snapshot may not be loaded yet. */
   readonly log: CommitLog;
   /** Finds markets by id. */
@@ -77,6 +80,7 @@ export class Catalog {
     this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
     this.derived = new DerivedCache(share(derivedShare));
     this.pages = new PageCache(share(pageShare));
+    this.words = new WordIndex(storage);
     this.#superseded = new SupersededSnapshots(share(supersededShare));
     this.log = new CommitLog(storage);
     this.ids = new IdIndex(storage, this.objects);
@@ -111,7 +115,7 @@ export class Catalog {
   /** Bytes that the indexes of all snapshots in memory take. */
   residentBytes(): number {
     const segments = this.#liveSegments();
-    const held = [...segments, ...Object.values(this.#tables)];
+    const held = [...segments, ...Object.values(this.#tables), this.words];
     return held.reduce((sum, { residentBytes }) => sum + residentBytes, this.ids.residentBytes(segments));
   }
 

@@ -6,7 +6,7 @@ import type { LabelTable } from "../index/label-table.ts";
 import type { Segment } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import type { Archive } from "./archive.ts";
-import { readAsOf } from "./as-of.ts";
+import { readAsOf, whileKept } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import type { Matches } from "./matches.ts";
@@ -31,7 +31,8 @@ export function planFacets(catalog: Catalog, { filter, by, limit, asOf }: FacetQ
       snapshot,
       etag: weakTag(commit.digest, filter.canonical, by.join(), limit, "facets"),
       count: async () => {
-        const matches = archive.match(filter.conditions);
+        // Later than `readAsOf` is over, words may still have to be read.
+        const matches = await whileKept(catalog, commit, () => catalog.words.match(snapshot, filter));
         const facets = await countFacets(archive, matches, by, limit);
         return { snapshotId: commit.snapshotId, total: matches.total, facets };
       },

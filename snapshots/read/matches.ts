@@ -12,17 +12,17 @@ export class Matches {
   readonly total: number;
   readonly segments: readonly SegmentMatches[];
   /** Ordinal of each segment's oldest market, followed by the number of markets. */
-  readonly #starts: ArrayLike<number>;
+  readonly starts: ArrayLike<number>;
 
   constructor(segments: readonly SegmentMatches[], starts: ArrayLike<number>) {
     this.segments = segments;
-    this.#starts = starts;
+    this.starts = starts;
     this.total = segments.reduce((sum, segment) => sum + segment.count, 0);
   }
 
   has(ordinal: number): boolean {
     for (let index = 0; index < this.segments.length; index += 1) {
-      const local = ordinal - this.#starts[index]!;
+      const local = ordinal - this.starts[index]!;
       const { markets, count, bits } = this.segments[index]!;
       if (local >= 0 && local < markets) return count > 0 && (!bits || hasBit(bits, local));
     }
@@ -33,7 +33,7 @@ export class Matches {
   countFrom(ordinal: number): number {
     let sum = 0;
     this.segments.forEach(({ markets, count, bits }, index) => {
-      const local = ordinal - this.#starts[index]!;
+      const local = ordinal - this.starts[index]!;
       if (local <= 0) sum += count;
       else if (local < markets && count > 0) sum += bits ? countFrom(bits, local) : markets - local;
     });
@@ -48,7 +48,7 @@ export class Matches {
       const segment = this.segments[index]!;
       if (before + segment.count > skip) {
         const local = sliceSegment(segment, Math.max(0, skip - before), count - ordinals.length);
-        for (const ordinal of local) ordinals.push(this.#starts[index]! + ordinal);
+        for (const ordinal of local) ordinals.push(this.starts[index]! + ordinal);
       }
       before += segment.count;
     }

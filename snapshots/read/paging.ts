@@ -72,7 +72,7 @@ export async function planAt<Plan>(
   plan: (position: Position) => Promise<Plan>,
 ): Promise<Plan> {
   if (query.cursor === undefined)
-    return readAsOf(catalog, query.asOf, (snapshot) => plan(startOf(snapshot, query)));
+    return readAsOf(catalog, query.asOf, async (snapshot) => plan(await startOf(catalog, snapshot, query)));
   const cursor = decodeCursor(query.cursor);
   requireSameFilter(query.filter, cursor.filter);
   return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
@@ -95,11 +95,12 @@ async function planContinuation<Plan>(
   }
 }
 
-function startOf(
+async function startOf(
+  catalog: Catalog,
   snapshot: Snapshot,
   { filter, page = 1, pageSize = paging.defaultPageSize }: ArchiveQuery,
-): Position {
-  const matches = snapshot.archive.match(filter.conditions);
+): Promise<Position> {
+  const matches = await catalog.words.match(snapshot, filter);
   return { snapshot, filter, matches, skip: (page - 1) * pageSize, pageSize };
 }
 
@@ -112,7 +113,7 @@ async function continuation(
 ): Promise<Position> {
   const { archive } = snapshot;
   const { ordinal, after, filter } = cursor;
-  const position = { snapshot, filter, matches: archive.match(filter.conditions), pageSize };
+  const position = { snapshot, filter, matches: await catalog.words.match(snapshot, filter), pageSize };
   if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0)
     return { ...position, skip: 0 };
   if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt)
@@ -186,7 +187,7 @@ async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: numbe
 async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CursorExpiredError> {
   const snapshot = catalog.requireCurrent();
   const { filter, after } = cursor;
-  const matches = snapshot.archive.match(filter.conditions);
+  const matches = await catalog.words.match(snapshot, filter);
   const position = {
     snapshot,
     filter,

@@ -7,9 +7,12 @@ import {
   filterFields,
   type IntegerRange,
   paging,
+  type QueryWord,
+  searchBounds,
 } from "../../schemas/filters.ts";
 import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
 import { asOfParameter, filterParameters, timePattern } from "../../schemas/query.ts";
+import { normalised } from "../index/words.ts";
 import { InvalidParameterError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -19,6 +22,8 @@ export type Parameters = ReadonlyMap<string, string>;
 /** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
 export interface ArchiveFilter {
   conditions: Condition[];
+  /** What a market's question must have, all of it. */
+  words: QueryWord[];
   canonical: string;
 }
 
@@ -209,7 +214,8 @@ export function parseFacetQuery(parameters: Parameters): FacetQuery {
 
 /** The filter that a cursor carries in its canonical spelling. Throws as parseArchiveQuery does. */
 export function parseCanonicalFilter(canonical: string): ArchiveFilter {
-  return parseFilter(readParameters(canonical, filterParameterNames));
+  // Its words are normalised already, and a few texts would change again.
+  return parseFilter(readParameters(canonical, filterParameterNames), (text) => text.toLowerCase());
 }
 
 const filterParameterNames = filterParameters.map((parameter) => parameter.name);
@@ -228,7 +234,7 @@ function textOf(canonical: Canonical): string {
   return pairs.join("&");
 }
 
-function parseFilter(parameters: Parameters): ArchiveFilter {
+function parseFilter(parameters: Parameters, normalise = normalised): ArchiveFilter {
   const conditions: Condition[] = [];
   const canonical: Canonical = new Map();
   for (const row of filterFields) {
@@ -237,7 +243,44 @@ function parseFilter(parameters: Parameters): ArchiveFilter {
   }
   const time = parseTimes(parameters, canonical);
   if (time) conditions.push(time);
-  return { conditions, canonical: textOf(canonical) };
+  const words = parseWords(parameters, normalise, canonical);
+  return { conditions, words, canonical: textOf(canonical) };
+}
+
+function parseWords(
+  parameters: Parameters,
+  normalise: (text: string) => string,
+  canonical: Canonical,
+): QueryWord[] {
+  const asked = parameters.get("q");
+  if (asked === undefined) return [];
+  const { characters, words, prefix } = searchBounds;
+  const refuse = (what: string) => new InvalidParameterError("q", `q ${what}`);
+  const text = normalise(asked);
+  // Normalising makes up to eighteen characters of one, and a cursor has to carry them.
+  if (lengthOf(asked) > characters || lengthOf(text) > characters)
+    throw refuse(
+      `must be at most ${characters} characters, also when ligatures and the like are written out.`,
+    );
+  const found = text.match(/[\p{L}\p{M}\p{N}]+\*?/gu) ?? [];
+  if (found.length === 0) throw refuse("has no word; words consist of letters, marks and digits.");
+  if (found.length > words) throw refuse(`must be at most ${words} words.`);
+  const all = [...new Set(found)].sort().map((word) => ({
+    text: word.replace("*", ""),
+    prefix: word.endsWith("*"),
+  }));
+  const short = all.find((word) => word.prefix && lengthOf(word.text) < prefix);
+  if (short)
+    throw refuse(
+      `must have at least ${prefix} characters before a *, not ${JSON.stringify(short.text)} alone.`,
+    );
+  canonical.set("q", all.map((word) => (word.prefix ? `${word.text}*` : word.text)).join(" "));
+  return all;
+}
+
+/** In characters of Unicode, not in code units. */
+function lengthOf(text: string): number {
+  return [...text].length;
 }
 
 function parseField(row: FilterField, parameters: Parameters, canonical: Canonical): Condition | undefined {

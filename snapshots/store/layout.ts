@@ -25,6 +25,8 @@ export const layout = {
   rowsOf: (hash: string) => `private/rows/${hash}`,
   ids: "private/ids/",
   idsOf: (hash: string) => `private/ids/${hash}`,
+  words: "private/words/",
+  wordsOf: (hash: string) => `private/words/${hash}`,
   pages: "private/pages/",
   page: (hash: string) => `private/pages/${hash}.json.gz`,
   changes: "private/changes/",

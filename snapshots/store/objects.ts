@@ -29,11 +29,12 @@ export async function readObject(storage: Storage, key: string, ref: ObjectRef):
   return bytes;
 }
 
-/** The objects beside a segment, by key: the digests of its source rows, and its ids. */
-export function besideSegment({ rows, ids }: SegmentRef): [key: string, ref: ObjectRef][] {
+/** The objects beside a segment, by key: the digests of its source rows, its ids, and its words. */
+export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, ref: ObjectRef][] {
   return [
     [layout.rowsOf(rows.hash), rows],
     [layout.idsOf(ids.hash), ids],
+    [layout.wordsOf(words.hash), words],
   ];
 }
 

@@ -8,14 +8,16 @@ import { type Page, pageText, readRun } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeSegment, type IndexRow, readPages } from "../index/segment.ts";
+import { encodeWords, WordTable } from "../index/word-table.ts";
+import { unicodeVersion, wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, readObject } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** The index row and the key of a market. */
-type Row = IndexRow & MarketKey;
+/** The index row, the key and the words of a market. */
+type Row = IndexRow & MarketKey & { words: string[] };
 
 /** What the check of a manifest needs to know about a valid segment. */
 export interface CheckedSegment {
@@ -27,13 +29,14 @@ export interface CheckedSegment {
 /**
  * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares the two. This also finds
  * an index that matches its name but not its pages. `attempt` records the fault of a page, so that the other pages are
- * checked too; the result is then undefined. Throws CorruptObjectError, MissingObjectError or StorageError.
+ * checked too; the result is then undefined. `unchecked` records what this process cannot judge. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
 export async function checkSegment(
   storage: Storage,
   ref: SegmentRef,
   counted: (key: string, bytes: number) => void,
   attempt: <T>(work: () => Promise<T>) => Promise<T | undefined>,
+  unchecked: (key: string, reason: string) => void,
 ): Promise<CheckedSegment | undefined> {
   const key = layout.segment(ref.hash);
   const stored = await readObject(storage, key, ref);
@@ -58,8 +61,8 @@ export async function checkSegment(
     if (found) rows.push(...found);
     else faulty = true;
   }
-  const [digests, ids] = beside;
-  if (faulty || !digests || !ids) return undefined;
+  const [digests, ids, words] = beside;
+  if (faulty || !digests || !ids || !words) return undefined;
   checkOrder(key, rows);
   checkCuts(key, pages, rows);
   if (rows.length !== ref.markets || pages.length !== ref.pages) {
@@ -77,7 +80,23 @@ export async function checkSegment(
   if (!encodeIds(rows.map(({ id }) => idHash(id))).equals(ids)) {
     throw new CorruptObjectError(layout.idsOf(ref.ids.hash), "it does not match the ids of its markets");
   }
+  checkWords(layout.wordsOf(ref.words.hash), words, rows, unchecked);
   return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
+}
+
+function checkWords(
+  key: string,
+  stored: Buffer,
+  rows: readonly Row[],
+  unchecked: (key: string, reason: string) => void,
+): void {
+  const { unicode } = new WordTable(key, stored);
+  const words = rows.map((row) => row.words);
+  if (encodeWords(words, unicode).equals(stored)) return;
+  if (unicode === unicodeVersion)
+    throw new CorruptObjectError(key, "it does not match the questions of its markets");
+  // Characters that one version has and the other lacks may make words differ. That is no fault of the object.
+  unchecked(key, `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`);
 }
 
 /** The stored bytes of a page. The error names the page or the segment, whichever is wrong. */
@@ -120,7 +139,12 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
 function parseMarket(key: string, line: Buffer): Row {
   try {
     const market = HistoricalMarket.parse(JSON.parse(line.toString("utf8")));
-    return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
+    return {
+      id: market.id,
+      resolvedAt: Date.parse(market.resolvedAt),
+      values: filterValuesOf(market),
+      words: wordsOf(market.question),
+    };
   } catch (error) {
     throw new CorruptObjectError(key, `a market breaks INTERFACE 2.4: ${line.toString("utf8", 0, 60)}`, {
       cause: error,

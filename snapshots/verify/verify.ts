@@ -29,7 +29,7 @@ import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 /** Suffix for faults in objects that every publish run updates. */
 const publishAgain = ": publish again";
 
-/** An object that is missing or damaged. */
+/** An object, and what is wrong with it. */
 interface Fault {
   key: string;
   reason: string;
@@ -45,6 +45,8 @@ export interface VerifyReport {
   bytes: number;
   /** Objects that no commit reaches. Their content was checked against their names too. */
   unreferenced: number;
+  /** Objects that are as they were written, but that only a Node with another version of Unicode can judge. */
+  unchecked: Fault[];
   faults: Fault[];
 }
 
@@ -70,6 +72,7 @@ class StoreCheck {
   readonly #progress: (step: string, done: number, of: number) => void;
   readonly #seen = new Set<string>();
   readonly #faults: Fault[] = [];
+  readonly #unchecked: Fault[] = [];
   readonly #segments = new Map<string, CheckedSegment | undefined>();
   readonly #commitsByNumber = new Map<number, Commit>();
   readonly #manifests = new Map<string, Manifest | undefined>();
@@ -110,6 +113,7 @@ class StoreCheck {
       objects: this.#seen.size,
       bytes: this.#bytes,
       unreferenced,
+      unchecked: this.#unchecked,
       faults: this.#faults,
     };
   }
@@ -264,7 +268,13 @@ class StoreCheck {
   async #segment(ref: SegmentRef): Promise<CheckedSegment | undefined> {
     if (!this.#segments.has(ref.hash)) {
       const checked = await this.#attempt(() =>
-        checkSegment(this.#storage, ref, this.#count, (work) => this.#attempt(work)),
+        checkSegment(
+          this.#storage,
+          ref,
+          this.#count,
+          (work) => this.#attempt(work),
+          (key, reason) => this.#unchecked.push({ key, reason }),
+        ),
       );
       this.#segments.set(ref.hash, checked);
     }

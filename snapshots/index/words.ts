@@ -1,0 +1,14 @@
+/** The version of Unicode by which this process tells letters and normalises. Words of another one may differ. */
+export const unicodeVersion = process.versions.unicode ?? "none";
+
+const word = /[\p{L}\p{M}\p{N}]+/gu;
+
+/** A text as its words are cut from it (INTERFACE 4.5). */
+export function normalised(text: string): string {
+  return text.normalize("NFKC").toLowerCase();
+}
+
+/** The words of a text, each once (INTERFACE 4.5). */
+export function wordsOf(text: string): string[] {
+  return [...new Set(normalised(text).match(word) ?? [])];
+}

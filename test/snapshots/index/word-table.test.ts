@@ -1,0 +1,88 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
+import { encodeWords, WordTable } from "../../../snapshots/index/word-table.ts";
+import { wordsOf } from "../../../snapshots/index/words.ts";
+import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
+
+/** Texts of few words, some of which nearly all have, and of one that nobody else has. */
+const text = fc
+  .array(
+    fc.oneof(
+      { weight: 5, arbitrary: fc.constantFrom("will", "the", "fed", "Federal", "fed2024", "é", "e\u0301") },
+      { weight: 2, arbitrary: fc.string({ unit: "grapheme", maxLength: 4 }) },
+      { weight: 1, arbitrary: fc.constantFrom("\u{10428}x", "\uE000", "x".repeat(3_000), "١٢٣", "ﬁat") },
+    ),
+    { maxLength: 8 },
+  )
+  .map((parts) => parts.join(" "));
+
+describe("wordsOf(text)", () => {
+  test.each([
+    ["Will the Fed cut in Q3? (50bps)", ["will", "the", "fed", "cut", "in", "q3", "50bps"]],
+    ["don’t, DON'T — x_y", ["don", "t", "x", "y"]],
+    ["ＦＵＬＬ①½ ﬁat", ["full11", "2", "fiat"]],
+    ["e\u0301té ÉTÉ", ["été"]],
+    ["ΟΔΟΣ", ["οδος"]],
+    ["हिन्दी עִברִית 日本語テキスト", ["हिन्दी", "עִברִית", "日本語テキスト"]],
+    ["👩‍👩‍👧 🪶 ¿?", []],
+    ["a\u200bb", ["a", "b"]],
+    ["", []],
+  ])("%s", (text, words) => expect(wordsOf(text)).toEqual(words));
+});
+
+describe("a table of words", () => {
+  const tableOf = (texts: readonly string[]) => {
+    const words = texts.map(wordsOf);
+    return { words, table: new WordTable("words", encodeWords(words)) };
+  };
+
+  test("finds the markets that a search through the texts finds", () => {
+    const asked = fc.array(fc.record({ text, prefix: fc.boolean(), cut: fc.nat(4) }), { maxLength: 3 });
+    fc.assert(
+      fc.property(fc.array(text, { minLength: 1, maxLength: 150 }), asked, (texts, queries) => {
+        const { words, table } = tableOf(texts);
+        const wanted = queries.flatMap(({ text, prefix, cut }) =>
+          wordsOf(text).map((word) => ({
+            prefix,
+            text: prefix ? word.slice(0, cut + 1).toWellFormed() : word,
+          })),
+        );
+        const result = rangeBitmap(texts.length, 0, texts.length);
+        table.keepWords(wanted, result);
+        const found = words.map((all) =>
+          wanted.every(({ text, prefix }) =>
+            all.some((one) => (prefix ? one.startsWith(text) : one === text)),
+          ),
+        );
+        expect(words.map((_, ordinal) => hasBit(result, ordinal))).toEqual(found);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("gives back the words of every market, and is the same whatever their order", () => {
+    fc.assert(
+      fc.property(fc.array(text, { minLength: 1, maxLength: 100 }), (texts) => {
+        const { words, table } = tableOf(texts);
+        const decoded = table.decode();
+        expect(decoded.map((all) => all.toSorted())).toEqual(words.map((all) => all.toSorted()));
+        expect(encodeWords(decoded).equals(encodeWords(words))).toBe(true);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("is refused, or read otherwise, when any byte of it is another", () => {
+    const stored = encodeWords(["will the fed cut", "the fed", "no"].map(wordsOf));
+    for (let place = 0; place < stored.length; place += 1) {
+      const changed = Buffer.from(stored);
+      changed[place]! ^= 0xff;
+      try {
+        new WordTable("words", changed).decode();
+      } catch (error) {
+        expect(error).toBeInstanceOf(CorruptObjectError);
+      }
+    }
+  });
+});
