@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { bounds, type HistoricalMarket, marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
+import { plainWords } from "./archive-plain-words.ts";
 import type { Query } from "./archive-proxy.ts";
 
 /** A random request of the archive. */
@@ -29,6 +30,8 @@ const names = [
   "disputed",
   "formula_version",
   "weight_version",
+  "q",
+  "q",
   "from",
   "to",
   "min_composite",
@@ -94,6 +97,8 @@ function chooseValue(name: string, pivot: HistoricalMarket, { aim, n, other }: D
       return versionNear(market.weightVersion, aim);
     case "disputed":
       return String(aim === "beside" ? !market.disputed : market.disputed);
+    case "q":
+      return wordsNear(market.question, aim, n);
     case "from":
     case "to":
       return timeNear(Date.parse(market.resolvedAt), aim, n);
@@ -107,6 +112,21 @@ function tiersNear(tier: string, aim: Draw["aim"], n: number): string {
   if (aim === "never") return forgeTiers[n % forgeTiers.length]!;
   const others = forgeTiers.filter((other, place) => other !== tier && (n >> place) % 3 === 0);
   return aim === "at" ? [...others.slice(n % 4), tier, ...others.slice(0, n % 4)].join(",") : tier;
+}
+
+/** One to three words of a question, some of them cut short, in some letter case and between marks of any kind. */
+function wordsNear(question: string, aim: Draw["aim"], n: number): string {
+  const words = [...plainWords(question)];
+  if (words.length === 0 || aim === "never") return "nobodyasksthis";
+  const chosen = Array.from({ length: 1 + (n % 3) }, (_, place) => {
+    const word = words[(n >> place) % words.length]!;
+    const letters = [...word];
+    const cut = 2 + ((n >> 4) % 4);
+    if (aim === "beside") return word.repeat(2);
+    if (letters.length > cut && (n >> place) % 4 === 0) return `${letters.slice(0, cut).join("")}*`;
+    return n % 5 === 0 ? word.toUpperCase() : n % 7 === 0 ? word.normalize("NFD") : word;
+  });
+  return chosen.join([" ", ", ", "\u3000", " - "][n % 4]);
 }
 
 /** A parameter must not be empty, but a version may be. */

@@ -108,6 +108,17 @@ const questions = [
   "\u0001 \u001F \b \f",
   "👩‍👩‍👧 \u202E bidi",
   "\uFFFF \uFEFF",
+  "Gewinnt die Straße gegen die STRASSE? Ja/Nein — 50%",
+  "ΟΔΟΣ ὈΔΥΣΣΕΎΣ, Σίσυφος; σ ς",
+  "ﬁat ＦＩＡＴ ①½ Ⅷ ² x²",
+  "e\u0301te\u0301 été ÉTÉ A\u030A \u212B",
+  "H\u0331 ẖ J\u030C ǰ",
+  "हिन्दी में सवाल? עִבְרִית، العربية ١٢٣",
+  "日本語の質問：円は１５０円？ 한국어 질문",
+  "İstanbul ıstanbul ISTANBUL istanbul",
+  "𐐀𐐨 𝐁𝐨𝐥𝐝 \uE000 \u{20000}字",
+  "صلى الله عليه وسلم ﷺ",
+  "don't don’t DONT x_y a.b.c",
 ];
 
 /** Hand-made markets, enough that every label meets every time. */

@@ -1,4 +1,5 @@
 import type { HistoricalMarket, MarketDimensionKey } from "../../schemas/records.ts";
+import { askedWords, plainWords } from "./archive-plain-words.ts";
 import type { Query } from "./archive-proxy.ts";
 
 /**
@@ -36,6 +37,15 @@ function conditionOf(name: string, value: string): Condition {
       // A date alone covers that whole UTC day.
       const to = value.includes("T") ? Date.parse(value) : Date.parse(`${value}T23:59:59.999Z`);
       return (market) => Date.parse(market.resolvedAt) <= to;
+    }
+    case "q": {
+      const asked = askedWords(value);
+      return (market) => {
+        const words = [...plainWords(market.question)];
+        return asked.every(({ text, prefix }) =>
+          words.some((word) => (prefix ? word.startsWith(text) : word === text)),
+        );
+      };
     }
     case "page":
     case "pageSize":

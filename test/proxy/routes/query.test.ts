@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { searchBounds } from "../../../schemas/filters.ts";
 import { maxLabelBytes } from "../../../schemas/primitives.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
 import { forgeTiers } from "../../../schemas/tiers.ts";
@@ -12,6 +13,8 @@ const kibibyte = 1024;
 /** A label that takes as many bytes as one may, and most in a cursor. */
 const longest = "%".repeat(maxLabelBytes);
 const tier = forgeTiers[0];
+/** A word that takes four bytes a character. */
+const longestWord = "\u{10428}".repeat(searchBounds.characters);
 /** Every filter that can be given at once finds these two, and none can be spelled longer. */
 const found = [40, 41].map((index) => {
   const { dimensions, ...rest } = market(index);
@@ -21,6 +24,7 @@ const found = [40, 41].map((index) => {
     resolvedOutcome: longest,
     formulaVersion: longest,
     weightVersion: longest,
+    question: longestWord,
     tier,
     disputed: false,
     composite: 1000,
@@ -60,6 +64,12 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     ["tier=,", "tier", /must be one of RAW/],
     ["tier=RAW&tier=CAST", "tier", /more than once/],
     ["tier=RAW,%20CAST", "tier", /Did you mean CAST\?$/],
+    ["q=%20", "q", /has no word/],
+    ["q=*", "q", /has no word/],
+    ["q=a*", "q", /at least 2 characters before a \*, not "a" alone/],
+    ["q=1+2+3+4+5+6+7+8+9", "q", /at most 8 words/],
+    [`q=${"a".repeat(201)}`, "q", /at most 200 characters/],
+    [`q=${"%EF%B7%BA".repeat(12)}`, "q", /ligatures/],
     ["disputed=true,false", "disputed", /must be one of false, true/],
     ["formula-version=1", "formula-version", /Did you mean formula_version\?/],
     ["disputed=True", "disputed", /Did you mean true\?$/],
@@ -138,6 +148,7 @@ describe("the longest filters that are accepted", () => {
     weight_version: longest,
     tier: forgeTiers.join(","),
     disputed: "false",
+    q: longestWord,
   };
   const longestOf = (name: string) => {
     if (name === "from" || name === "to") return "2025-12-31T23:59:59.999+00:00";
