@@ -49,6 +49,7 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   changeRecord: [layout.changeRecord(hash), "gpc", "gd", "g", ""],
   changePart: [layout.changePart(hash), "gpc", "gd", "g", ""],
   idsOf: [layout.idsOf(hash), "gpc", "d", "g", ""],
+  wordsOf: [layout.wordsOf(hash), "gpc", "d", "g", ""],
   page: [layout.page(hash), "gpc", "d", "g", ""],
   exportRecord: [layout.exportRecord(hash), "gpc", "gd", "g", ""],
   exportFile: [layout.exportFile(hash), "gpc", "d", "g", ""],

@@ -69,6 +69,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "private/pages/": `application/gzip; ${unseen}`,
       "private/ids/": `application/octet-stream; ${unseen}`,
       "private/rows/": `application/octet-stream; ${unseen}`,
+      "private/words/": `application/octet-stream; ${unseen}`,
       "private/segments/": `application/octet-stream; ${unseen}`,
       "public/api/v1/": stable,
       "public/api/v1/scores/": stable,

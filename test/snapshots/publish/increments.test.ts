@@ -190,6 +190,7 @@ describe("objects that somebody deleted", () => {
       segment: [key],
       rows: [layout.rowsOf(middle.rows.hash)],
       ids: [layout.idsOf(middle.ids.hash)],
+      words: [layout.wordsOf(middle.words.hash)],
       list: [layout.publicObject(scores.list.hash)],
       record: [layout.publicObject(record.hash)],
       history: [layout.privateObject(Object.values(scores.histories)[0]!.hash)],
