@@ -144,6 +144,7 @@ describe("what goes", () => {
       layout.segments,
       layout.rows,
       layout.ids,
+      layout.words,
       layout.pages,
     ]) {
       expect([...gone].filter((key) => key.startsWith(prefix)).length, prefix).toBeGreaterThan(1);

@@ -36,9 +36,9 @@ function sourcesOf(rows: readonly Row[]): Sources {
       for await (const { start, digests } of known?.digests ?? [])
         for (const [place, digest] of digests.entries()) ordinals.set(digest, start + place);
       yield rows.flatMap(({ id, resolvedAt, content }) => {
-        const json = Buffer.from(
-          JSON.stringify({ id, content, resolvedAt: new Date(resolvedAt).toISOString() }),
-        );
+        const question = `Is "${content}" said of ${id.slice(-2)}?`;
+        const time = new Date(resolvedAt).toISOString();
+        const json = Buffer.from(JSON.stringify({ id, question, category: "x", content, resolvedAt: time }));
         const digest = createHash("sha256").update(json).digest().readBigUInt64LE();
         const ordinal = ordinals.get(digest);
         if (ordinal === undefined) return [{ id, resolvedAt, digest, json, values }];
