@@ -175,7 +175,7 @@ describe("what goes", () => {
     const outside = (keys: string[]) =>
       keys.filter(
         (key) =>
-          !/^(manifests|public\/objects|public\/api\/v1|private\/(ids|objects|pages|rows|segments))\//.test(
+          !/^(manifests|public\/objects|public\/api\/v1|private\/(ids|objects|pages|rows|segments|words))\//.test(
             key,
           ),
       );

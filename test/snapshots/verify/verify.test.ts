@@ -40,6 +40,7 @@ test("finds no fault in a good store, and looks at every byte", async () => {
     objects: good.size,
     bytes,
     unreferenced: 0,
+    unchecked: [],
     faults: [],
   });
 });

@@ -1,0 +1,54 @@
+import { afterEach, expect, test } from "vitest";
+import { encodeWords, WordTable } from "../../../snapshots/index/word-table.ts";
+import { unicodeVersion } from "../../../snapshots/index/words.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { newestManifest, type Objects, replaceManifest } from "../../helpers/archive-tamper.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+
+const objects: Objects = new Map();
+const storage = memoryStorage(objects);
+afterEach(() => objects.clear());
+
+/** Puts other words in the place of the only segment's, and makes all above agree. Returns their key. */
+function replaceWords(change: (words: string[][]) => string[][], unicode?: string): string {
+  const [segment] = newestManifest(objects).segments;
+  const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
+  const bytes = encodeWords(change(words), unicode);
+  const ref = { hash: sha256(bytes), bytes: bytes.length };
+  objects.set(layout.wordsOf(ref.hash), bytes);
+  replaceManifest(objects, { segments: [{ ...segment!, words: ref }] });
+  return layout.wordsOf(ref.hash);
+}
+
+const more = (words: string[][]) => words.map((all, market) => (market === 5 ? [...all, "other"] : all));
+
+test("words that the questions do not have are a fault", async () => {
+  await publishRecords(storage, recordsOf(0, 50));
+  const key = replaceWords(more);
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }], unchecked: [] });
+});
+
+test("words of another version of Unicode are checked where both agree, and told apart where not", async () => {
+  await publishRecords(storage, recordsOf(0, 50));
+  replaceWords((words) => words, "1.0");
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
+  const key = replaceWords(more, "1.0");
+  const reason = `its words were made by Unicode 1.0, and this Node has Unicode ${unicodeVersion}`;
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [{ key, reason }] });
+});
+
+test("a publisher makes words anew that another version of Unicode made", async () => {
+  await publishRecords(storage, recordsOf(0, 50));
+  replaceWords(more, "1.0");
+  // A segment whose words stay the same keeps them; this one gets a market.
+  await publishRecords(storage, recordsOf(0, 51));
+  const [segment] = newestManifest(objects).segments;
+  const key = layout.wordsOf(segment!.words.hash);
+  const table = new WordTable(key, objects.get(key)!);
+  expect(table.unicode).toBe(unicodeVersion);
+  expect(table.decode().flat()).not.toContain("other");
+});
