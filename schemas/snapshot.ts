@@ -150,5 +150,14 @@ export type ExportRecord = z.infer<typeof ExportRecord>;
 /** `collecting/<id>.json`: the keys that a collection is about to delete. */
 export const Collecting = z.object({ keys: z.array(z.string()), digest: Digest });
 
-/** How long a snapshot stays readable after it was superseded, and among how many newest commits; the longer counts. */
-export const retention = { keepHours: 48, keepCommits: 24 } as const;
+/**
+ * What `gc` keeps unless it is told otherwise: superseded snapshots by hours, by newest commits, as the last one of a UTC day
+ * or month for so many days and months; and change records by days. Whatever one of these keeps stays.
+ */
+export const retention = {
+  keepHours: 48,
+  keepCommits: 24,
+  keepDaily: 35,
+  keepMonthly: 24,
+  keepChangesDays: 90,
+} as const;

@@ -93,6 +93,18 @@ const collecting = {
     default: String(retention.keepHours),
   },
   "keep-commits": { ...number("newest commits that are kept"), default: String(retention.keepCommits) },
+  "keep-daily": {
+    ...number("days whose last snapshot is kept; 0 for none"),
+    default: String(retention.keepDaily),
+  },
+  "keep-monthly": {
+    ...number("months whose last snapshot is kept; 0 for none"),
+    default: String(retention.keepMonthly),
+  },
+  "keep-changes-days": {
+    ...number("days for which it is kept what a commit changed; 0 for none"),
+    default: String(retention.keepChangesDays),
+  },
   "dry-run": flag("deletes nothing"),
 };
 
@@ -400,30 +412,27 @@ async function collectCommand(
   shell: Shell,
 ): Promise<undefined> {
   const dryRun = values["dry-run"] ?? false;
-  const keepHours = integerOption("keep-hours", values["keep-hours"], {
-    min: 0,
-    max: 87_600,
-    otherwise: retention.keepHours,
-  });
-  const keepCommits = integerOption("keep-commits", values["keep-commits"], {
-    min: 1,
-    max: 1e6,
-    otherwise: retention.keepCommits,
-  });
-  const done = await collectGarbage(await openStore(shell, values.store), {
-    site: publishedSite,
-    keepHours,
-    keepCommits,
-    now: new Date(),
-    dryRun,
-  });
+  const keep = (name: `keep-${string}` & keyof typeof values, otherwise: number, min = 0, max = 1e5) =>
+    integerOption(name, values[name], { min, max, otherwise });
+  const kept = {
+    keepHours: keep("keep-hours", retention.keepHours),
+    keepCommits: keep("keep-commits", retention.keepCommits, 1, 1e6),
+    keepDaily: keep("keep-daily", retention.keepDaily),
+    keepMonthly: keep("keep-monthly", retention.keepMonthly),
+    keepChangesDays: keep("keep-changes-days", retention.keepChangesDays),
+  };
+  const storage = await openStore(shell, values.store);
+  const done = await collectGarbage(storage, { site: publishedSite, ...kept, now: new Date(), dryRun });
   const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
-  const { keptCommits, deleted, young } = done;
+  const { keptCommits, deleted, young, rungs } = done;
   const leftovers = done.leftovers + leftFolders;
   shell.report(values.json ?? false, { ...done, leftovers }, [
     ...(dryRun ? shorten(deleted.keys) : []),
     `${dryRun ? "Would delete" : "Deleted"} ${deleted.keys.length} objects (${deleted.bytes} bytes); ` +
       `${keptCommits} commits kept, ${young} unreachable objects are too young to go`,
+    `Without it would also go: ${kept.keepHours} hours ${rungs.hours} bytes, ${kept.keepCommits} commits ${rungs.commits} bytes, ` +
+      `${kept.keepDaily} days ${rungs.daily} bytes, ${kept.keepMonthly} months ${rungs.monthly} bytes, ` +
+      `changes of ${kept.keepChangesDays} days ${rungs.changes} bytes`,
     ...(leftovers > 0 ? [`Removed what ${leftovers} killed runs left behind`] : []),
   ]);
   return undefined;

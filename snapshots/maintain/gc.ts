@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Commit, Manifest } from "../../schemas/snapshot.ts";
+import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import { changeObjects } from "../changes/record.ts";
 import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { publicNames } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
@@ -17,13 +19,10 @@ import {
   scoreObjects,
 } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
+import { keepersOf, keepsChanges, type Retention, rungs } from "./rungs.ts";
 
 /** Options of a collection. */
-export interface CollectOptions {
-  /** How long snapshots stay after they were superseded, and unreachable objects after they were stored. */
-  keepHours: number;
-  /** The snapshots of this many newest commits stay, whatever their age. */
-  keepCommits: number;
+export interface CollectOptions extends Retention {
   now: Date;
   /** Reports what would be deleted, and deletes nothing. */
   dryRun: boolean;
@@ -31,9 +30,14 @@ export interface CollectOptions {
   site?: Site;
 }
 
+/** Bytes by rung. */
+type RungBytes = Record<Exclude<keyof typeof rungs, "current">, number>;
+
 /** The result of a collection. A dry run reports what would be deleted. */
 export interface CollectReport {
   keptCommits: number;
+  /** Bytes that would go if a rung were off, because nothing else keeps them. */
+  rungs: RungBytes;
   deleted: { keys: string[]; bytes: number };
   /** Unreachable objects that are too young to delete: a publish run may be about to commit them. */
   young: number;
@@ -45,6 +49,7 @@ export interface CollectReport {
 const collected = [
   layout.manifests,
   layout.exportRecords,
+  layout.changes,
   layout.publicObjects,
   layout.stableScores,
   layout.siteFiles,
@@ -74,13 +79,14 @@ const leftoverHours = 24;
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
   const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFiles);
-  const { unreachable, isOld, keptCommits } = await survey.run(places);
+  const { unreachable, isOld, keptCommits, ...found } = await survey.run(places);
   const doomed = unreachable.filter(isOld);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
   if (!options.dryRun) await removeOldRecords(storage, options.now);
   const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
   return {
     keptCommits,
+    rungs: found.rungs,
     deleted: { keys: gone.map(({ key }) => key), bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) },
     young: unreachable.length - doomed.length,
     leftovers,
@@ -136,18 +142,24 @@ interface SurveyResult {
   /** Whether an unreachable object is so old that no running publish can need it. */
   isOld: (info: ObjectInfo) => boolean;
   keptCommits: number;
+  rungs: RungBytes;
 }
 
 /** Surveys a store repeatedly. Objects that were reachable once count as reachable from then on. */
 class Survey {
   readonly #storage: Storage;
   readonly #options: CollectOptions;
-  readonly #reachable: Set<string>;
+  /** By key: which rungs keep an object. */
+  readonly #reachable = new Map<string, number>();
 
   constructor(storage: Storage, options: CollectOptions) {
     this.#storage = storage;
     this.#options = options;
-    this.#reachable = new Set(options.site?.files(null).keys());
+    this.#reach(options.site?.files(null).keys() ?? [], rungs.current);
+  }
+
+  #reach(keys: Iterable<string>, keepers: number): void {
+    for (const key of keys) this.#reachable.set(key, (this.#reachable.get(key) ?? 0) | keepers);
   }
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
@@ -157,16 +169,28 @@ class Survey {
     }
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await readLog(this.#storage);
-    const retained = retainedCommits(commits, this.#options);
-    for (const commit of retained) await this.#mark(commit, commit === commits.at(-1));
     const newest = commits.at(-1);
-    for (const key of await keptExports(this.#storage, newest, new Set())) this.#reachable.add(key);
+    const keepers = keepersOf(commits, this.#options);
+    await this.#reachSnapshots(commits, keepers);
+    await this.#reachChanges(commits);
+    await this.#reachExports(commits, keepers);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
       isOld: (info) => this.#isOld(info, published),
-      keptCommits: retained.length,
+      keptCommits: keepers.filter((mask) => mask > 0).length,
+      rungs: this.#bytesOf(listed),
     };
+  }
+
+  /** What one rung alone keeps. */
+  #bytesOf(listed: readonly ObjectInfo[]): RungBytes {
+    const { current: _, ...others } = rungs;
+    const bytesOf = (rung: number) =>
+      listed.reduce((sum, { key, bytes }) => sum + (this.#reachable.get(key) === rung ? bytes : 0), 0);
+    return Object.fromEntries(
+      Object.entries(others).map(([name, rung]) => [name, bytesOf(rung)]),
+    ) as RungBytes;
   }
 
   /** `published` is when the newest commit was stored, by the store's clock. */
@@ -177,19 +201,66 @@ class Survey {
     return modified.getTime() <= now.getTime() - hours * hour;
   }
 
-  async #mark(commit: Commit, newest: boolean): Promise<void> {
-    const key = layout.manifest(commit.manifest.hash);
-    if (this.#reachable.has(key) && !newest) return;
-    const manifest = await readManifest(this.#storage, commit.manifest).catch((error) => {
+  /** Marks what retained commits reach. What an earlier survey has marked is not read again. */
+  async #reachSnapshots(commits: readonly Commit[], keepers: readonly number[]): Promise<void> {
+    const manifests = new Map<string, { commit: Commit; keptBy: number }>();
+    for (const [index, commit] of commits.entries()) {
+      const key = layout.manifest(commit.manifest.hash);
+      const keptBy = (manifests.get(key)?.keptBy ?? 0) | keepers[index]!;
+      if (keptBy > 0) manifests.set(key, { commit, keptBy });
+    }
+    const segments = new Map<string, { ref: SegmentRef; keptBy: number }>();
+    for (const [key, { commit, keptBy }] of manifests) {
+      const newest = (keptBy & rungs.current) > 0;
+      if (this.#reachable.has(key) && !newest) continue;
+      const manifest = await this.#manifest(commit, newest);
+      if (!manifest) continue;
+      this.#reach([key, ...scoreObjects(manifest).keys()], keptBy);
+      if (newest) this.#reach(publicNames(manifest).keys(), rungs.current);
+      for (const ref of manifest.segments) {
+        const segment = layout.segment(ref.hash);
+        segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy });
+      }
+    }
+    await inParallel(segments, async ([key, { ref, keptBy }]) => {
+      if (this.#reachable.has(key)) return;
+      const pages = readPages(key, await readObject(this.#storage, key, ref));
+      const beside = besideSegment(ref).map(([name]) => name);
+      this.#reach([key, ...beside, ...pages.map(({ hash }) => layout.page(hash))], keptBy);
+    });
+  }
+
+  async #manifest(commit: Commit, newest: boolean): Promise<Manifest | undefined> {
+    try {
+      return await readManifest(this.#storage, commit.manifest);
+    } catch (error) {
       // An earlier collection with a shorter retention may have deleted it. Only the current snapshot must exist.
       if (error instanceof MissingObjectError && !newest) return undefined;
       throw error;
+    }
+  }
+
+  async #reachChanges(commits: readonly Commit[]): Promise<void> {
+    await inParallel(commits, async (commit) => {
+      if (!commit.changes || !keepsChanges(commit, this.#options)) return;
+      if (this.#reachable.has(layout.changeRecord(commit.changes.hash))) return;
+      try {
+        this.#reach(await changeObjects(this.#storage, commit.changes), rungs.changes);
+      } catch (error) {
+        // An earlier collection deleted it, or it is damaged and of no use.
+        if (!(error instanceof MissingObjectError || error instanceof CorruptObjectError)) throw error;
+      }
     });
-    if (!manifest) return;
-    this.#reachable.add(key);
-    await markManifest(this.#storage, manifest, this.#reachable);
-    // Also when an older commit with the same snapshot was marked before.
-    if (newest) for (const name of publicNames(manifest).keys()) this.#reachable.add(name);
+  }
+
+  /** The newest exports stay, and those of snapshots that stay for long. */
+  async #reachExports(commits: readonly Commit[], keepers: readonly number[]): Promise<void> {
+    for (const rung of [0, rungs.daily, rungs.monthly]) {
+      const kept = commits.filter((_, index) => (keepers[index]! & rung) > 0);
+      const snapshots = new Set(kept.map(({ snapshotId }) => snapshotId));
+      const keys = await keptExports(this.#storage, commits.at(-1), snapshots);
+      this.#reach(keys, rung || rungs.current);
+    }
   }
 }
 
@@ -206,29 +277,4 @@ async function readLog(storage: Storage): Promise<Commit[]> {
     if (commit) commits.push(commit);
   }
   return commits;
-}
-
-/** The newest `keepCommits` commits, and those superseded less than `keepHours` ago. */
-function retainedCommits(
-  commits: readonly Commit[],
-  { now, keepHours, keepCommits }: CollectOptions,
-): Commit[] {
-  const since = now.getTime() - keepHours * hour;
-  return commits.filter((_, index) => {
-    const successor = commits[index + 1];
-    const recent = !successor || Date.parse(successor.publishedAt) >= since;
-    return recent || index >= commits.length - keepCommits;
-  });
-}
-
-async function markManifest(storage: Storage, manifest: Manifest, reachable: Set<string>): Promise<void> {
-  for (const key of scoreObjects(manifest).keys()) reachable.add(key);
-  await inParallel(manifest.segments, async (ref) => {
-    const key = layout.segment(ref.hash);
-    if (reachable.has(key)) return;
-    for (const page of readPages(key, await readObject(storage, key, ref)))
-      reachable.add(layout.page(page.hash));
-    reachable.add(key);
-    for (const [beside] of besideSegment(ref)) reachable.add(beside);
-  });
 }

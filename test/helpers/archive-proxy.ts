@@ -53,7 +53,7 @@ export async function startArchiveProxy(
     { plan: "aegis", owner: "tests", quota: 1_000_000_000 },
     new Date(now),
   );
-  const catalog = new Catalog(storage, { cacheBytes });
+  const catalog = new Catalog(storage, { cacheBytes, now: () => now });
   await catalog.refresh();
   const fail = (error: unknown) => {
     throw error;

@@ -41,6 +41,7 @@ export function timedStore(
     collectGarbage(storage, {
       keepHours: 48,
       keepCommits: 24,
+      keepChangesDays: 10_000,
       dryRun: false,
       now: new Date(now),
       ...options,
@@ -49,6 +50,8 @@ export function timedStore(
     storage,
     collect: run,
     copy: () => timedStore(new Map(objects), new Map(modified), now),
+    /** What its clock says. */
+    now: () => new Date(now),
     pass: (hours: number) => {
       now += hours * hour;
     },

@@ -44,7 +44,17 @@ describe("--help and -h", () => {
     ["start --help", ["npm start", "PORT (default: 8080)"]],
     ["sample -h", ["--out DIR", "(required)", `(default: ${sampleDefaults.markets})`, "--seed N", "--json"]],
     ["snapshot --help", snapshot],
-    ["snapshot gc --store nowhere --help", ["--keep-hours N", "--keep-commits N", "--dry-run", "--json"]],
+    [
+      "snapshot gc --store nowhere --help",
+      [
+        "--keep-hours N",
+        "--keep-commits N",
+        "--keep-daily N",
+        "--keep-monthly N",
+        "--keep-changes-days N",
+        "--dry-run",
+      ],
+    ],
     ["snapshot export -h", ["--snapshot ID", "--json"]],
     ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
     ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],

@@ -1,0 +1,135 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { keepersOf, type Retention, rungs } from "../../../snapshots/maintain/rungs.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { listed } from "../../helpers/faulty-store.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { content, timedStore } from "../../helpers/timed-store.ts";
+
+const hour = 3_600_000;
+const start = Date.parse("2024-01-30T21:00:00.000Z");
+
+/** Commits so many hours apart. */
+function logOf(gaps: readonly number[], withdrawn: [number, number][]): Commit[] {
+  let time = start;
+  return gaps.map((hours, index) => {
+    time += hours * hour;
+    return { commit: index + 1, publishedAt: new Date(time).toISOString(), withdrawn } as Commit;
+  });
+}
+
+const retention = fc.record({
+  keepHours: fc.constantFrom(0, 1, 30, 48),
+  keepCommits: fc.integer({ min: 1, max: 4 }),
+  keepDaily: fc.constantFrom(0, 1, 3, 35),
+  keepMonthly: fc.constantFrom(0, 1, 2, 24),
+});
+
+describe("the rungs that keep a commit", () => {
+  test("are those whose words apply to it", () => {
+    const log = fc.record({
+      gaps: fc.array(fc.oneof(fc.nat(3), fc.nat(60), fc.nat(900)), { minLength: 1, maxLength: 30 }),
+      withdrawn: fc.array(fc.tuple(fc.integer({ min: 2, max: 30 }), fc.nat(4)), { maxLength: 3 }),
+      later: fc.nat(2000),
+    });
+    fc.assert(
+      fc.property(log, retention, ({ gaps, withdrawn, later }, keep) => {
+        // The newest one is never withdrawn.
+        const ranges = withdrawn.flatMap(([first, more]): [number, number][] =>
+          first < gaps.length ? [[first, Math.min(first + more, gaps.length - 1)]] : [],
+        );
+        const commits = logOf(gaps, ranges);
+        const now = new Date(Date.parse(commits.at(-1)!.publishedAt) + later * hour);
+        const stands = ({ commit }: Commit) => !ranges.some(([from, to]) => from <= commit && commit <= to);
+        const lastOf = (commit: Commit, length: number) =>
+          stands(commit) &&
+          !commits.some(
+            (other) =>
+              other.commit > commit.commit &&
+              stands(other) &&
+              other.publishedAt.slice(0, length) === commit.publishedAt.slice(0, length),
+          );
+        // The first day and month that count.
+        const firstDay = new Date(now.getTime() - keep.keepDaily * 24 * hour).toISOString().slice(0, 10);
+        const firstMonth = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - keep.keepMonthly))
+          .toISOString()
+          .slice(0, 7);
+        const expected = commits.map((commit, index) => {
+          const next = commits[index + 1];
+          return (
+            (next ? 0 : rungs.current) +
+            (next && Date.parse(next.publishedAt) + keep.keepHours * hour >= now.getTime()
+              ? rungs.hours
+              : 0) +
+            (commits.length - index <= keep.keepCommits ? rungs.commits : 0) +
+            (keep.keepDaily > 0 && lastOf(commit, 10) && commit.publishedAt.slice(0, 10) >= firstDay
+              ? rungs.daily
+              : 0) +
+            (keep.keepMonthly > 0 && lastOf(commit, 7) && commit.publishedAt.slice(0, 7) >= firstMonth
+              ? rungs.monthly
+              : 0)
+          );
+        });
+        expect(keepersOf(commits, { ...keep, now })).toEqual(expected);
+      }),
+    );
+  });
+});
+
+describe("a store of many days", () => {
+  /** Eight snapshots, two of them in one day, over two months. */
+  async function store() {
+    const timed = timedStore();
+    for (const [round, hours] of [12, 4, 24, 240, 480, 20, 30, 5].entries()) {
+      timed.pass(hours);
+      await publishRecords(timed.storage, content(round), 700 + round, { now: timed.now });
+    }
+    timed.pass(1);
+    return timed;
+  }
+  const full: Required<Retention> = {
+    keepHours: 40,
+    keepCommits: 3,
+    keepDaily: 5,
+    keepMonthly: 3,
+    keepChangesDays: 12,
+  };
+
+  test("loses what a rung cost when that rung is off, and keeps it otherwise", async () => {
+    const { collect, pass } = await store();
+    const alone = await collect({ keepHours: 40, keepCommits: 1, dryRun: true });
+    expect(alone.rungs.hours).toBeGreaterThan(0);
+    expect([alone.rungs.commits, alone.rungs.daily, alone.rungs.monthly]).toEqual([0, 0, 0]);
+    // What nothing keeps goes only once it is too old for a publish run that is under way.
+    pass(100);
+    const { rungs: costs, deleted } = await collect({ ...full, dryRun: true });
+    const without = {
+      commits: { keepCommits: 1 },
+      daily: { keepDaily: 0 },
+      monthly: { keepMonthly: 0 },
+      changes: { keepChangesDays: 0 },
+    };
+    for (const [rung, off] of Object.entries(without)) {
+      const poorer = await collect({ ...full, ...off, dryRun: true });
+      expect([rung, poorer.deleted.bytes - deleted.bytes]).toEqual([rung, costs[rung as keyof typeof costs]]);
+    }
+    expect(costs.monthly).toBeGreaterThan(0);
+    expect(costs.changes).toBeGreaterThan(0);
+  });
+
+  test("keeps the records of changes as long as it is told, and their parts with them", async () => {
+    const { storage, collect } = await store();
+    const changes = async () => (await listed(storage, layout.changes)).length;
+    const all = await changes();
+    await collect({ ...full, keepChangesDays: 100 });
+    expect(await changes()).toBe(all);
+    await collect(full);
+    const some = await changes();
+    expect(some).toBeLessThan(all);
+    expect(some).toBeGreaterThan(0);
+    await collect({ ...full, keepChangesDays: 0 });
+    // Those of the newest commit may belong to a run under way.
+    expect(await changes()).toBeLessThan(some);
+  });
+});

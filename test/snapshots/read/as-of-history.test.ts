@@ -1,0 +1,186 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { MarketPage, SnapshotList } from "../../../schemas/envelopes.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts";
+import { readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { inArchiveOrder } from "../../helpers/archive-records.ts";
+import { listed } from "../../helpers/faulty-store.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { type Answer, call, problemOf } from "../../helpers/proxy-client.ts";
+import { timedStore } from "../../helpers/timed-store.ts";
+
+const hours = fc.oneof(fc.constant(0), fc.nat(30), fc.nat(900));
+const step = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ publish: fc.nat(6), hours }) },
+  { weight: 2, arbitrary: fc.record({ backTo: fc.nat(), hours }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      keep: fc.record({
+        keepHours: fc.constantFrom(0, 24, 48),
+        keepCommits: fc.integer({ min: 1, max: 3 }),
+        keepDaily: fc.constantFrom(0, 2, 35),
+        keepMonthly: fc.constantFrom(0, 2),
+        keepChangesDays: fc.constantFrom(0, 90),
+      }),
+      hours,
+    }),
+  },
+);
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
+
+/** A commit, and what it showed when it was the current one. */
+interface Shown {
+  commit: number;
+  snapshotId: string;
+  publishedAt: string;
+  content: number;
+  withdrawn: boolean;
+}
+
+const contents = Array.from({ length: 7 }, (_, n) =>
+  inArchiveOrder(
+    Array.from({ length: 8 + 3 * n }, (_, place) => ({ ...market(place), composite: 300 + 7 * n + place })),
+  ),
+);
+
+/** Carries out the steps, and notes every commit. */
+async function historyOf(steps: readonly Step[]) {
+  const { storage, collect, pass, now } = timedStore();
+  const shown: Shown[] = [];
+  const note = (snapshotId: string, publishedAt: string, content: number) =>
+    shown.push({ commit: shown.length + 1, snapshotId, publishedAt, content, withdrawn: false });
+  const publish = async (content: number) => {
+    const done = await publishRecords(storage, contents[content]!, 500 + content, { resume: true, now });
+    if (done.outcome === "published") note(done.snapshotId, now().toISOString(), content);
+  };
+  await publish(0);
+  for (const each of steps) {
+    pass(each.hours);
+    if ("publish" in each) await publish(each.publish);
+    else if ("keep" in each) await collect(each.keep);
+    else {
+      const target = shown[each.backTo % shown.length]!;
+      try {
+        const { snapshotId, publishedAt, commit } = await rollback(storage, String(target.commit), now);
+        if (commit === shown.length) continue;
+        for (const taken of shown.slice(target.commit)) taken.withdrawn = true;
+        note(snapshotId, publishedAt, target.content);
+      } catch (error) {
+        // The target is current already, or was collected.
+        if (!(error instanceof RollbackError)) throw error;
+      }
+    }
+  }
+  return { storage, shown };
+}
+
+/** The content that an answer to each address shows. */
+const rowsOf = (markets: readonly HistoricalMarket[]) =>
+  markets.map((row) => `${JSON.stringify(row)}\n`).join("");
+const disputed = (content: number) => contents[content]!.filter((row) => row.disputed);
+
+test("every asOf answer is the one that was given when its snapshot was current, whatever was rolled back and collected since", async () => {
+  const told = { answered: 0, gone: 0, unknown: 0 };
+  const run = async (steps: Step[]) => {
+    const { storage, shown } = await historyOf(steps);
+    const manifests = new Set((await listed(storage, layout.manifests)).map(({ key }) => key));
+    const kept = new Set<Shown>();
+    for (const each of shown) {
+      const { manifest } = (await readCommit(storage, each.commit))!;
+      if (!each.withdrawn && manifests.has(layout.manifest(manifest.hash))) kept.add(each);
+    }
+    const proxy = await startArchiveProxy(storage);
+    const { port, pathname } = new URL(proxy.address);
+    const ask = (path: string, accept = "application/json") =>
+      call(Number(port), path, { headers: { ...proxy.headers, accept } });
+    const ref = (each: Shown | undefined) =>
+      each ? { snapshotId: each.snapshotId, publishedAt: each.publishedAt } : null;
+
+    /** Checks the answer to every address; `meant` is the commit that asOf means. */
+    async function check(asOf: string, meant: Shown | undefined): Promise<void> {
+      const addresses: [string, (answer: Answer, content: number) => void][] = [
+        [
+          `${pathname}?pageSize=500&`,
+          (answer, content) => expect(answer.json().markets).toEqual(contents[content]),
+        ],
+        [
+          `${pathname}?disputed=true&pageSize=2&`,
+          (answer, content) => {
+            const { total, markets }: MarketPage = answer.json();
+            expect([total, markets]).toEqual([disputed(content).length, disputed(content).slice(0, 2)]);
+          },
+        ],
+        ["/api/v1/scores?", (answer, content) => expect(answer.json().scores[0].bri).toBe(500 + content)],
+        [
+          "/api/v1/scores/aave/history?",
+          (answer, content) => expect(answer.json().points[1].bri).toBe(500 + content),
+        ],
+      ];
+      for (const [address, expectContent] of addresses) {
+        const answer = await ask(`${address}asOf=${asOf}`);
+        if (meant && kept.has(meant)) {
+          told.answered += 1;
+          expect([asOf, answer.status, answer.headers["x-snapshot-id"]]).toEqual([
+            asOf,
+            200,
+            meant.snapshotId,
+          ]);
+          expectContent(answer, meant.content);
+        } else if (meant) {
+          told.gone += 1;
+          const others = [...kept];
+          expect(problemOf(answer)).toMatchObject({
+            code: "SNAPSHOT_EXPIRED",
+            nearest: {
+              before: ref(others.findLast(({ commit }) => commit < meant.commit)),
+              after: ref(others.find(({ commit }) => commit > meant.commit)),
+            },
+          });
+        } else {
+          told.unknown += 1;
+          expect(problemOf(answer).code).toBe("SNAPSHOT_NOT_FOUND");
+        }
+      }
+      if (!meant || !kept.has(meant)) return;
+      const rows = await ask(`${pathname}?asOf=${asOf}`, "application/x-ndjson");
+      expect(rows.text).toBe(rowsOf(contents[meant.content]!));
+    }
+
+    const standing = shown.filter(({ withdrawn }) => !withdrawn);
+    const times = shown.flatMap(({ publishedAt }) => {
+      const [at, day] = [Date.parse(publishedAt), publishedAt.slice(0, 10)];
+      return [day, new Date(at).toISOString(), new Date(at - 1).toISOString()];
+    });
+    for (const asOf of new Set(times)) {
+      const time = asOf.length === 10 ? `${asOf}T23:59:59.999Z` : asOf;
+      await check(
+        asOf,
+        standing.findLast(({ publishedAt }) => publishedAt <= time),
+      );
+    }
+    for (const id of new Set(shown.map(({ snapshotId }) => snapshotId))) {
+      const named = (all: readonly Shown[]) => all.findLast(({ snapshotId }) => snapshotId === id);
+      await check(id, named(standing) ?? named(shown));
+    }
+    await check("2029-12-31", shown.at(-1));
+    const list: SnapshotList = (await ask("/api/v1/snapshots")).json();
+    expect(list.snapshots).toEqual(
+      [...kept].reverse().map((each) => ({
+        snapshotId: each.snapshotId,
+        commit: each.commit,
+        publishedAt: each.publishedAt,
+        supersededAt: shown[each.commit]?.publishedAt ?? null,
+        counts: { markets: contents[each.content]!.length, protocols: 4 },
+        archiveRoot: expect.any(String),
+      })),
+    );
+    await proxy.stop();
+  };
+  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 10 }), run), { numRuns: 8 });
+  expect(told.answered).toBeGreaterThan(50);
+  expect(told.unknown).toBeGreaterThan(5);
+});
