@@ -32,6 +32,7 @@ export function registerGauges(
   gauge("prs_publish_age_seconds", "Since the newest successful publish run", "max", publishAge);
   gauge("prs_poll_age_seconds", "Since snapshot and keys were looked for with success", "max", pollAge);
   gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
+  gauge("prs_superseded_bytes", "Held for older snapshots", "sum", () => catalog.supersededBytes());
   gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", () => (quota.failing() ? 0 : 1));
   gauge("prs_feed_connections", "Clients of the live feed", "sum", () => feed.connections());
   gauge("http_connections", "Open connections", "sum", connections);

@@ -246,6 +246,18 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
     });
   });
 
+  test("curl and jq: what was published, and totals as of then and now", async () => {
+    const printed = (await bash(`set -eo pipefail\n${block("sh", "list=$(curl")}`)).trimEnd().split("\n");
+    const { snapshots } = (await proxy.get("/api/v1/snapshots")).json();
+    expect(snapshots.length).toBeGreaterThan(2);
+    const rows = (
+      snapshots as { commit: number; publishedAt: string; counts: { markets: number }; snapshotId: string }[]
+    ).map((one) => `${one.commit} ${one.publishedAt} ${one.counts.markets} markets ${one.snapshotId}`);
+    const then = await totalOf({ disputed: "true", asOf: snapshots.at(-1).snapshotId });
+    const now = await totalOf({ disputed: "true" });
+    expect(printed).toEqual([...rows, String(then), String(now)]);
+  });
+
   test("JavaScript: the client, from the service, with its types", async () => {
     const example = block("js", "import { archiveRoot");
     await bash(

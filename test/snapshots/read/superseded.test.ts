@@ -1,0 +1,99 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { readAsOf } from "../../../snapshots/read/as-of.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+
+const markets = Array.from({ length: 400 }, (_, n) => market(n));
+/** Snapshots of which each has other markets throughout, but for the last two, which differ in their scores only. */
+const rounds = 24;
+let store: Storage;
+let ids: string[];
+beforeAll(async () => {
+  store = memoryStorage(new Map());
+  ids = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const content = Math.min(round, rounds - 2);
+    const rows = markets.map((row, n) => ({ ...row, composite: 300 + ((n * 13 + content) % 700) }));
+    ids.push((await publishRecords(store, rows, 500 + round)).snapshotId);
+  }
+});
+
+async function catalogOver(cacheBytes: number) {
+  const storage = countingStorage(store);
+  const catalog = new Catalog(storage, { cacheBytes });
+  await catalog.refresh();
+  storage.calls.length = 0;
+  const reads = (prefix: string) => storage.calls.filter(({ key }) => key.startsWith(prefix)).length;
+  const marketsAsOf = (id: string) =>
+    readAsOf(catalog, { snapshotId: id }, async ({ archive, commit }) => [
+      archive.match([]).total,
+      commit.snapshotId,
+    ]);
+  return { catalog, marketsAsOf, reads };
+}
+
+describe("superseded snapshots in memory", () => {
+  test("take no more than a quarter of the caches' bytes, whichever and however many are asked for", async () => {
+    const { catalog, marketsAsOf } = await catalogOver(2 ** 30);
+    for (const id of ids) await marketsAsOf(id);
+    const all = catalog.supersededBytes();
+    expect(all).toBeGreaterThan(20 * 400 * 10);
+
+    const bound = Math.floor(all / 4);
+    const small = await catalogOver(4 * bound);
+    const order = Array.from({ length: 100 }, (_, n) => ids[(n * 7) % rounds]!);
+    const peaks: number[] = [];
+    for (const id of order) {
+      expect(await small.marketsAsOf(id)).toEqual([400, id]);
+      peaks.push(small.catalog.supersededBytes());
+    }
+    await Promise.all(order.map(small.marketsAsOf));
+    peaks.push(small.catalog.supersededBytes());
+    expect(Math.max(...peaks)).toBeLessThanOrEqual(bound);
+    // The bound is used.
+    expect(Math.max(...peaks)).toBeGreaterThan(bound / 2);
+    // None at all fits, and every one is answered.
+    const tiny = await catalogOver(1024);
+    for (const id of ids) expect(await tiny.marketsAsOf(id)).toEqual([400, id]);
+    expect(tiny.catalog.supersededBytes()).toBe(0);
+  });
+
+  test("are loaded once for all who ask at the same time, and not again while they are held", async () => {
+    const { marketsAsOf, reads } = await catalogOver(2 ** 30);
+    await Promise.all(Array.from({ length: 50 }, () => marketsAsOf(ids[3]!)));
+    expect([reads(layout.manifests), reads(layout.segments)]).toEqual([1, 1]);
+    await marketsAsOf(ids[3]!);
+    expect([reads(layout.manifests), reads(layout.segments)]).toEqual([1, 1]);
+  });
+
+  test("share what the current one has: only the manifest is read, and counted", async () => {
+    const { catalog, marketsAsOf, reads } = await catalogOver(2 ** 30);
+    await marketsAsOf(ids.at(-2)!);
+    expect([reads(layout.manifests), reads(layout.segments)]).toEqual([1, 0]);
+    const shared = catalog.supersededBytes();
+    await marketsAsOf(ids.at(-3)!);
+    expect(catalog.supersededBytes() - shared).toBeGreaterThan(shared);
+  });
+
+  test("count what they no longer share when another becomes the current one", async () => {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    const catalog = new Catalog(storage, { cacheBytes: 2 ** 30 });
+    const publish = async (first: number, bri: number) => {
+      const rows = markets.map((row, n) => ({ ...row, composite: 300 + ((n + first) % 700) }));
+      await publishRecords(storage, rows, bri);
+      await catalog.refresh();
+      return catalog.supersededBytes();
+    };
+    expect(await publish(0, 600)).toBe(0);
+    const manifest = await publish(0, 601);
+    const both = await publish(9, 602);
+    // Two manifests, and the one segment that both have.
+    expect(both).toBeGreaterThan(2 * manifest + 400 * 5);
+    expect(both).toBeLessThan(2 * manifest + 400 * 30);
+    expect(await publish(0, 603)).toBeLessThan(both + 2 * manifest);
+  });
+});
