@@ -1,0 +1,54 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { findChromium, launch } from "../helpers/chromium.ts";
+import { checkpointOf, flipped, noteKey, proofScript } from "../helpers/proofs.ts";
+import { startTestProxy } from "../helpers/proxy.ts";
+import { market } from "../helpers/proxy-archive.ts";
+import { bearer } from "../helpers/proxy-client.ts";
+
+const program = findChromium();
+
+/** Tells which of several answers the script accepts. */
+const checkPage = `<!doctype html><title>proofs</title><script type="module">
+  import { verifyProof } from "./proof.js";
+  const accepts = async (text, known) => {
+    try {
+      return Boolean(await verifyProof(JSON.parse(text), known));
+    } catch {
+      return false;
+    }
+  };
+  window.accepted = (texts, known) => Promise.all(texts.map((text) => accepts(text, known)));
+</script>`;
+
+test.runIf(program)(
+  "a browser accepts the service's proof under its key, and refuses changed ones",
+  async () => {
+    const proxy = await startTestProxy({ markets: 200 });
+    const browser = await launch(program!);
+    try {
+      const headers = bearer(await proxy.issue());
+      const { id } = market(77);
+      const answer = (await proxy.get(`/api/v1/markets/${id}/proof`, { headers })).json();
+      const key = noteKey("prs.example/log");
+      const signed = { ...answer, checkpoint: checkpointOf(answer, [key]) };
+      const changed = [...flipped(JSON.stringify(signed), 41)];
+      const page = await browser.newPage();
+      // WebCrypto is there for pages of a secure origin, such as this machine's.
+      const origin = `http://127.0.0.1:${proxy.port}`;
+      await page.route(`${origin}/check.html`, (route) =>
+        route.fulfill({ contentType: "text/html", body: checkPage }),
+      );
+      await page.route(`${origin}/proof.js`, (route) =>
+        route.fulfill({ contentType: "text/javascript", body: readFileSync(proofScript, "utf8") }),
+      );
+      await page.goto(`${origin}/check.html`);
+      const given = [[JSON.stringify(signed), ...changed], { id, key: key.text }];
+      const accepted = await page.evaluate(`accepted(...${JSON.stringify(given)})`);
+      expect(accepted).toEqual([true, ...changed.map(() => false)]);
+    } finally {
+      await browser.close();
+      await proxy.stop();
+    }
+  },
+);
