@@ -7,6 +7,7 @@ import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import type { ObjectCache } from "./object-cache.ts";
+import { SingleFlight } from "./single-flight.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 // Each takes half a megabyte at most, until its filter is made.
@@ -22,7 +23,8 @@ const stepsPerFilter = 32;
 export class IdIndex {
   readonly #storage: Storage;
   readonly #objects: ObjectCache;
-  readonly #filters = new WeakMap<Segment, Promise<IdFilter>>();
+  readonly #filters = new WeakMap<Segment, IdFilter>();
+  readonly #making = new SingleFlight<IdFilter>();
 
   constructor(storage: Storage, objects: ObjectCache) {
     this.#storage = storage;
@@ -32,17 +34,23 @@ export class IdIndex {
   /** The ordinals of the markets that may have this id: nearly always one or none. Throws as ObjectCache.get does. */
   async candidates({ archive, manifest }: Snapshot, id: string): Promise<number[]> {
     const hash = idHash(id);
-    const holding: number[] = [];
-    const ask = async ([index, segment]: [number, Segment]) => {
-      const filter = await this.#filterOf(segment, manifest.segments[index]!.ids);
-      if (filter.mayHold(hash)) holding.push(index);
-    };
-    await inParallel(archive.segments.entries(), ask, readAtOnce);
+    const segments = archive.segments.map((segment, index) => ({
+      segment,
+      ids: manifest.segments[index]!.ids,
+      start: archive.startOf(index),
+    }));
+    const without = segments.filter(({ segment }) => !this.#filters.has(segment));
+    if (without.length > 0) {
+      const make = async ({ segment, ids }: (typeof segments)[number]) => {
+        this.#filters.set(segment, await this.#making.run(ids.hash, () => this.#filterOf(ids)));
+      };
+      await inParallel(without, make, readAtOnce);
+    }
     const found: number[] = [];
-    for (const index of holding) {
-      const { ids } = manifest.segments[index]!;
+    for (const { segment, ids, start } of segments) {
+      if (!this.#filters.get(segment)!.mayHold(hash)) continue;
       const stored = await this.#objects.get(layout.idsOf(ids.hash), ids);
-      for (const ordinal of ordinalsOf(stored, hash)) found.push(archive.startOf(index) + ordinal);
+      for (const ordinal of ordinalsOf(stored, hash)) found.push(start + ordinal);
     }
     return found;
   }
@@ -53,18 +61,8 @@ export class IdIndex {
     return filtered.reduce((sum, { markets }) => sum + filterBytes(markets), 0);
   }
 
-  #filterOf(segment: Segment, ids: SegmentRef["ids"]): Promise<IdFilter> {
-    const known = this.#filters.get(segment);
-    if (known) return known;
-    const made = this.#makeFilter(ids);
-    this.#filters.set(segment, made);
-    // After a failure the next search tries again.
-    made.catch(() => this.#filters.delete(segment));
-    return made;
-  }
-
   /** Past the cache, where the ids of all segments would take the place of pages. */
-  async #makeFilter(ids: SegmentRef["ids"]): Promise<IdFilter> {
+  async #filterOf(ids: SegmentRef["ids"]): Promise<IdFilter> {
     const stored = await readObject(this.#storage, layout.idsOf(ids.hash), ids);
     await awaitBudget(stepsPerFilter);
     return new IdFilter(stored);
