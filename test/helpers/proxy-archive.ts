@@ -50,7 +50,8 @@ export async function publishRecords(
   }
 }
 
-function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
+/** Sources of these records, in whatever order they come, and of the slugs above. */
+export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
   return {
     marketCount: rows.length,
     warnings: [],

@@ -1,0 +1,204 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { GuardRefusal } from "../../snapshots/publish/guards.ts";
+import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
+import { Catalog } from "../../snapshots/read/catalog.ts";
+import { findMarket, proveMarket } from "../../snapshots/read/market.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { seal } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
+import { plainFilter } from "../helpers/archive-plain-filter.ts";
+import type { Query } from "../helpers/archive-proxy.ts";
+import { inArchiveOrder } from "../helpers/archive-records.ts";
+import { market, sourcesOf } from "../helpers/proxy-archive.ts";
+
+// The example store, and what readers must find in it. To make all of it anew, after a change of the format:
+//
+//     npm exec -- node --import tsx/esm test/conformance/example-store.ts
+//
+// Pages are compressed as the zlib of the Node that runs this does it; `made.json` names that zlib.
+
+const day = 86_400_000;
+const start = Date.parse("2025-01-01T00:00:00.000Z");
+
+/** Frequent, rare and odd ones: letter case, normal forms, what JSON escapes, and characters beyond 16 bits. */
+const categories = ["Crypto", "crypto", "Politics", "Politics", "Politics", "STRASSE", "straße", "STRAẞE"];
+const rareCategories = [
+  "Σίσυφος",
+  "σίσυφοσ",
+  "\u212Aelvin",
+  "kelvin",
+  "\u00c5",
+  "A\u030a",
+  "\u2028",
+  'say "a\\b"',
+];
+const outcomes = ["Yes", "No", "Yes", "No", "Yes", "Draw"];
+const rareOutcomes = ["🏆", "\ue000", "\u0007", "لا", "yes", "0"];
+
+/** Ends of pages and of segments, by index. */
+const pageEnds = [36, 140];
+const segmentEnds = [70, 107];
+
+/** An id that ends what is to end with this market, and nothing where nothing is to end. */
+function idOf(index: number): string {
+  for (let attempt = 0; ; attempt += 1) {
+    const digits = sha256(`example ${index} ${attempt}`);
+    const id = digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, "$1-$2-$3-$4-$5");
+    const hash = crc32(id);
+    const [page, segment] = [hash % 96 === 0, hash % 96 === 0 && Math.floor(hash / 96) % 160 === 0];
+    if (segment === segmentEnds.includes(index) && page === (segment || pageEnds.includes(index))) return id;
+  }
+}
+
+/** A market of the example. Every fifth one shares its time with the one before. */
+function recordOf(index: number): HistoricalMarket {
+  const plain = market(index);
+  const [first, ...others] = plain.dimensions;
+  const evidence = {
+    type: "trade",
+    label: "größer",
+    pattern: "a<b",
+    reference: { label: "x", url: "https://example.org/?a=1", kind: "tx" },
+  };
+  const raises: unknown[] = [1e21, 0.1, -0.5, null, { "": ["\u001f", "\u007f", "𐀀"] }];
+  return {
+    ...plain,
+    id: idOf(index),
+    question: `Will ${rareCategories[index % rareCategories.length]} win on day ${index}?`,
+    category:
+      index % 9 === 4
+        ? rareCategories[((index / 9) | 0) % rareCategories.length]!
+        : categories[index % categories.length]!,
+    resolvedOutcome:
+      index % 11 === 5
+        ? rareOutcomes[((index / 11) | 0) % rareOutcomes.length]!
+        : outcomes[index % outcomes.length]!,
+    resolvedAt: new Date(
+      start + (index - Number(index % 5 === 1)) * day + (index < 60 ? 0 : 999),
+    ).toISOString(),
+    formulaVersion: index < 60 ? "bri-pm-v1" : "bri-pm-v2",
+    dimensions:
+      index % 10 === 0
+        ? [
+            {
+              ...first!,
+              evidence: [evidence],
+              references: [{ a: 1 }],
+              computation: { baseline: 12.5, raises, lowers: [] },
+            },
+            ...others,
+          ]
+        : plain.dimensions,
+  };
+}
+
+const all = Array.from({ length: 150 }, (_, index) => recordOf(index));
+
+/** The archives of the publish runs. The second is taken back. */
+const published = [
+  all.slice(0, 100),
+  all
+    .slice(0, 120)
+    .map((one, index) => (index % 40 === 7 ? { ...one, composite: 1000, tier: "ADAMANTINE" as const } : one)),
+  all.filter((_, index) => index % 50 !== 3),
+] as const;
+
+const queries: Query[] = [
+  {},
+  { category: "CRYPTO" },
+  { category: "strasse" },
+  { category: "straße" },
+  { category: "ΣΊΣΥΦΟΣ" },
+  { category: "Kelvin" },
+  { category: "\u212b" },
+  { category: "A\u030a" },
+  { category: "\u2028" },
+  { category: 'say "a\\b"' },
+  { category: "nothing" },
+  { outcome: "Yes" },
+  { outcome: "yes" },
+  { outcome: "🏆" },
+  { outcome: "\ue000" },
+  { outcome: "\u0007" },
+  { tier: "ADAMANTINE" },
+  { tier: "RAW,MITHRIL" },
+  { disputed: "true" },
+  { disputed: "false", outcome: "No", min_composite: "500" },
+  { formula_version: "bri-pm-v2" },
+  { formula_version: "bri-pm-v3" },
+  { weight_version: "bri-pm-w-v1", max_oracle: "20" },
+  { min_composite: "300", max_composite: "1000" },
+  { min_composite: "613", max_composite: "613" },
+  { min_informed: "50", max_integrity: "60", min_catalyst: "10", max_design: "90", min_counterparty: "1" },
+  { from: "2025-02-19", to: "2025-02-20" },
+  { from: "2025-02-19T17:02:47.296Z" },
+  { to: "2025-02-19T17:02:47.295Z", category: "politics" },
+];
+
+const at = (hour: number) => () => new Date(Date.parse("2026-03-01T00:00:00.000Z") + hour * 3_600_000);
+
+/** Publishes one archive. */
+async function publishOne(
+  options: Pick<PublishOptions, "storage" | "sources" | "now" | "resume">,
+): Promise<void> {
+  const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-example-"));
+  try {
+    await publish({ ...options, temporaryDirectory }).catch((error) => {
+      if (!(error instanceof GuardRefusal)) throw error;
+      return publish({ ...options, temporaryDirectory, allow: error.needed });
+    });
+  } finally {
+    await rm(temporaryDirectory, { recursive: true });
+  }
+}
+
+/** Writes `store/`, `queries.json`, `proofs.json` and `made.json` into a folder. */
+export async function makeExample(folder: string): Promise<void> {
+  const storage = directoryStorage(join(folder, "store"));
+  await mkdir(join(folder, "store"), { recursive: true });
+  const [first, second, third] = published;
+  await publishOne({ storage, sources: sourcesOf(first, 700), now: at(0) });
+  await publishOne({ storage, sources: sourcesOf(second, 700), now: at(1) });
+  await rollback(storage, "1", at(2));
+  await publishOne({ storage, sources: sourcesOf(third, 650), now: at(3), resume: true });
+  const [id, time] = ["0123456789abcdef", at(4)().toISOString()];
+  const key = {
+    id,
+    owner: "acme",
+    plan: "aegis",
+    secretHash: sha256("no key at all"),
+    quota: 5,
+    issuedAt: time,
+  };
+  await storage.put(layout.key(id), seal(key));
+  await storage.put(layout.keyRevocation(id), seal({ id, revokedAt: time }));
+
+  const inOrder = inArchiveOrder(third);
+  const expected = queries.map((query) => {
+    const ids = plainFilter(inOrder, query).map((one) => one.id);
+    return { query, total: ids.length, ids };
+  });
+  const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
+  await catalog.refresh();
+  const snapshot = catalog.requireCurrent();
+  const proofs = [];
+  for (const { id } of [third[0]!, third[77]!, third.at(-1)!])
+    proofs.push(await proveMarket(catalog, snapshot, await findMarket(catalog, snapshot, id)));
+  const write = (name: string, values: readonly unknown[]) =>
+    writeFile(join(folder, name), `[\n${values.map((value) => JSON.stringify(value)).join(",\n")}\n]\n`);
+  await write("queries.json", expected);
+  await write("proofs.json", proofs);
+  await write("made.json", [{ zlib: process.versions.zlib }]);
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const folder = join(import.meta.dirname, "example");
+  await rm(folder, { recursive: true, force: true });
+  await makeExample(folder);
+}

@@ -1,0 +1,203 @@
+"""Reads every byte of a store without a site, as snapshots/SPEC.md says, with Python's standard library alone.
+usage: reader.py STORE [QUERIES.json PROOFS.json]      The answers are made from the indexes of the newest snapshot.
+"""
+import datetime, hashlib, json, struct, sys, zlib
+from collections import Counter
+from pathlib import Path
+TIERS = "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()
+RANGES = {"tier": (1, 7), "disputed": (0, 1), "composite": (300, 1000),
+          **dict.fromkeys("informed integrity oracle catalyst design counterparty".split(), (0, 100))}
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+LABELS = dict(category="category", outcome="resolvedOutcome", formula_version="formulaVersion", weight_version="weightVersion")
+def need(holds, message):
+    if not holds:
+        raise ValueError(message)
+
+def sha(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+def dumps(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+def in_order(texts):  # by UTF-16 code units
+    return sorted(texts, key=lambda text: text.encode("utf-16-be"))
+def fold(text):  # Unicode simple case folding
+    return "".join(next((one for one in (c.casefold(), c.lower()) if len(one) == 1), c) for c in text)
+def millis(time):
+    return (datetime.datetime.fromisoformat(time.replace("Z", "+00:00")) - EPOCH) // datetime.timedelta(milliseconds=1)
+def leaves(texts):
+    return [sha(b"\0", text) for text in texts]
+
+def above(hashes):  # the next level of a tree: nodes over pairs, and a hash without a neighbour as it is
+    return [sha(b"\1", *hashes[at:at + 2]) if at + 1 < len(hashes) else hashes[at] for at in range(0, len(hashes), 2)]
+
+def root(kind, total, hashes):
+    size = len(hashes)
+    while len(hashes) > 1:
+        hashes = above(hashes)
+    return sha(struct.pack("<BQQ", kind, total, size), hashes[0])
+
+def level(index, total, hashes):  # a level of a proof
+    found = {"index": index, "size": len(hashes), "markets": total, "path": []}
+    while len(hashes) > 1:
+        found["path"] += [one.hex() for one in hashes[index ^ 1:][:1]]
+        hashes, index = above(hashes), index // 2
+    return found
+
+class Store:
+    def __init__(self, folder):
+        self.files = {at.relative_to(folder).as_posix(): at.read_bytes() for at in Path(folder).rglob("*") if at.is_file()}
+        self.seen, self.segments = set(), {}
+    def get(self, key, ref=None):
+        data = self.files[key]
+        need(ref is None or (len(data), sha(data).hex()) == (ref["bytes"], ref["hash"]), f"{key} is not what was named")
+        self.seen.add(key)
+        return data
+    def sealed(self, key):
+        record = json.loads(self.get(key))
+        content = {name: value for name, value in record.items() if name not in ("digest", "checkpoint")}
+        again = {**content, "digest": sha(dumps(content)).hex(), **{name: record[name] for name in record if name == "checkpoint"}}
+        need(dumps(again) == self.files[key], f"{key} is not sealed")
+        return record
+
+def value_of(market, name):
+    return int({**market, "tier": TIERS.index(market["tier"]) + 1, **{one["key"]: one["score"] for one in market["dimensions"]}}[name])
+
+def read_page(store, hash_, size, runs):
+    stored, at, lines = store.get(f"private/pages/{hash_}.json.gz", {"hash": hash_, "bytes": size}), 17, []
+    for compressed, raw, crc in runs:
+        text = zlib.decompressobj(-15).decompress(stored[at:at + compressed])
+        need((len(text), zlib.crc32(text)) == (raw, crc), f"a run of page {hash_} is wrong")
+        lines, at = lines + text.split(b",\n"), at + compressed + 7
+    need(zlib.decompress(stored, 31) == b"[\n" + b",\n".join(lines) + b"\n]", f"the text of page {hash_} is wrong")
+    return lines[::-1]
+
+def slices(data, size, low, high):
+    bytes_ = (size + 31) // 32 * 4
+    bits = [int.from_bytes(data[at:at + bytes_], "little") for at in range(0, len(data), bytes_)]
+    need(len(bits) == (high - low).bit_length(), "a column has not as many slices as its values need")
+    return [low + sum((one >> n & 1) << s for s, one in enumerate(bits)) for n in range(size)]
+
+def column(name, stored, header):
+    if name in RANGES:
+        return slices(stored[name], header["markets"], *RANGES[name])
+    frequent, rare, rank = header["frequent"][name], json.loads(stored[f"{name}.rare"]), -1
+    codes = slices(stored[f"{name}.codes"], header["markets"], 0 if rare else 1, len(frequent))
+    values, starts = [frequent[code - 1] for code in codes], int.from_bytes(stored[f"{name}.starts"], "little")
+    for at, (ordinal,) in enumerate(struct.iter_unpack("<H", stored[f"{name}.postings"])):
+        rank += starts >> at & 1
+        need(codes[ordinal] == 0, "a frequent label has a posting")
+        values[ordinal] = rare[rank]
+    return values
+
+def read_segment(store, ref):
+    data = store.get(f"private/segments/{ref['hash']}", ref)
+    magic, length, zero = struct.unpack_from("<8sII", data)
+    header, start = json.loads(data[16:16 + length]), (16 + length + 7) // 8 * 8
+    need((magic, zero, header["formatVersion"]) == (b"PRSSEG\r\n", 0, 2), "it is no segment of format 2")
+    stored = {name: data[start + at:start + at + size] for name, (at, size) in header["sections"].items()}
+    counts = struct.unpack(f"<{header['pages']}I", stored["pageMarkets"])
+    runs, table = struct.iter_unpack("<III", stored["runs"]), zip(struct.iter_unpack("<32s", stored["pageHashes"]),
+        struct.iter_unpack("<I", stored["pageBytes"]), counts)
+    pages = [read_page(store, hash_.hex(), size, [next(runs) for _ in range((n + 15) // 16)]) for (hash_,), (size,), n in table]
+    lines = [line for page in pages for line in page]
+    markets = [json.loads(line) for line in lines]
+    ids = [market["id"] for market in markets]
+    epochs = {n: high for first, high in header["epochs"] for n in range(first, len(lines))}
+    times = [epochs[n] << 32 | low for n, (low,) in enumerate(struct.iter_unpack("<I", stored["times"]))]
+    columns = {name: column(name, stored, header) for name in (*RANGES, *LABELS)}
+    for name, values in columns.items():
+        if name in LABELS:
+            expected = [market[LABELS[name]] for market in markets]
+            often = {text for text, times_ in Counter(expected).items() if times_ * 32 >= len(lines)}
+            need(header["frequent"][name] == in_order(often), f"{name} has other frequent labels")
+            need(json.loads(stored[f"{name}.rare"]) == in_order({*expected} - often), f"{name} has other rare labels")
+        else:
+            expected = [value_of(market, name) for market in markets]
+        need(values == expected, f"the index of {name} is wrong")
+    need(times == [millis(market["resolvedAt"]) for market in markets], "the index of times is wrong")
+    need([*zip(times, ids)] == sorted({*zip(times, ids)}), "the markets are not in order")
+    entries = sorted(int(sha(id_.encode())[:6].hex(), 16) << 16 | n for n, id_ in enumerate(ids))
+    beside = [store.get(f"private/{kind}/{ref[kind]['hash']}", ref[kind]) for kind in ("ids", "rows")]
+    need((beside[0], len(beside[1])) == (struct.pack(f"<{len(ids)}Q", *entries), 8 * len(ids)), "the ids or rows are wrong")
+    for end, id_ in enumerate(ids[:-1], 1):
+        starts = [sum(counts[:n]) for n in range(len(counts))]
+        size = end - max(start for start in starts if start < end)
+        need((size == 512 or size >= 32 and zlib.crc32(id_.encode()) % 96 == 0) == (end in starts), "a page ends elsewhere")
+    roots = [root(2, len(page), leaves(page)) for page in pages]
+    own = root(3, len(lines), roots)
+    need((own.hex(), len(lines), len(pages), b"".join(roots), len(lines))
+         == (ref["root"], ref["markets"], ref["pages"], stored["pageRoots"], header["markets"]), "a size or root is wrong")
+    return dict(root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1])
+
+def read_snapshot(store, ref):
+    manifest = json.loads(store.get(f"manifests/{ref['hash']}.json", ref))
+    for one in manifest["segments"]:
+        store.segments[one["hash"]] = store.segments.get(one["hash"]) or read_segment(store, one)
+    segments, scores = [store.segments[one["hash"]] for one in manifest["segments"]], manifest["scores"]
+    store.get(f"public/objects/{scores['list']['hash']}.json", scores["list"])
+    lines = [f"scores {scores['list']['hash']}"]
+    for part, member, tree in (("score", "records", "public"), ("history", "histories", "private"), ("dimensions", "dimensions", "private")):
+        for slug in in_order(scores[member]):
+            one = scores[member][slug]
+            need(json.loads(store.get(f"{tree}/objects/{one['hash']}.json", one))["slug"] == slug, "a score is another's")
+            lines.append(f"{part} {slug} {one['hash']}")
+    total, protocols, hashes = sum(len(one["ids"]) for one in segments), len(scores["records"]), leaves(map(str.encode, lines))
+    archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
+    identity = f"prs-snapshot 2 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
+    found = {"snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "scoresRoot": own, "counts": {
+        "markets": total, "protocols": protocols, "segments": len(segments), "pages": sum(len(one["pages"]) for one in segments)}}
+    need({**manifest, **found, "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
+    return manifest, segments
+
+def read_store(folder):
+    store, before = Store(folder), None
+    for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
+        commit = store.sealed(key)
+        need((key, commit["previous"]) == (f"commits/{number:010}.json", before), "the log is broken")
+        before, (manifest, segments) = commit["digest"], read_snapshot(store, commit["manifest"])
+        need(all(commit[name] == manifest[name] for name in ("snapshotId", "archiveRoot", "counts")), "a commit is wrong")
+        record = commit["changes"] and json.loads(store.get(f"private/changes/{commit['changes']['hash']}.json", commit["changes"]))
+        for part in record and record["before"] + record["after"] or []:
+            store.get(f"private/changes/{part['hash']}", part)
+    for name, one in [("", manifest["scores"]["list"]), *manifest["scores"]["records"].items()]:
+        store.get(f"public/api/v1/scores{name and '/'}{name}.json", one)
+    for key in ["head.json", "checked.json", *(key for key in store.files if key.startswith("keys/"))]:
+        need(store.sealed(key).get("id", "") in key, f"{key} is another's")
+    need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
+    need(store.seen == set(store.files), "there are other files")
+    return commit, manifest, segments
+
+def holds(segment, name, value):
+    if name in ("from", "to"):
+        bound = millis(value if "T" in value else value + ("T00:00:00.000Z" if name == "from" else "T23:59:59.999Z"))
+        return [time >= bound if name == "from" else time <= bound for time in segment["times"]]
+    if name[:4] in ("min_", "max_"):
+        return [one >= int(value) if name[:4] == "min_" else one <= int(value) for one in segment["columns"][name[4:]]]
+    if name in RANGES:
+        return [(TIERS[one - 1] if name == "tier" else ("false", "true")[one]) in value.split(",") for one in segment["columns"][name]]
+    return [fold(one) == fold(value) if name == "category" else one == value for one in segment["columns"][name]]
+
+def answer(segments, query):
+    for segment in reversed(segments):
+        kept = zip(segment["ids"], *(holds(segment, name, value) for name, value in query.items()))
+        yield from (id_ for id_, *each in reversed([*kept]) if all(each))
+
+def proof(commit, manifest, segments, id_):
+    index, segment = next((n, one) for n, one in enumerate(segments) if id_ in one["ids"])
+    ordinal = place = segment["ids"].index(id_)
+    number = next(n for n, page in enumerate(segment["pages"]) if (place := place - len(page)) < 0)
+    page = segment["pages"][number]
+    return {"market": page[place].decode(), "snapshotId": manifest["snapshotId"], "commit": commit["commit"], "proof": {
+        "page": level(place + len(page), len(page), leaves(page)),
+        "segment": level(number, len(segment["ids"]), segment["roots"]),
+        "archive": level(index, manifest["counts"]["markets"], [one["root"] for one in segments]),
+        **{name: manifest[name] for name in ("scoresRoot", "feedVersion", "formatVersion")},
+        "protocols": manifest["counts"]["protocols"]}, "checkpoint": commit.get("checkpoint")}
+
+if __name__ == "__main__":
+    commit, manifest, segments = read_store(sys.argv[1])
+    queries, proofs = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[2:]] or ([], [])
+    for one in queries:
+        need(list(answer(segments, one["query"])) == one["ids"] and len(one["ids"]) == one["total"], f"{one['query']} has other matches")
+    for one in proofs:
+        need(proof(commit, manifest, segments, json.loads(one["market"])["id"]) == one, "a proof is wrong")
+    print(f"snapshot {manifest['snapshotId']}: {len(queries)} queries and {len(proofs)} proofs agree")
