@@ -12,6 +12,7 @@ import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
+import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { plainFilter } from "../helpers/archive-plain-filter.ts";
 import type { Query } from "../helpers/archive-proxy.ts";
 import { inArchiveOrder } from "../helpers/archive-records.ts";
@@ -141,31 +142,35 @@ const queries: Query[] = [
   { to: "2025-02-19T17:02:47.295Z", category: "politics" },
 ];
 
+/** The key of the example. Everybody knows it, so it is good for nothing else. */
+const signing = { key: parseSigningKey(newSigningKey("example.org/risk-scores", Buffer.alloc(32, 7))) };
+
 const at = (hour: number) => () => new Date(Date.parse("2026-03-01T00:00:00.000Z") + hour * 3_600_000);
 
 /** Publishes one archive. */
 async function publishOne(
-  options: Pick<PublishOptions, "storage" | "sources" | "now" | "resume">,
+  chosen: Pick<PublishOptions, "storage" | "sources" | "now" | "resume">,
 ): Promise<void> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-example-"));
+  const options = { ...chosen, temporaryDirectory, signing };
   try {
-    await publish({ ...options, temporaryDirectory }).catch((error) => {
+    await publish(options).catch((error) => {
       if (!(error instanceof GuardRefusal)) throw error;
-      return publish({ ...options, temporaryDirectory, allow: error.needed });
+      return publish({ ...options, allow: error.needed });
     });
   } finally {
     await rm(temporaryDirectory, { recursive: true });
   }
 }
 
-/** Writes `store/`, `queries.json`, `proofs.json` and `made.json` into a folder. */
+/** Writes `store/`, `key.pub`, `queries.json`, `proofs.json` and `made.json` into a folder. */
 export async function makeExample(folder: string): Promise<void> {
   const storage = directoryStorage(join(folder, "store"));
   await mkdir(join(folder, "store"), { recursive: true });
   const [first, second, third] = published;
   await publishOne({ storage, sources: sourcesOf(first, 700), now: at(0) });
   await publishOne({ storage, sources: sourcesOf(second, 700), now: at(1) });
-  await rollback(storage, "1", at(2));
+  await rollback(storage, "1", at(2), { signing });
   await publishOne({ storage, sources: sourcesOf(third, 650), now: at(3), resume: true });
   const [id, time] = ["0123456789abcdef", at(4)().toISOString()];
   const key = {
@@ -194,6 +199,7 @@ export async function makeExample(folder: string): Promise<void> {
     writeFile(join(folder, name), `[\n${values.map((value) => JSON.stringify(value)).join(",\n")}\n]\n`);
   await write("queries.json", expected);
   await write("proofs.json", proofs);
+  await writeFile(join(folder, "key.pub"), `${verifierText(signing.key)}\n`);
   await write("made.json", [{ zlib: process.versions.zlib }]);
 }
 

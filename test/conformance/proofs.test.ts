@@ -7,8 +7,8 @@ import { HistoricalMarket } from "../../schemas/records.ts";
 import { findProgram } from "../helpers/programs.ts";
 import { checkpointOf, flipped, noteKey, proofIn, type Shape } from "../helpers/proofs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { market } from "../helpers/proxy-archive.ts";
-import { bearer } from "../helpers/proxy-client.ts";
+import { market, publishArchive } from "../helpers/proxy-archive.ts";
+import { bearer, until } from "../helpers/proxy-client.ts";
 
 const key = noteKey("prs.example/log");
 const python = findProgram("python3");
@@ -179,6 +179,21 @@ describe("a proof of the service", () => {
       });
       expect([held.status, Number(held.headers["x-ratelimit-remaining"])]).toEqual([304, left]);
     }
+  });
+
+  test("of an earlier snapshot leads to the id of that one", async () => {
+    const { id } = market(9);
+    const before: MarketProof = (await proofOf(id)).json();
+    await publishArchive(proxy.storage, { markets: 700, bri: 650 });
+    await until("the new snapshot", async () => (await proofOf(id)).json().commit === 2);
+    const after: MarketProof = (await proofOf(id)).json();
+    expect(after.snapshotId).not.toBe(before.snapshotId);
+    expect(await verifyProof(after, { id })).toEqual(market(9));
+    const query = `?asOf=${before.snapshotId}`;
+    const old = await proxy.get(`/api/v1/markets/${id}/proof${query}`, { headers });
+    expect([old.json(), old.headers["x-snapshot-id"]]).toEqual([before, before.snapshotId]);
+    const record = await proxy.get(`/api/v1/markets/${id}${query}`, { headers });
+    expect([record.text, record.headers["x-snapshot-id"]]).toEqual([before.market, before.snapshotId]);
   });
 
   test("of an id that nobody has is 404", async () => {

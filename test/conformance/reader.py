@@ -1,18 +1,14 @@
 """Reads every byte of a store without a site, as snapshots/SPEC.md says, with Python's standard library alone.
-usage: reader.py STORE [QUERIES.json PROOFS.json]      The answers are made from the indexes of the newest snapshot.
-"""
-import datetime, hashlib, json, struct, sys, zlib
+usage: reader.py STORE KEY|"" [QUERIES.json PROOFS.json]     Answers come from the indexes of the newest snapshot."""
+import base64, datetime, hashlib, json, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
+from verify_proof import need, signed_text
 TIERS = "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()
 RANGES = {"tier": (1, 7), "disputed": (0, 1), "composite": (300, 1000),
           **dict.fromkeys("informed integrity oracle catalyst design counterparty".split(), (0, 100))}
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 LABELS = dict(category="category", outcome="resolvedOutcome", formula_version="formulaVersion", weight_version="weightVersion")
-def need(holds, message):
-    if not holds:
-        raise ValueError(message)
-
 def sha(*parts):
     return hashlib.sha256(b"".join(parts)).digest()
 def dumps(value):
@@ -28,13 +24,11 @@ def leaves(texts):
 
 def above(hashes):  # the next level of a tree: nodes over pairs, and a hash without a neighbour as it is
     return [sha(b"\1", *hashes[at:at + 2]) if at + 1 < len(hashes) else hashes[at] for at in range(0, len(hashes), 2)]
-
 def root(kind, total, hashes):
     size = len(hashes)
     while len(hashes) > 1:
         hashes = above(hashes)
     return sha(struct.pack("<BQQ", kind, total, size), hashes[0])
-
 def level(index, total, hashes):  # a level of a proof
     found = {"index": index, "size": len(hashes), "markets": total, "path": []}
     while len(hashes) > 1:
@@ -53,14 +47,18 @@ class Store:
         return data
     def sealed(self, key):
         record = json.loads(self.get(key))
-        content = {name: value for name, value in record.items() if name not in ("digest", "checkpoint")}
-        again = {**content, "digest": sha(dumps(content)).hex(), **{name: record[name] for name in record if name == "checkpoint"}}
+        content = {name: value for name, value in record.items() if name not in ("digest", "checkpoint", "note")}
+        again = {**content, "digest": sha(dumps(content)).hex(), **{name: record[name] for name in ("checkpoint", "note") if name in record}}
         need(dumps(again) == self.files[key], f"{key} is not sealed")
+        return record
+    def signed(self, key, vkey, member, line, more=""):
+        record = self.sealed(key)
+        text = f"{vkey.split('+')[0]}\n{line.format(**record)}\n{base64.b64encode(bytes.fromhex(record['digest'])).decode()}\n"
+        need(not vkey or signed_text(record[member], vkey) == text + more.format(**record), f"the signature of {key} is another's")
         return record
 
 def value_of(market, name):
     return int({**market, "tier": TIERS.index(market["tier"]) + 1, **{one["key"]: one["score"] for one in market["dimensions"]}}[name])
-
 def read_page(store, hash_, size, runs):
     stored, at, lines = store.get(f"private/pages/{hash_}.json.gz", {"hash": hash_, "bytes": size}), 17, []
     for compressed, raw, crc in runs:
@@ -75,7 +73,6 @@ def slices(data, size, low, high):
     bits = [int.from_bytes(data[at:at + bytes_], "little") for at in range(0, len(data), bytes_)]
     need(len(bits) == (high - low).bit_length(), "a column has not as many slices as its values need")
     return [low + sum((one >> n & 1) << s for s, one in enumerate(bits)) for n in range(size)]
-
 def column(name, stored, header):
     if name in RANGES:
         return slices(stored[name], header["markets"], *RANGES[name])
@@ -100,7 +97,7 @@ def read_segment(store, ref):
     pages = [read_page(store, hash_.hex(), size, [next(runs) for _ in range((n + 15) // 16)]) for (hash_,), (size,), n in table]
     lines = [line for page in pages for line in page]
     markets = [json.loads(line) for line in lines]
-    ids = [market["id"] for market in markets]
+    ids = [line[7:43].decode() for line in lines]
     epochs = {n: high for first, high in header["epochs"] for n in range(first, len(lines))}
     times = [epochs[n] << 32 | low for n, (low,) in enumerate(struct.iter_unpack("<I", stored["times"]))]
     columns = {name: column(name, stored, header) for name in (*RANGES, *LABELS)}
@@ -118,10 +115,9 @@ def read_segment(store, ref):
     entries = sorted(int(sha(id_.encode())[:6].hex(), 16) << 16 | n for n, id_ in enumerate(ids))
     beside = [store.get(f"private/{kind}/{ref[kind]['hash']}", ref[kind]) for kind in ("ids", "rows")]
     need((beside[0], len(beside[1])) == (struct.pack(f"<{len(ids)}Q", *entries), 8 * len(ids)), "the ids or rows are wrong")
-    for end, id_ in enumerate(ids[:-1], 1):
-        starts = [sum(counts[:n]) for n in range(len(counts))]
-        size = end - max(start for start in starts if start < end)
-        need((size == 512 or size >= 32 and zlib.crc32(id_.encode()) % 96 == 0) == (end in starts), "a page ends elsewhere")
+    for page in pages:
+        ends = [n for n, line in enumerate(page, 1) if n == 512 or n >= 32 and zlib.crc32(line[7:43]) % 96 == 0]
+        need(ends == [len(page)] or page is pages[-1] and ends == [], "a page ends elsewhere")
     roots = [root(2, len(page), leaves(page)) for page in pages]
     own = root(3, len(lines), roots)
     need((own.hex(), len(lines), len(pages), b"".join(roots), len(lines))
@@ -143,15 +139,15 @@ def read_snapshot(store, ref):
     total, protocols, hashes = sum(len(one["ids"]) for one in segments), len(scores["records"]), leaves(map(str.encode, lines))
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
     identity = f"prs-snapshot 2 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
-    found = {"snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "scoresRoot": own, "counts": {
-        "markets": total, "protocols": protocols, "segments": len(segments), "pages": sum(len(one["pages"]) for one in segments)}}
-    need({**manifest, **found, "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
+    counts = dict(markets=total, protocols=protocols, segments=len(segments), pages=sum(len(one["pages"]) for one in segments))
+    need({**manifest, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "scoresRoot": own, "counts": counts,
+          "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
     return manifest, segments
 
-def read_store(folder):
+def read_store(folder, vkey):
     store, before = Store(folder), None
     for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
-        commit = store.sealed(key)
+        commit = store.signed(key, vkey, "checkpoint", "{commit}", "snapshot {snapshotId}\n")
         need((key, commit["previous"]) == (f"commits/{number:010}.json", before), "the log is broken")
         before, (manifest, segments) = commit["digest"], read_snapshot(store, commit["manifest"])
         need(all(commit[name] == manifest[name] for name in ("snapshotId", "archiveRoot", "counts")), "a commit is wrong")
@@ -160,22 +156,23 @@ def read_store(folder):
             store.get(f"private/changes/{part['hash']}", part)
     for name, one in [("", manifest["scores"]["list"]), *manifest["scores"]["records"].items()]:
         store.get(f"public/api/v1/scores{name and '/'}{name}.json", one)
-    for key in ["head.json", "checked.json", *(key for key in store.files if key.startswith("keys/"))]:
+    need(not vkey or store.get("public/checkpoint").decode() == commit["checkpoint"], "public/checkpoint is another's")
+    store.signed("checked.json", vkey, "note", "checked {checkedAt}")
+    for key in ["head.json", *(key for key in store.files if key.startswith("keys/"))]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
-    need(store.seen == set(store.files), "there are other files")
+    need(store.seen == set(store.files), f"nothing names {store.files.keys() - store.seen}")
     return commit, manifest, segments
 
 def holds(segment, name, value):
     if name in ("from", "to"):
-        bound = millis(value if "T" in value else value + ("T00:00:00.000Z" if name == "from" else "T23:59:59.999Z"))
+        bound = millis(value if "T" in value else value + {"from": "T00:00:00.000Z", "to": "T23:59:59.999Z"}[name])
         return [time >= bound if name == "from" else time <= bound for time in segment["times"]]
     if name[:4] in ("min_", "max_"):
         return [one >= int(value) if name[:4] == "min_" else one <= int(value) for one in segment["columns"][name[4:]]]
     if name in RANGES:
         return [(TIERS[one - 1] if name == "tier" else ("false", "true")[one]) in value.split(",") for one in segment["columns"][name]]
     return [fold(one) == fold(value) if name == "category" else one == value for one in segment["columns"][name]]
-
 def answer(segments, query):
     for segment in reversed(segments):
         kept = zip(segment["ids"], *(holds(segment, name, value) for name, value in query.items()))
@@ -194,8 +191,8 @@ def proof(commit, manifest, segments, id_):
         "protocols": manifest["counts"]["protocols"]}, "checkpoint": commit.get("checkpoint")}
 
 if __name__ == "__main__":
-    commit, manifest, segments = read_store(sys.argv[1])
-    queries, proofs = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[2:]] or ([], [])
+    commit, manifest, segments = read_store(*sys.argv[1:3])
+    queries, proofs = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[3:]] or ([], [])
     for one in queries:
         need(list(answer(segments, one["query"])) == one["ids"] and len(one["ids"]) == one["total"], f"{one['query']} has other matches")
     for one in proofs:

@@ -37,7 +37,6 @@ def is_signed(text, key, signature):
 
 def sha256(*parts):
     return hashlib.sha256(b"".join(parts)).digest()
-
 def hash_of(text):
     return need(re.fullmatch("[0-9a-f]{64}", text), "a hash is not 64 lower-case hex digits") or bytes.fromhex(text)
 
@@ -54,26 +53,27 @@ def root_from(kind, node, index, size, markets, path):
     need(last == 0, "a path is too short")
     return sha256(bytes([kind]), markets.to_bytes(8, "little"), size.to_bytes(8, "little"), node)
 
+def signed_text(note, key):
+    (name, key_id, encoded), (text, lines) = key.split("+", 2), note.rsplit("\n\n", 1)
+    raw, own = base64.b64decode(encoded, validate=True), re.findall(f"^— {re.escape(name)} (\\S+)\n", lines, re.MULTILINE)
+    need(raw[0] == 1 and sha256(name.encode(), b"\n", raw)[:4].hex() == key_id, "the key is no Ed25519 key")
+    found = [data for data in map(base64.b64decode, own) if data[:4].hex() == key_id]
+    need(found and base64.b64encode(found[0]).decode() in own, "the key did not sign the note")
+    need(is_signed(f"{text}\n".encode(), raw[1:], found[0][4:]) and text.startswith(f"{name}\n"), "the signature is wrong")
+    return f"{text}\n"
+
 def verify(market, snapshotId, commit, proof, checkpoint, key=None, market_id=None):
     root = sha256(b"\0", market.encode())
     for kind, level in ((2, "page"), (3, "segment"), (4, "archive")):
         root = root_from(kind, root, **proof[level])
-    need(proof["formatVersion"] == 2 and type(proof["protocols"]) is int, "it is of another format")
-    text = (f"prs-snapshot 2 {proof['feedVersion']}\nmarkets {proof['archive']['markets']}\nprotocols {proof['protocols']}\n"
+    text = (f"prs-snapshot {proof['formatVersion']} {proof['feedVersion']}\nmarkets {proof['archive']['markets']}\nprotocols {proof['protocols']}\n"
             f"archive {root.hex()}\nscores {hash_of(proof['scoresRoot']).hex()}\n")
     need(sha256(text.encode()).hex() == snapshotId, "the market does not belong to the snapshot")
+    need((proof["formatVersion"], type(proof["protocols"])) == (2, int), "it is of another format")
     need(market_id in (None, json.loads(market)["id"]), "it is another market")
     if key:
-        (name, key_id, encoded), (text, lines) = key.split("+", 2), checkpoint.rsplit("\n\n", 1)
-        raw = base64.b64decode(encoded, validate=True)
-        need(raw[0] == 1 and sha256(name.encode(), b"\n", raw)[:4].hex() == key_id, "the key is no Ed25519 key")
-        stated = f"{re.escape(name)}\n{commit}\n[^\n]+\nsnapshot {snapshotId}(\n.*)?"
-        need(re.fullmatch(stated, text, re.DOTALL), "the checkpoint is another's")
-        signers = [re.fullmatch("— (\\S+) (\\S+)", line).groups() for line in lines.removesuffix("\n").split("\n")]
-        own = [data for signer, data in signers if signer == name and base64.b64decode(data)[:4].hex() == key_id][0]
-        signature = base64.b64decode(own)
-        need(lines[-1] == "\n" and base64.b64encode(signature).decode() == own
-             and is_signed(f"{text}\n".encode(), raw[1:], signature[4:]), "the signature is wrong")
+        stated = f"[^\n]+\n{commit}\n[^\n]+\nsnapshot {snapshotId}\n.*"
+        need(re.fullmatch(stated, signed_text(checkpoint, key), re.DOTALL), "the checkpoint is another's")
     return snapshotId
 
 if __name__ == "__main__":
