@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { verifyProof } from "../../proxy/client/client.js";
 import { filterFields } from "../../schemas/filters.ts";
 import { Catalog } from "../../snapshots/read/catalog.ts";
 import { ndjsonForm, planRows } from "../../snapshots/read/rows.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { findProgram } from "../helpers/programs.ts";
-import { verifyProof } from "../helpers/proofs.ts";
 import { rowsQuery } from "../helpers/query.ts";
 import { makeExample } from "./example-store.ts";
 
