@@ -1,16 +1,15 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { findChromium, launch } from "../helpers/chromium.ts";
-import { checkpointOf, flipped, noteKey, proofScript } from "../helpers/proofs.ts";
+import { checkpointOf, flipped, noteKey } from "../helpers/proofs.ts";
 import { startTestProxy } from "../helpers/proxy.ts";
 import { market } from "../helpers/proxy-archive.ts";
 import { bearer } from "../helpers/proxy-client.ts";
 
 const program = findChromium();
 
-/** Tells which of several answers the script accepts. */
+/** Tells which of several answers the client accepts. */
 const checkPage = `<!doctype html><title>proofs</title><script type="module">
-  import { verifyProof } from "./proof.js";
+  import { verifyProof } from "./client.js";
   const accepts = async (text, known) => {
     try {
       return Boolean(await verifyProof(JSON.parse(text), known));
@@ -38,9 +37,6 @@ test.runIf(program)(
       const origin = `http://127.0.0.1:${proxy.port}`;
       await page.route(`${origin}/check.html`, (route) =>
         route.fulfill({ contentType: "text/html", body: checkPage }),
-      );
-      await page.route(`${origin}/proof.js`, (route) =>
-        route.fulfill({ contentType: "text/javascript", body: readFileSync(proofScript, "utf8") }),
       );
       await page.goto(`${origin}/check.html`);
       const given = [[JSON.stringify(signed), ...changed], { id, key: key.text }];

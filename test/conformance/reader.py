@@ -4,6 +4,7 @@ import base64, datetime, hashlib, json, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
 from verify_proof import need, signed_text
+from words import read_words, with_words
 TIERS = "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()
 RANGES = {"tier": (1, 7), "disputed": (0, 1), "composite": (300, 1000),
           **dict.fromkeys("informed integrity oracle catalyst design counterparty".split(), (0, 100))}
@@ -21,7 +22,6 @@ def millis(time):
     return (datetime.datetime.fromisoformat(time.replace("Z", "+00:00")) - EPOCH) // datetime.timedelta(milliseconds=1)
 def leaves(texts):
     return [sha(b"\0", text) for text in texts]
-
 def above(hashes):  # the next level of a tree: nodes over pairs, and a hash without a neighbour as it is
     return [sha(b"\1", *hashes[at:at + 2]) if at + 1 < len(hashes) else hashes[at] for at in range(0, len(hashes), 2)]
 def root(kind, total, hashes):
@@ -67,7 +67,6 @@ def read_page(store, hash_, size, runs):
         lines, at = lines + text.split(b",\n"), at + compressed + 7
     need(zlib.decompress(stored, 31) == b"[\n" + b",\n".join(lines) + b"\n]", f"the text of page {hash_} is wrong")
     return lines[::-1]
-
 def slices(data, size, low, high):
     bytes_ = (size + 31) // 32 * 4
     bits = [int.from_bytes(data[at:at + bytes_], "little") for at in range(0, len(data), bytes_)]
@@ -113,16 +112,17 @@ def read_segment(store, ref):
     need(times == [millis(market["resolvedAt"]) for market in markets], "the index of times is wrong")
     need([*zip(times, ids)] == sorted({*zip(times, ids)}), "the markets are not in order")
     entries = sorted(int(sha(id_.encode())[:6].hex(), 16) << 16 | n for n, id_ in enumerate(ids))
-    beside = [store.get(f"private/{kind}/{ref[kind]['hash']}", ref[kind]) for kind in ("ids", "rows")]
+    beside = [store.get(f"private/{kind}/{ref[kind]['hash']}", ref[kind]) for kind in ("ids", "rows", "words")]
     need((beside[0], len(beside[1])) == (struct.pack(f"<{len(ids)}Q", *entries), 8 * len(ids)), "the ids or rows are wrong")
     for page in pages:
         ends = [n for n, line in enumerate(page, 1) if n == 512 or n >= 32 and zlib.crc32(line[7:43]) % 96 == 0]
         need(ends == [len(page)] or page is pages[-1] and ends == [], "a page ends elsewhere")
     roots = [root(2, len(page), leaves(page)) for page in pages]
     own = root(3, len(lines), roots)
-    need((own.hex(), len(lines), len(pages), b"".join(roots), len(lines))
-         == (ref["root"], ref["markets"], ref["pages"], stored["pageRoots"], header["markets"]), "a size or root is wrong")
-    return dict(root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1])
+    sizes = own.hex(), len(lines), len(pages), b"".join(roots), len(lines)
+    need(sizes == (ref["root"], ref["markets"], ref["pages"], stored["pageRoots"], header["markets"]), "a size or root is wrong")
+    words = read_words(beside[2], [market["question"] for market in markets])
+    return dict(words=words, root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1])
 
 def read_snapshot(store, ref):
     manifest = json.loads(store.get(f"manifests/{ref['hash']}.json", ref))
@@ -163,13 +163,14 @@ def read_store(folder, vkey):
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
     need(store.seen == set(store.files), f"nothing names {store.files.keys() - store.seen}")
     return commit, manifest, segments
-
 def holds(segment, name, value):
     if name in ("from", "to"):
         bound = millis(value if "T" in value else value + {"from": "T00:00:00.000Z", "to": "T23:59:59.999Z"}[name])
         return [time >= bound if name == "from" else time <= bound for time in segment["times"]]
     if name[:4] in ("min_", "max_"):
         return [one >= int(value) if name[:4] == "min_" else one <= int(value) for one in segment["columns"][name[4:]]]
+    if name == "q":
+        return with_words(segment["words"], len(segment["ids"]), value)
     if name in RANGES:
         return [(TIERS[one - 1] if name == "tier" else ("false", "true")[one]) in value.split(",") for one in segment["columns"][name]]
     return [fold(one) == fold(value) if name == "category" else one == value for one in segment["columns"][name]]
@@ -177,7 +178,6 @@ def answer(segments, query):
     for segment in reversed(segments):
         kept = zip(segment["ids"], *(holds(segment, name, value) for name, value in query.items()))
         yield from (id_ for id_, *each in reversed([*kept]) if all(each))
-
 def proof(commit, manifest, segments, id_):
     index, segment = next((n, one) for n, one in enumerate(segments) if id_ in one["ids"])
     ordinal = place = segment["ids"].index(id_)
