@@ -9,7 +9,7 @@ const program = findChromium();
 
 /** Tells which of several answers the client accepts. */
 const checkPage = `<!doctype html><title>proofs</title><script type="module">
-  import { verifyProof } from "./client.js";
+  import { verifyProof } from "/client.js";
   const accepts = async (text, known) => {
     try {
       return Boolean(await verifyProof(JSON.parse(text), known));
