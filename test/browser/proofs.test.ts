@@ -9,7 +9,7 @@ const program = findChromium();
 
 /** Tells which of several answers the client accepts. */
 const checkPage = `<!doctype html><title>proofs</title><script type="module">
-  import { verifyProof } from "/client.js";
+  const { verifyProof } = await import(new URL("client.js", location));
   const accepts = async (text, known) => {
     try {
       return Boolean(await verifyProof(JSON.parse(text), known));
