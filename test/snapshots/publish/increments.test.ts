@@ -113,7 +113,8 @@ describe("ten increments of random edits", () => {
               const fresh = directoryStorage(join(place, "fresh"));
               const atOnce = await publishCounted(directory, fresh, folder);
               expect(report.snapshotId).toBe(atOnce.report.snapshotId);
-              expect(report.total).toEqual(atOnce.report.total);
+              // The report also counts the change record, which the first commit of a store does not have.
+              expect((await newestCommit(storage))?.size).toEqual((await newestCommit(fresh))?.size);
               // Names are hashes of contents: this compares pages, segments, row digests and score objects.
               expect(await currentManifest(storage)).toEqual(await currentManifest(fresh));
               await rm(join(place, "fresh"), { recursive: true });

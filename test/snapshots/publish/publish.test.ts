@@ -63,7 +63,8 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
       expect(under(layout.publicObjects)).toBe(0);
       expect(under(layout.rows)).toBe(under(layout.segments));
       expect(under(layout.ids)).toBe(under(layout.segments));
-      const shared = [layout.pages, layout.segments, layout.rows, layout.ids];
+      expect(under(layout.words)).toBe(under(layout.segments));
+      const shared = [layout.pages, layout.segments, layout.rows, layout.ids, layout.words];
       const parts = [...shared, layout.manifests, layout.changes];
       expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
       expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
