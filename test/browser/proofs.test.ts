@@ -39,6 +39,7 @@ test.runIf(program)(
         route.fulfill({ contentType: "text/html", body: checkPage }),
       );
       await page.goto(`${origin}/check.html`);
+      await page.waitForFunction("window.accepted");
       const given = [[JSON.stringify(signed), ...changed], { id, key: key.text }];
       const accepted = await page.evaluate(`accepted(...${JSON.stringify(given)})`);
       expect(accepted).toEqual([true, ...changed.map(() => false)]);

@@ -3,12 +3,19 @@ import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof } from "../../proxy/client/client.js";
 import { filterFields } from "../../schemas/filters.ts";
+import type { Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import { idOfLine, type Page, readRun } from "../../snapshots/format/page.ts";
+import { leafHash } from "../../snapshots/format/tree.ts";
+import { readPages } from "../../snapshots/index/segment.ts";
 import { Catalog } from "../../snapshots/read/catalog.ts";
 import { ndjsonForm, planRows } from "../../snapshots/read/rows.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { findProgram } from "../helpers/programs.ts";
 import { rowsQuery } from "../helpers/query.ts";
@@ -75,6 +82,65 @@ describe("the example store", () => {
     expect([...asked].sort()).toEqual([...filterFields.map(({ field }) => field), "from", "to", "q"].sort());
     for (const proof of await read("proofs.json")) await verifyProof(proof, { key });
   });
+});
+
+/** What the table of the worked example in snapshots/SPEC.md says, computed from the store. */
+async function workedExample(): Promise<[what: string, value: string][]> {
+  const files = await filesIn(join(example, "store"));
+  const json = (key: string) => JSON.parse(String(files.get(key)));
+  const commit = json(layout.commit(4));
+  const manifest: Manifest = json(layout.manifest(commit.manifest.hash));
+  const [ref] = manifest.segments as [SegmentRef];
+  const stored = files.get(layout.segment(ref.hash))!;
+  const header = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
+  const start = Math.ceil((16 + stored.readUInt32LE(8)) / 8) * 8;
+  const [page] = readPages("segment", stored) as [Page];
+  const lines = page.runs.flatMap((_, run) =>
+    readRun("page", files.get(layout.page(page.hash))!, page.runs, run),
+  );
+  const oldest = lines.at(-1)!;
+  const id = idOfLine(oldest);
+  const hex = (number: number) => `${number} (hex ${number.toString(16)})`;
+  const sectionAt = (name: string) => {
+    const [offset, bytes] = header.sections[name];
+    return `${offset}, so byte ${start + offset} of the object; ${bytes} bytes`;
+  };
+  return [
+    ["id of the oldest market", id],
+    ["its CRC-32", hex(crc32(id))],
+    ["the same modulo 96", String(crc32(id) % 96)],
+    ["first 48 bits of the hash of its id", sha256(id).slice(0, 12)],
+    ["hash of its text as a leaf", leafHash(oldest).toString("hex")],
+    ["markets in its page, the oldest", String(page.markets)],
+    [
+      "runs of this page: compressed and raw bytes",
+      page.runs.map((run) => `${run.compressedBytes} and ${run.rawBytes}`).join(", "),
+    ],
+    ["root of this page", page.root],
+    ["markets and pages of its segment, the oldest", `${ref.markets} and ${ref.pages}`],
+    ["bytes of this segment", String(ref.bytes)],
+    ["bytes of its header", String(stored.readUInt32LE(8))],
+    ["its first section begins at byte", String(start)],
+    ["`residentBytes`", String(header.residentBytes)],
+    ["`times` begins at", sectionAt("times")],
+    ["`epochs`", JSON.stringify(header.epochs)],
+    ["`frequent.outcome`", JSON.stringify(header.frequent.outcome)],
+    ["`outcome.codes`", sectionAt("outcome.codes")],
+    ["`weight_version.codes`", sectionAt("weight_version.codes")],
+    ["first entry of its ids", files.get(layout.idsOf(ref.ids.hash))!.subarray(0, 8).toString("hex")],
+    ["root of this segment", ref.root],
+    ["root of the archive, which has three segments", manifest.archiveRoot],
+    ["first line of the scores", `scores ${manifest.scores.list.hash}`],
+    ["root of the scores", manifest.scoresRoot],
+    ["snapshot id", manifest.snapshotId],
+  ];
+}
+
+test("snapshots/SPEC.md tells of the example what it is", async () => {
+  const text = await readFile(new URL("../../snapshots/SPEC.md", import.meta.url), "utf8");
+  const rows = (await workedExample()).map(([what, value]) => `| ${what} | ${value} |\n`);
+  const [, shown] = /<!-- example: [^>]*-->\n(.*?)<!-- \/example -->/s.exec(text)!;
+  expect(shown).toBe(`| what | value |\n|---|---|\n${rows.join("")}`);
 });
 
 describe.runIf(python)("reader.py", () => {
