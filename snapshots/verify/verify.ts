@@ -212,6 +212,8 @@ class StoreCheck {
       if (before && before.commit === number - 1 && commit.previous !== before.digest) {
         throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);
       }
+      if (before && commit.publishedAt < before.publishedAt)
+        throw new CorruptObjectError(key, `its time is before that of commit ${before.commit}`);
       this.#commitsByNumber.set(number, commit);
       return commit;
     });

@@ -98,6 +98,7 @@ describe("names what is wrong where all hashes agree", () => {
     ["another archive root than its manifest", { archiveRoot: sha256("another") }],
     ["other counts than its manifest", { counts: { markets: 1, protocols: 1, segments: 1, pages: 1 } }],
     ["another predecessor", { previous: sha256("another") }],
+    ["a time before its predecessor's", { publishedAt: "2020-01-01T00:00:00.000Z" }],
   ])("the commit, when it names %s", async ([, changes]) => {
     expect(await faultsOf((objects) => replaceCommit(objects, changes))).toEqual([layout.commit(3)]);
   });
