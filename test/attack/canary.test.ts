@@ -98,7 +98,7 @@ const failures: [string, () => Promise<[string, string]>][] = [
     },
   ],
   [
-    // A time that is none throws where nobody expects it.
+    // An invalid time throws where nobody expects it.
     "the clock",
     async () => {
       attacked.proxy.clock.now = Number.NaN;

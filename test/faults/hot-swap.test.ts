@@ -45,7 +45,7 @@ async function publishUpTo(count: number): Promise<void> {
   }
 }
 
-/** Makes one of them after the other current again, as publishing it would: all that is left of that is the commit. */
+/** Makes one after the other current again, as publishing would: a commit is all that this takes. */
 async function switchAround(): Promise<void> {
   let newest = commits.at(-1)!;
   for (let count = 0; count < switches; count += 1) {

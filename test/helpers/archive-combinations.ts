@@ -141,7 +141,7 @@ function boundNear(name: string, market: HistoricalMarket, aim: Draw["aim"], n: 
   const value = field === "composite" ? market.composite : score!;
   if (aim === "never") return min + (n % (max - min + 1));
   if (aim === "beside") return Math.min(max, Math.max(min, value + (n % 2 ? 1 : -1)));
-  // Somewhat loose, or nearly nothing would match eight of these at once.
+  // Somewhat wide, since otherwise almost nothing would match eight conditions at once.
   const slack = n % 3 === 0 ? 0 : n % 40;
   return name.startsWith("min_") ? Math.max(min, value - slack) : Math.min(max, value + slack);
 }

@@ -20,11 +20,11 @@ export interface Ended {
 
 /** Where and how a command runs. */
 export interface Surroundings {
-  /** The folder the user stands in. */
+  /** The user's working directory. */
   from: string;
   /** Added to the environment of the tests. */
   env?: NodeJS.ProcessEnv;
-  /** Through npm, as a user does it; without, the command runs in this process, seconds sooner. */
+  /** Runs through npm, as a user would. Otherwise the command runs in this process, which saves seconds. */
   npm?: boolean;
 }
 

@@ -24,7 +24,7 @@ export function testFilters(served: ServedArchive, runs: number): void {
         { numRuns: runs },
       );
     });
-    // The generator would be worth little if it hardly ever found anything, or always everything.
+    // Queries that match almost nothing, or almost everything, would test little.
     const share = (wanted: (total: number) => boolean) => matches.filter(wanted).length / matches.length;
     expect(share((total) => total === 0)).toBeGreaterThan(0.02);
     expect(share((total) => total > 0 && total < served.markets.length)).toBeGreaterThan(0.5);

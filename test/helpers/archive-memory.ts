@@ -42,7 +42,7 @@ function highWaterMark(pid: number): number | undefined {
 export async function collectGarbage(): Promise<void> {
   setFlagsFromString("--expose-gc");
   const collect: () => void = runInNewContext("gc");
-  // What a weak reference showed in this turn lives until its end.
+  // A weakly held object that was looked at in this turn stays alive until the turn ends.
   for (let turn = 0; turn < 2; turn += 1) {
     await nextTurn();
     collect();

@@ -98,7 +98,7 @@ const times = [
   "2025-12-31 23:59:59.9999+00",
 ];
 
-/** What a response could break at when it is put together from pieces of text. */
+/** Texts that could break a response that is assembled from pieces of text. */
 const questions = [
   "one,\ntwo",
   '{"id":"00000000-0000-4000-8000-000000000000"}',
@@ -121,7 +121,7 @@ const questions = [
   "don't don’t DONT x_y a.b.c",
 ];
 
-/** Hand-made markets, enough that every label meets every time. */
+/** Hand-made markets, so many that every label is combined with every time. */
 const count = times.length * categories.length;
 
 /** Ids after which a segment ends (snapshots/SPEC.md, "Cuts"), so that a small archive has several. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 
-/** Works with a DuckDB that has nothing of the project's settings but the time zone; `folder` is where it spills. */
+/** Works with a DuckDB that has none of the project's settings but the time zone. It spills to `folder`. */
 export async function withDuckDb<T>(folder: string, work: (sql: DuckDBConnection) => Promise<T>): Promise<T> {
   const settings = { memory_limit: "500MB", temp_directory: join(folder, "spill") };
   const instance = await DuckDBInstance.create(":memory:", settings);

@@ -54,7 +54,7 @@ export function countingStorage(storage: Storage): CountingStorage {
   return { ...noted, calls, written };
 }
 
-/** The same store, with something else in place of some of its operations. */
+/** The same store with some of its operations replaced. */
 export function changedStorage(storage: Storage, changes: Partial<Storage>): Storage {
   const { location } = storage;
   return {

@@ -41,7 +41,7 @@ const bits = ["/", "//", ".", "..", "%2e", "%2f", "%5c", "%", "\\", ";", "?", "#
 const crumbs = [...bits, "\t", " ", "\x80", "\xff", ":", "@", "api", "v1", "markets", "historical", "scores"];
 const crumb = fc.constantFrom(...crumbs);
 
-/** A text with crumbs put in, put over or taken out at some places. */
+/** A text with fragments inserted, overwritten or removed in some places. */
 function damaged(text: fc.Arbitrary<string>, maxLength: number): fc.Arbitrary<string> {
   const damage = fc.tuple(
     fc.nat({ max: 999 }),
@@ -127,7 +127,7 @@ const otherFields = [
   ["X", "a\tb\0c"],
 ] as const;
 
-/** Values that a header with a key is tried with, most of them none that a key may be taken from. */
+/** Values that are tried in headers that carry a key. No key may be taken from most of them. */
 function credential({ aegis, developer, revoked, unknown }: Keys): fc.Arbitrary<string> {
   const spelled = (key: string) => [
     ...[`Bearer ${key}`, `Bearer ${key}`, key, key, `bearer  ${key}`, `Bearer\t${key}`, `Bearer\r\n ${key}`],
@@ -170,7 +170,7 @@ export function attackHeads(keys: Keys): fc.Arbitrary<string> {
   return fc.oneof({ weight: 3, arbitrary: head }, { weight: 1, arbitrary: damaged(head, 3) });
 }
 
-/** Whether bytes hold what the archive asks for: its one address, and this key where a key belongs. */
+/** Whether bytes contain what it takes to read the archive: its address, and this key where a key belongs. */
 export function mayReadArchive(bytes: string, key: string): boolean {
   const lines = bytes.split(/\r\n|\r|\n/);
   const credentialOf = /^(?:authorization:[ \t]*bearer +|x-api-key:[ \t]*)(.*?)[ \t]*$/i;

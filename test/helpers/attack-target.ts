@@ -7,7 +7,7 @@ import { type FaultyOrigin, startOriginOf } from "./proxy-origin.ts";
 
 export const archive = "/api/v1/markets/historical";
 
-/** Keys of every standing; `unknown` is well-formed. */
+/** A key in each state; `unknown` is well-formed. */
 export type Keys = Record<"aegis" | "developer" | "revoked" | "unknown", string>;
 
 /** A proxy with the origin it asks, to be attacked. */

@@ -42,13 +42,13 @@ export async function letCdnRead(environment: TestServer, location: string): Pro
   await withClient(environment, (client) => client.send(command));
 }
 
-/** Takes the policy away again: only the owner reads then. */
+/** Removes the policy, so that only the owner can read. */
 export async function letNobodyRead(environment: TestServer, location: string): Promise<void> {
   const command = new DeleteBucketPolicyCommand({ Bucket: location.slice("s3://".length) });
   await withClient(environment, (client) => client.send(command));
 }
 
-/** Lends a client to the server. */
+/** Calls `work` with a client of the server, and closes the client. */
 export async function withClient<T>(
   { AWS_ENDPOINT_URL_S3: endpoint }: TestServer,
   work: (client: S3Client) => Promise<T>,

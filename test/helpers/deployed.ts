@@ -16,7 +16,7 @@ export function deployed(file: string, replacements: Readonly<Record<string, str
   return text;
 }
 
-/** Settings of a unit file by name, each with its values in order; a line that ends in \ goes on. */
+/** Settings of a unit file by name, each with its values in order. A line that ends in \ continues on the next. */
 export function settingsOf(unit: string): ReadonlyMap<string, string[]> {
   const settings = new Map<string, string[]>();
   for (const line of unit.replace(/\\\n\s*/g, "").split("\n")) {
@@ -26,7 +26,7 @@ export function settingsOf(unit: string): ReadonlyMap<string, string[]> {
   return settings;
 }
 
-/** Variables of an environment file by name, without those behind #. */
+/** Variables of an environment file by name, without those that are commented out. */
 export function variablesOf(environment: string): Record<string, string> {
   const lines = environment.matchAll(/^([A-Z_0-9]+)=(.*)$/gm);
   return Object.fromEntries([...lines].map(([, name, value]) => [name!, value!]));
@@ -41,9 +41,9 @@ export interface UnitCommand {
 }
 
 /**
- * What a service runs with the variables of its environment file, from this checkout. `replaced` has the variables that
- * differ here, and `folder` takes the place of those that systemd would make. Throws for a variable that the file does
- * not have, not even behind #.
+ * The command of a service with the variables of its environment file, run from this checkout. `replaced` overrides
+ * variables, and `folder` stands in for the folders that systemd would make. Throws for a variable that the file does not
+ * mention, not even commented out.
  */
 export function unitCommand(
   name: string,

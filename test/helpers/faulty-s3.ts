@@ -43,7 +43,7 @@ export type S3Fault =
   | "flipped"
   | "shortened";
 
-/** Decides over each request as it arrives; undefined passes it on. */
+/** Decides what happens to each request as it arrives; undefined passes it on. */
 export type FaultPlan = (operation: S3Operation) => S3Fault | undefined | Promise<S3Fault | undefined>;
 
 /** An S3 server that fails as planned, in front of a real one. */
@@ -54,7 +54,7 @@ export interface FaultyS3 {
   operations: S3Operation[];
   /** Forgets the requests so far and goes on by a plan. */
   follow(plan: FaultPlan): void;
-  /** Told when a request whose answer is to get lost was carried out. */
+  /** Called once a request whose answer will get lost has been carried out. */
   onLost(told: (operation: S3Operation) => void): void;
   stop(): Promise<void>;
 }

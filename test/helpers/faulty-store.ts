@@ -10,7 +10,7 @@ import { changedStorage, memoryStorage } from "./archive-storage.ts";
 import { publishRecords } from "./proxy-archive.ts";
 
 const first = recordsOf(0, 100);
-/** The first content with three markets gone, two changed and some added: no more at once than the guards let pass. */
+/** The first content with three markets removed, two changed and some added: no more than the guards allow at once. */
 const second = inArchiveOrder([
   ...first.slice(3).map((market, place) => (place % 50 ? market : { ...market, composite: 999 })),
   ...recordsOf(100, 130),
@@ -66,9 +66,9 @@ export async function seenBy(storage: Storage): Promise<string | undefined> {
 }
 
 /**
- * Checks that readers see one of these snapshots, whole to the last byte, whatever a publisher left undone, and
- * returns it. What the next run brings in order, the hint, the record of the run, the public names and the site, may be behind;
- * but every public name shows a whole record.
+ * Checks that readers see one of these snapshots, whole to the last byte, whatever a publisher left unfinished. Returns it.
+ * What the next run repairs may lag behind: the hint, the record of the run, the public names and the site. But every public
+ * name shows a whole record.
  */
 export async function expectWhole(
   storage: Storage,
@@ -97,7 +97,7 @@ export async function expectAllGood(storage: Storage, snapshotId: string): Promi
   expect(await seenBy(storage)).toBe(snapshotId);
 }
 
-/** The storage of a process that ends at its n-th operation, from 0, and does nothing any more. */
+/** The storage of a process that dies at its n-th operation, counted from 0, and does nothing afterwards. */
 export class Crash extends Error {
   override readonly name = "Crash";
 }

@@ -68,7 +68,7 @@ export function mayDo(
   );
 }
 
-/** The callers of S3 that there are, beside the roles. */
+/** Callers of S3 other than the roles. */
 export const callers = {
   role: (name: string): Caller => ({
     kind: "AWS",

@@ -15,7 +15,7 @@ import { type Book, publishBook } from "./score-books.ts";
 
 export const feedPath = "/api/v1/ws/scores";
 
-/** Header fields of a handshake that is as it should be, for clients that are none of WebSocket. */
+/** Header fields of a correct handshake, for clients that do not speak WebSocket. */
 export const handshake = {
   Connection: "Upgrade",
   Upgrade: "websocket",
@@ -90,7 +90,7 @@ export async function listenGreeted(port: number, key: string, choices?: ListenC
   return listener;
 }
 
-/** Messages without their times, which matter where snapshots come again. */
+/** A greeting at any time. Times matter only where a snapshot is published again. */
 export const hello = (snapshotId: string) => ({ type: "hello", snapshotId, publishedAt: expect.any(String) });
 
 /** A copy of a store in memory, to be published into out of sight. */
@@ -152,7 +152,7 @@ export async function leave(proxy: TestProxy, ...listeners: Listener[]): Promise
   await until("the last feed connection to close", async () => (await connections(proxy)) === 0);
 }
 
-/** A client that speaks by bytes alone, reads nothing of itself, and answers nothing. */
+/** A client that only sends raw bytes. It reads nothing by itself and answers nothing. */
 export function rawListener(port: number, key: string, search = ""): Socket {
   const socket = connect(port, "127.0.0.1");
   socket.on("error", () => socket.destroy());

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 
-/** What a client asks with for all rows in one answer. */
+/** Headers that ask for all rows in one answer. */
 export const wantsRows = { accept: "application/x-ndjson" };
 
 /** An answer in NDJSON, read only as far as a test says. */
@@ -10,13 +10,13 @@ export interface RowsReader {
   headers: IncomingHttpHeaders;
   /** Whole lines received so far. */
   lines: string[];
-  /** Reads on until there are so many lines; throws when the answer ends before. */
+  /** Reads until this many lines have arrived. Throws if the answer ends before that. */
   until(count: number): Promise<void>;
-  /** Reads to the end; throws when there is none, or what stands before it is no whole line. */
+  /** Reads to the end. Throws if the answer is cut off, or its last line is incomplete. */
   toEnd(): Promise<string[]>;
-  /** Reads what there is and tells how it ended. */
+  /** Reads everything, and returns how the answer ended. */
   ending(): Promise<"whole" | "broken off">;
-  /** Goes away. */
+  /** Closes the connection. */
   leave(): void;
 }
 

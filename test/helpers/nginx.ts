@@ -22,7 +22,7 @@ export interface Nginx {
 const notAccepted =
   /failed \((?:32|104|111): .* while (?:connecting to|sending request to|reading response header from) upstream/;
 
-/** Errors logged so far, but for connections that a proxy never accepted: there nginx asks the other one. */
+/** Errors logged so far, without those for connections that a proxy never accepted: nginx asks the other one then. */
 export const errorsOf = ({ logged }: Nginx) =>
   logged.filter((line) => line.includes("[error]") && !notAccepted.test(line));
 

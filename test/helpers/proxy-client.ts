@@ -51,7 +51,7 @@ export async function call(
   });
   request.end(sent);
   const [response] = await once(request, "response");
-  // Who answers before it has all of the body may not take the rest.
+  // A server that answers before it has the whole body may not accept the rest.
   request.on("error", () => {});
   const body = await buffer(response);
   const gzipped = response.headers["content-encoding"] === "gzip" && body.length > 0;
@@ -62,7 +62,7 @@ export async function call(
 /** Headers that present a key. */
 export const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
-/** The error of an answer, once it is of the one shape in every respect. */
+/** The problem in an answer, checked to have the documented shape in every respect. */
 export function problemOf(answer: Answer): Problem {
   const problem = Problem.parse(answer.json());
   const agree =

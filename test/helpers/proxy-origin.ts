@@ -33,7 +33,7 @@ export async function startFaultyOrigin(bodyOf: (target: string) => Promise<Buff
         received = received.slice(head.length + 4);
         const target = head.split(" ")[1] ?? "";
         const body = await bodyOf(target);
-        // In one turn: whoever sees the request may rely on what `behave` did with it.
+        // In the same turn, so that a test that sees the request can rely on `behave` having run.
         origin.requests.push(head);
         origin.behave(socket, body, target);
       }

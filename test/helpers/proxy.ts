@@ -34,7 +34,7 @@ export interface TestProxy {
   stop(): Promise<void>;
 }
 
-/** What a test proxy is to be; what is left out is as small as the tests want it. */
+/** Options of a test proxy. The defaults are small, which keeps tests quick. */
 export interface TestProxyOptions extends Partial<Config> {
   /** Start without a snapshot. */
   empty?: boolean;
@@ -88,7 +88,7 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     environment,
     log,
     now: () => clock.now,
-    // A machine that stands still for a while is no origin that is late.
+    // A busy machine must not look like a slow origin.
     limits: { originSeconds: 60, ...limits },
   };
   const service = await startService({ ...config, ...changes }, surroundings);

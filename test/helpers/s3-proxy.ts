@@ -12,7 +12,7 @@ export interface Passed {
   bytes: number;
 }
 
-/** A reverse proxy before an S3 server, which counts and can disturb. */
+/** A reverse proxy in front of an S3 server. It counts answers and can disturb them. */
 export interface S3Proxy {
   url: string;
   passed: Passed[];
@@ -49,7 +49,7 @@ export async function startS3Proxy(endpoint: string): Promise<S3Proxy> {
       response.write(part);
     }
     if (limit !== undefined) {
-      // What was written goes out first.
+      // Lets the bytes already written go out first.
       await new Promise<void>((flushed) => response.write("", () => flushed()));
       response.destroy();
       return;

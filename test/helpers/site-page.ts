@@ -3,13 +3,13 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 
 // What is evaluated in the page is text: the types of the DOM are not those of this project's programs.
 
-/** How a reader's screen is. */
+/** A reader's screen. */
 export interface Screen {
   scheme: "light" | "dark";
   width: number;
 }
 
-/** A page of the site whose every fault is written down. */
+/** A page of the site that records every fault. */
 export interface WatchedPage {
   page: Page;
   context: BrowserContext;
@@ -47,7 +47,7 @@ export async function openWatched(
   return { page, context, faults, asked };
 }
 
-/** What axe finds of the page to be serious or critical, a line each. */
+/** The serious and critical violations that axe finds in the page, one line each. */
 export async function seriousFaults(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const { violations } = await page.evaluate<axe.AxeResults>("axe.run()");

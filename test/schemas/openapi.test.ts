@@ -249,7 +249,7 @@ describe("the API's description", () => {
         }
       }
     }
-    // The first speaks of methods that an address has not; the second of an endpoint that is only announced.
+    // The first is about methods that an address lacks, the second about an endpoint that is only announced.
     const elsewhere = ["METHOD_NOT_ALLOWED", "COMING_SOON"];
     expect([...told, ...elsewhere].sort()).toEqual(Object.keys(errors).sort());
     const { Problem } = document.components?.schemas ?? {};

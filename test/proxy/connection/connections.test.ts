@@ -14,7 +14,7 @@ const get = (path: string, fields = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n$
 const upgrade = fieldsOf(handshake);
 const tunnel = "CONNECT evil.test:443 HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/** Behind a request of which the origin owes the answer, each another one. */
+/** Requests pipelined behind one whose answer the origin still owes. */
 const behindUnanswered = [
   get(`${list}/aave`) + get(feedPath, upgrade),
   get(`${list}/curve.fi`) + tunnel,
@@ -33,7 +33,7 @@ afterEach(async () => {
   await origin.stop();
 });
 
-/** Starts a proxy of which no deadline of its own is near, over an origin that holds its answers back. */
+/** Starts a proxy whose deadlines are far away, over an origin that holds back its answers. */
 async function start({ limits, ...options }: TestProxyOptions = {}): Promise<void> {
   origin = await startOriginOf(() => proxy.storage);
   const { behave } = origin;

@@ -50,7 +50,7 @@ describe("a proxy that is told to stop under load", () => {
 
   test("answers those whose connections the kernel has made and it has not yet taken", async () => {
     const sent = Array.from({ length: 50 }, () => call(proxy.port, list));
-    // In each turn of the event loop the proxy takes one.
+    // The proxy accepts one connection per turn of the event loop.
     await nextTurn();
     const stopped = proxy.stop();
     const ends = sent.map((answer) => answer.then(outcome, (error) => error.code));

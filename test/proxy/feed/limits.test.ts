@@ -249,7 +249,7 @@ describe("a client that does not read", () => {
     const late = await deaf();
     const reader = await listen(proxy.port, key, { since: first });
     await reader.count(messages);
-    // By now as much is on its way as there is room for.
+    // By now the buffers on the way are full.
     late.say({ type: "subscribe", slugs: [] });
     await reader.subscribe();
     late.socket.resume();

@@ -104,7 +104,7 @@ describe("a client", () => {
       const before = listener.heard.length;
       const other = await listenGreeted(proxy.port, key);
       await publish(next);
-      // Who hears all has heard the last one of the commit; then this one has too, if it is told at all.
+      // A client of all slugs has received the commit's last change. By then this one has received all of its own.
       await other.count(1 + steps.at(-1)!.length);
       other.socket.terminate();
       await listener.count(before + slugs.length);
@@ -280,7 +280,7 @@ async function unreadable(object: string) {
   const place = join(proxy.directory, "store", object);
   await mkdir(dirname(place), { recursive: true });
   await symlink(proxy.directory, place);
-  // A put takes the place of the link: were it away for a moment, the object would be missing, which is another thing.
+  // A put replaces the link at once. Without the link the object would be missing for a moment, which is another fault.
   return { release: (bytes: Buffer) => proxy.storage.put(object, bytes) };
 }
 

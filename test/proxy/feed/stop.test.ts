@@ -25,7 +25,7 @@ afterEach(async () => {
   if (!stopped) await proxy.stop();
 });
 
-/** Is let go of in the end, whatever happens. */
+/** Registers a socket to be destroyed after the test, however the test ends. */
 function kept(socket: Socket): Socket {
   sockets.push(socket);
   return socket;

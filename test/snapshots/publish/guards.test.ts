@@ -113,7 +113,7 @@ describe("a guard", () => {
     expect((await refusalOf(run({ allow: { removed: 13 } }))).message).not.toContain("--allow-removed");
     expect((await run({ allow: allNeeded })).report).toMatchObject({ outcome: "published", commit: 2 });
     expect((await verify(storage, () => {})).faults).toEqual([]);
-    // What is not asked for any more does no harm.
+    // Allowances that are no longer needed do no harm.
     expect((await run({ allow: allNeeded })).report).toMatchObject({ outcome: "unchanged", commit: 2 });
   });
 

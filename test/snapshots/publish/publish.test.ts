@@ -277,7 +277,7 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
   });
 });
 
-// What fails is a wrapper, the same over every kind of store; this many runs are quick over a directory alone.
+// The wrapper that fails is the same over every kind of store, and only over a directory are this many runs quick.
 describe("a store that fails", () => {
   const folder = testFolder();
   let stores = 0;

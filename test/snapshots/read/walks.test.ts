@@ -67,7 +67,7 @@ describe("codings", () => {
         expect(text).toBe((await served.proxy.get(query)).text);
         // The same again, as it was kept.
         expect((await gzipped(query)).body.equals(body)).toBe(true);
-        // Some clients read the first of several members only, so all of it must be one.
+        // Some clients read only the first gzip member, so there must be exactly one.
         const inflate = createInflateRaw();
         inflate.end(body.subarray(10, -8));
         const inflated = await buffer(inflate);
