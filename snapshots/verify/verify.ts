@@ -125,9 +125,8 @@ class StoreCheck {
     } catch (error) {
       if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
-      // Snapshots share objects, so the same fault may come up several times.
-      if (!this.#faults.some(({ key, reason }) => key === fault.key && reason === fault.reason))
-        this.#faults.push(fault);
+      // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
+      if (!this.#faults.some(({ key }) => key === fault.key)) this.#faults.push(fault);
       this.#seen.add(error.key);
       return undefined;
     }

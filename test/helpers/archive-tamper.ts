@@ -50,7 +50,9 @@ export function replaceCommit(objects: Objects, changes: Partial<Commit>): strin
     .sort()
     .at(-1)!;
   const { digest: _, ...content } = Commit.parse(parse(objects.get(key)));
-  objects.set(key, seal({ ...content, ...changes }));
+  // The change record tells of what was there before.
+  const unrecorded = { changes: null, changeCounts: null };
+  objects.set(key, seal({ ...content, ...unrecorded, ...changes }));
   return key;
 }
 
