@@ -8,7 +8,7 @@ import { publishRecords } from "../helpers/proxy-archive.ts";
 import { until } from "../helpers/proxy-client.ts";
 
 const [switches, clients] = [200, 3];
-// A proxy keeps 24 snapshots in memory for walks.
+// Snapshots of which the proxy holds all that it may.
 const published = 50;
 
 let proxy: TestProxy;

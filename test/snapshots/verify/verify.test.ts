@@ -73,8 +73,11 @@ describe("names the object", () => {
     const commit = JSON.parse(good.get(layout.commit(3))!.toString());
     const newestManifest = layout.manifest(commit.manifest.hash);
     for (const key of good.keys()) {
-      // No other record tells of a key or the probe; snapshots before the newest are collected manifest first.
-      const collected = key.startsWith(layout.manifests) && key !== newestManifest;
+      // No other record tells of a key or the probe. Snapshots before the newest are collected manifest first, and change
+      // records before their parts.
+      const collected =
+        (key.startsWith(layout.manifests) && key !== newestManifest) ||
+        (key.startsWith(layout.changes) && key.endsWith(".json"));
       const untold =
         key.startsWith(layout.keys) || key === layout.probe || key === layout.commit(1) || collected;
       expect(await faultsWith(key, undefined), key).toEqual(untold ? [] : [key]);
