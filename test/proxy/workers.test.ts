@@ -236,7 +236,7 @@ describe("METRICS_PORT with WEB_CONCURRENCY=2", () => {
     const { port } = taken.address() as AddressInfo;
     const proxy = start({ METRICS_PORT: String(port) });
     expect(await proxy.ended).toBe(1);
-    expect(proxy.output.err.match(/METRICS_PORT/g)).toHaveLength(1);
+    expect(proxy.output.err.match(/METRICS_PORT \d+ is taken/g)).toHaveLength(1);
     taken.close();
   });
 });
