@@ -500,6 +500,7 @@ export interface Filters {
   max_counterparty?: number;
   from?: string;
   to?: string;
+  q?: string;
   page?: number;
   pageSize?: number;
   cursor?: string;
