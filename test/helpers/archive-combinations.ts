@@ -88,7 +88,8 @@ function chooseValue(name: string, pivot: HistoricalMarket, { aim, n, other }: D
       return aim === "never" ? `${market.category} ` : anyCase(market.category, n);
     case "outcome":
       if (aim === "beside") return anyCase(market.resolvedOutcome, n);
-      return aim === "never" ? `${market.resolvedOutcome}?` : market.resolvedOutcome;
+      // One character longer, the longest label would be refused.
+      return aim === "never" ? market.resolvedOutcome.replace(/.$/su, "?") : market.resolvedOutcome;
     case "tier":
       return tiersNear(market.tier, aim, n);
     case "formula_version":
