@@ -12,7 +12,6 @@ import { type Belief, believeAll, believeSigned } from "../snapshots/trust/belie
 import { CheckpointFile } from "../snapshots/trust/checkpoint-file.ts";
 import { readTrustedKeys } from "../snapshots/trust/key-files.ts";
 import { Trust } from "../snapshots/trust/trust.ts";
-import { clientFiles } from "./client/files.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
@@ -27,6 +26,7 @@ import { redisQuota } from "./quota/redis.ts";
 import { sqliteQuota } from "./quota/sqlite.ts";
 import type { QuotaStore } from "./quota/store.ts";
 import { createProxyServer } from "./server.ts";
+import { clientFiles } from "./site/client/files.ts";
 import { servedSite } from "./site/files.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 

@@ -1,5 +1,5 @@
-import { ApiError, IntegrityError } from "../proxy/client/client.js";
 import { ConfigError } from "../proxy/config.ts";
+import { ApiError, IntegrityError } from "../proxy/site/client/client.js";
 import { SnapshotGoneError } from "../snapshots/maintain/diff.ts";
 import { ExportError } from "../snapshots/maintain/export.ts";
 import { UnknownSnapshotError } from "../snapshots/maintain/find-commit.ts";

@@ -26,7 +26,7 @@ function pageFor(api: ApiPlace): Buffer {
 
 function fileFor(name: FileName, api: ApiPlace): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api }));
-  if (name === "client.js") return readOwn("../client/client.js");
+  if (name === "client.js") return readOwn("client/client.js");
   if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
   return readOwn(name);
 }

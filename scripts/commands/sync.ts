@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { ApiError, Client, IntegrityError } from "../../proxy/client/client.js";
+import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.js";
 import { readTrustedKeys } from "../../snapshots/trust/key-files.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
 import { exitCodes, requiredOption, UsageError } from "../cli.ts";

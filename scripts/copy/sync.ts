@@ -9,7 +9,7 @@ import {
   type Rows,
   snapshotIdOf,
   verifyCheckpoint,
-} from "../../proxy/client/client.js";
+} from "../../proxy/site/client/client.js";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
 import { fileOf, LineWriter, linesOf, wholeLines } from "./lines.ts";

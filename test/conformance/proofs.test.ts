@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyProof } from "../../proxy/client/client.js";
+import { verifyProof } from "../../proxy/site/client/client.js";
 import { MarketProof } from "../../schemas/envelopes.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import { findProgram } from "../helpers/programs.ts";

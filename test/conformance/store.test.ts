@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyProof } from "../../proxy/client/client.js";
+import { verifyProof } from "../../proxy/site/client/client.js";
 import { filterFields } from "../../schemas/filters.ts";
 import type { Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { idOfLine, type Page, readRun } from "../../snapshots/format/page.ts";

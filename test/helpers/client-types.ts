@@ -89,7 +89,7 @@ function declared(): string {
   try {
     const emit = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", folder];
     // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
-    spawnSync(program("tsc"), ["-p", join(root, "proxy/client"), ...emit]);
+    spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
     const text = readFileSync(join(folder, "client.d.ts"), "utf8");
     return text
       .replace(/^import type .* from "\.\/client\.d\.ts";\n/m, "")

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { archiveRoot, linesFromEnd } from "../../../proxy/client/client.js";
+import { archiveRoot, linesFromEnd } from "../../../proxy/site/client/client.js";
 import { Cutter } from "../../../snapshots/format/cuts.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";
 

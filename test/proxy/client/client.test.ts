@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { ApiError, Client, type ClientOptions } from "../../../proxy/client/client.js";
+import { ApiError, Client, type ClientOptions } from "../../../proxy/site/client/client.js";
 import { findChromium, launch } from "../../helpers/chromium.ts";
 import {
   type FaultyLink,
@@ -50,7 +50,7 @@ beforeAll(async () => {
 afterAll(() => proxy?.stop());
 
 describe("the client's file", () => {
-  const script = join(root, "proxy/client/client.js");
+  const script = join(root, "proxy/site/client/client.js");
 
   test("imports nothing, and is small without comments and long names", () => {
     expect(readFileSync(script, "utf8")).not.toMatch(/^import |\bimport\(|\brequire\(/m);
@@ -63,7 +63,7 @@ describe("the client's file", () => {
   });
 
   test("says what everything public does", () => {
-    const declared = readFileSync(join(root, "proxy/client/client.d.ts"), "utf8").split("\n");
+    const declared = readFileSync(join(root, "proxy/site/client/client.d.ts"), "utf8").split("\n");
     const public_ = declared.flatMap((line, at) =>
       /^(export declare (class|function)| {2}[a-z]\w*\()/.test(line) && !/constructor|slice/.test(line)
         ? [at]

@@ -1,7 +1,7 @@
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientFiles } from "../../../proxy/client/files.ts";
 import { docsFiles } from "../../../proxy/docs/files.ts";
+import { clientFiles } from "../../../proxy/site/client/files.ts";
 import { servedSite } from "../../../proxy/site/files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
-import { endpoints } from "../../schemas/endpoints.ts";
-import type { StaticFile } from "../site/static-file.ts";
+import { endpoints } from "../../../schemas/endpoints.ts";
+import type { StaticFile } from "../static-file.ts";
 
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
