@@ -47,7 +47,7 @@ function faultsOfImports(file: string, text: string): string[] {
     const target = posix.join(dirname(file), specifier);
     return (
       !rooms[roomOf(file)]?.includes(roomOf(target)) ||
-      !/\.(ts|json)$|^proxy\/client\/client\.js$/.test(target)
+      !/\.(ts|json)$|^proxy\/site\/client\/client\.js$/.test(target)
     );
   });
 }
