@@ -184,7 +184,8 @@ function apiOption(address: string | undefined): ApiPlace {
 }
 
 function describePublish(done: PublishReport): string[] {
-  const { outcome, wouldCommit, commit, snapshotId, counts, changes, uploaded, unchanged, total } = done;
+  const { outcome, wouldCommit, commit, snapshotId, counts, changes } = done;
+  const { uploaded, unchanged, total, changeRecord } = done;
   const asBefore = `commit ${commit} already has snapshot ${snapshotId}`;
   const headline = {
     published: `Published commit ${commit}, snapshot ${snapshotId}`,
@@ -200,6 +201,7 @@ function describePublish(done: PublishReport): string[] {
       : []),
     `${counts.markets} markets in ${counts.pages} pages and ${counts.segments} segments, ${counts.protocols} protocols`,
     `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
+    ...(changeRecord.objects > 0 ? [`record of what it changes: ${describeSize(changeRecord)}`] : []),
   ];
 }
 

@@ -71,9 +71,12 @@ export interface PublishReport {
   changes: Changes | null;
   /** Of the commit that is current after the run, or would be. `lost`: the one before was signed, and this one is not. */
   signature: "signed" | "unsigned" | "lost";
+  /** Objects of the snapshot that were uploaded, those that the store had, and both: the size of the commit. */
   uploaded: Size;
   unchanged: Size;
   total: Size;
+  /** What was uploaded beside the snapshot: the record of what it changes. */
+  changeRecord: Size;
 }
 
 /**
@@ -96,7 +99,10 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   // Without its manifest nothing can be reused, and every object is written again.
   const previous = current && (await PreviousSnapshot.readIfKept(storage, current, options.faulty));
   const scores = renderScores(await sources.scores());
-  const objects = new ObjectWriter(storage, new Set(previous?.present.keys()), dryRun);
+  const present = new Set(previous?.present.keys());
+  const kept = previous && layout.manifest(previous.commit.manifest.hash);
+  if (kept) present.add(kept);
+  const objects = new ObjectWriter(storage, present, dryRun);
   // Not part of the snapshot, so not counted in its size either.
   const records = new ObjectWriter(storage, new Set(), dryRun);
   const recordWriter = new ChangeRecordWriter(records);
@@ -115,7 +121,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const lost = current?.checkpoint !== undefined;
   const signature = signing.key ? "signed" : lost ? "lost" : "unsigned";
   const report = (outcome: PublishReport["outcome"], commit: number) =>
-    reportOf(outcome, commit, manifest, [objects, records], { changes, signature });
+    reportOf(outcome, commit, manifest, { objects, records }, { changes, signature });
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
   // Deleted objects have been written again. If that gave them other names, a new commit must refer to those.
@@ -135,12 +141,15 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
           counts: markets,
         })
       : null;
-  if (dryRun) return { ...report("dry-run", current?.commit ?? 0), wouldCommit: !same };
-  // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
-  const written = objects.written.union(records.written);
-  if (!same) await refuseCollected(storage, written, publicNames(manifest).keys());
   const manifestKey = layout.manifest(ref.hash);
-  if (!same || !previous) await objects.write(manifestKey, manifestBytes);
+  // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
+  if (!same && !dryRun) {
+    const written = objects.written.union(records.written);
+    await refuseCollected(storage, written, publicNames(manifest).keys());
+  }
+  if (same && kept) objects.keep(kept, current.manifest.bytes);
+  else await objects.write(manifestKey, manifestBytes);
+  if (dryRun) return { ...report("dry-run", current?.commit ?? 0), wouldCommit: !same };
   if (same) {
     await finishRun(storage, publicObjects(scores), "unchanged", now(), options, signing.key);
     return report("unchanged", current.commit);
@@ -296,15 +305,10 @@ function reportOf(
   outcome: PublishReport["outcome"],
   commit: number,
   { snapshotId, counts }: Manifest,
-  writers: readonly ObjectWriter[],
+  { objects, records }: Record<"objects" | "records", ObjectWriter>,
   { changes, signature }: { changes: Changes | undefined; signature: PublishReport["signature"] },
 ): PublishReport {
-  const sum = (sizes: readonly Size[]): Size => ({
-    objects: sizes.reduce((all, { objects }) => all + objects, 0),
-    bytes: sizes.reduce((all, { bytes }) => all + bytes, 0),
-  });
-  const uploaded = sum(writers.map((writer) => writer.uploaded));
-  const unchanged = sum(writers.map((writer) => writer.unchanged));
+  const { uploaded, unchanged, total } = objects;
   return {
     outcome,
     commit,
@@ -314,6 +318,7 @@ function reportOf(
     signature,
     uploaded,
     unchanged,
-    total: sum([uploaded, unchanged]),
+    total,
+    changeRecord: records.total,
   };
 }

@@ -7,7 +7,8 @@ import { type Measurement, median } from "./measurement.ts";
 import { nodeCommand, runProgram } from "./processes.ts";
 import type { Bench } from "./run.ts";
 
-const Report = z.object({ uploaded: z.object({ bytes: z.number() }) });
+const Uploaded = z.object({ bytes: z.number() });
+const Report = z.object({ uploaded: Uploaded, changeRecord: Uploaded });
 
 /** One run of a command, a process of its own, its start included. */
 interface Run {
@@ -110,5 +111,6 @@ async function timed(publish: () => Promise<string>): Promise<Run> {
   const start = performance.now();
   const out = await publish();
   const seconds = (performance.now() - start) / 1000;
-  return { seconds, uploaded: Report.parse(JSON.parse(out)).uploaded.bytes };
+  const { uploaded, changeRecord } = Report.parse(JSON.parse(out));
+  return { seconds, uploaded: uploaded.bytes + changeRecord.bytes };
 }

@@ -31,6 +31,7 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
         commit: 0,
         snapshotId: real.snapshotId,
         counts: real.counts,
+        total: real.total,
       });
       const before = await contentOf(storage);
       const again = await publishSources(sources, storage, folder, { dryRun: true });
@@ -53,7 +54,8 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
       const before = await publishSources(sources, storage, folder);
       await addMarkets(sources, 5);
       const counting = countingStorage(storage);
-      const { uploaded, unchanged, total, counts } = await publishSources(sources, counting, folder);
+      const done = await publishSources(sources, counting, folder);
+      const { uploaded, unchanged, total, changeRecord, counts } = done;
       expect(counts.markets).toBe(before.counts.markets + 5);
       const written = counting.written();
       const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
@@ -65,13 +67,20 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
       expect(under(layout.ids)).toBe(under(layout.segments));
       expect(under(layout.words)).toBe(under(layout.segments));
       const shared = [layout.pages, layout.segments, layout.rows, layout.ids, layout.words];
-      const parts = [...shared, layout.manifests, layout.changes];
+      const parts = [...shared, layout.manifests];
       expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
+      expect(changeRecord.objects).toBe(under(layout.changes));
       expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
       expect(total).toEqual({
         objects: uploaded.objects + unchanged.objects,
         bytes: uploaded.bytes + unchanged.bytes,
       });
+      // What the commit says, and what a repetition and a dry run count.
+      expect((await newestCommit(storage))!.size).toEqual(total);
+      for (const dryRun of [true, false]) {
+        const again = await publishSources(sources, storage, folder, { dryRun });
+        expect(again).toMatchObject({ unchanged: total, total, changeRecord: { objects: 0, bytes: 0 } });
+      }
       // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
       const read = counting.calls.filter(
         ({ operation, key }) => operation === "get" && key.startsWith(layout.pages),
