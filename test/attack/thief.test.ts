@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Commit } from "../../schemas/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { PreviousSnapshot } from "../../snapshots/publish/previous-snapshot.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
@@ -40,11 +41,17 @@ beforeAll(() => writeFile(trustedKeys, `# publishers\n\n${verifierText(ours)}\n`
 const records = (count: number) => Array.from({ length: count }, (_, index) => market(index));
 const bris = [600, 650, 700];
 
+/** When the commits of the store were published, a day each. */
+const days = ["2026-02-26", "2026-02-27", "2026-02-28"];
+
 /** A store of three signed commits. */
 const signedStore = () =>
   linkedStore(folder, "signed", async (storage) => {
     for (const [index, bri] of bris.entries())
-      await publishRecords(storage, records(30 + 5 * index), bri, { signing: { key: ours } });
+      await publishRecords(storage, records(30 + 5 * index), bri, {
+        signing: { key: ours },
+        now: () => new Date(days[index]!),
+      });
   });
 
 const proxyOn = ({ location }: Storage, options: TestProxyOptions = {}) =>
@@ -67,16 +74,16 @@ const addresses = [
 /** What an answer says, but for the time at which it was given. */
 const contentOf = ({ text }: Answer) => text.replace(/"(timestamp|checkedAt)":"[^"]*"|"ageSeconds":\d+/g, "");
 
-async function answersOf(proxy: TestProxy, key: string): Promise<Map<string, Answer>> {
-  const answers = addresses.map(
+async function answersOf(proxy: TestProxy, key: string, paths: Iterable<string> = addresses) {
+  const answers = [...paths].map(
     async (path) => [path, await proxy.get(path, { headers: bearer(key) })] as const,
   );
-  return new Map(await Promise.all(answers));
+  return new Map<string, Answer>(await Promise.all(answers));
 }
 
 /** Every answer is as it was, or, where the thief destroyed what it needs, an error of the service. */
 async function expectNothingForeign(proxy: TestProxy, key: string, good: ReadonlyMap<string, Answer>) {
-  for (const [path, answer] of await answersOf(proxy, key)) {
+  for (const [path, answer] of await answersOf(proxy, key, good.keys())) {
     if (answer.status < 500) expect([path, contentOf(answer)]).toEqual([path, contentOf(good.get(path)!)]);
     expect([path, answer.status]).toEqual([path, expect.toBeOneOf([200, 502, 503])]);
   }
@@ -117,6 +124,12 @@ async function following(storage: Storage, snapshotOf = 2): Promise<Commit> {
   const newest = (await newestCommit(storage))!;
   const { commit: _, previous: __, ...older } = await commitAt(storage, snapshotOf);
   return { ...older, commit: newest.commit + 1, previous: newest.digest };
+}
+
+/** The keys of all objects that a commit's snapshot consists of, its manifest among them. */
+async function snapshotObjects(storage: Storage, commit: Commit): Promise<Set<string>> {
+  const { present } = await PreviousSnapshot.read(storage, commit);
+  return new Set([...present.keys(), layout.manifest(commit.manifest.hash)]);
 }
 
 const forged = layout.commit(4);
@@ -346,6 +359,88 @@ describe("what a thief puts into the store", () => {
     for (const target of ["1", "2", theirs.snapshotId.slice(0, 12)])
       await expect(rollback(storage, target, () => new Date(), { signing })).rejects.toThrow(/does not lead/);
     await Promise.all([proxy.stop(), cold.stop()]);
+  });
+
+  describe("in what asOf asks for", () => {
+    const paths = [
+      ...addresses.slice(0, -2),
+      "/api/v1/markets/facets?by=tier,category",
+      `/api/v1/markets/${market(3).id}`,
+      `/api/v1/markets/${market(3).id}/proof`,
+    ];
+    const asOf = (when: string) =>
+      paths.map((path) => `${path}${path.includes("?") ? "&" : "?"}asOf=${when}`);
+    const statuses = async (proxy: TestProxy, key: string, when: string) => {
+      const answers = await answersOf(proxy, key, asOf(when));
+      return new Set([...answers.values()].map(({ status }) => status));
+    };
+
+    test("a forged older commit is not served, nor what is behind it", async () => {
+      const storage = await signedStore();
+      const before = await proxyOn(storage);
+      const key = await before.issue();
+      const good = await answersOf(before, key, days.flatMap(asOf));
+      expect([...good.values()].map(({ status }) => status)).toEqual([...good.keys()].map(() => 200));
+      await before.stop();
+
+      const forge = await linkedStore(folder, "dated forge", async (made) => {
+        await publishRecords(made, records(30), bris[0]!, { now: () => new Date(days[0]!) });
+        const signing = { key: thiefs[0]!, over: 1 };
+        await publishRecords(made, records(50), 999, { signing, now: () => new Date(days[1]!) });
+      });
+      for await (const { key: name } of forge.list(""))
+        if (!(await storage.get(name))) await storage.put(name, (await forge.get(name))!);
+      const [first, second] = [await commitAt(storage, 1), await commitAt(storage, 2)];
+      const theirs = await commitAt(forge, 2);
+      const sign = (content: Commit) => (digest: string) =>
+        signCheckpoint(thiefs[0]!, { ...content, digest });
+      // Sealed and signed by the thief; and with the checkpoint of the commit that it replaces.
+      for (const note of [sign(theirs), () => second.checkpoint!]) {
+        await putCommit(storage, { ...theirs, previous: first.digest }, note);
+        const proxy = await proxyOn(storage);
+        await until("the proxy to know the key", async () => (await commitOf(proxy)) === 3);
+        await expectNothingForeign(proxy, key, good);
+        expect(await statuses(proxy, key, days[2]!)).toEqual(new Set([200]));
+        for (const when of [days[1]!, days[0]!, second.snapshotId, first.snapshotId, theirs.snapshotId])
+          expect([when, await statuses(proxy, key, when)]).toEqual([when, new Set([503])]);
+        const { snapshots } = (await proxy.get("/api/v1/snapshots")).json();
+        expect(snapshots.map(({ commit }: { commit: number }) => commit)).toEqual([3]);
+        await proxy.stop();
+      }
+    });
+
+    test("changed objects of an old snapshot are not served, under all their names", async () => {
+      const storage = await signedStore();
+      const before = await proxyOn(storage);
+      const key = await before.issue();
+      const good = await answersOf(before, key, asOf(days[0]!));
+      await before.stop();
+      const [old, current] = [await commitAt(storage, 1), await commitAt(storage, 3)];
+      const shared = await snapshotObjects(storage, current);
+      const own = [...(await snapshotObjects(storage, old))].filter((name) => !shared.has(name));
+      expect(own.filter((name) => name.startsWith(layout.pages)).length).toBeGreaterThan(0);
+      const warm = await proxyOn(storage);
+      for (const name of own) {
+        const bytes = (await storage.get(name))!;
+        const place = Math.floor(bytes.length / 2);
+        const changed = Buffer.from(bytes).fill(bytes[place]! ^ 1, place, place + 1);
+        await storage.put(name, changed);
+        const cold = await proxyOn(storage);
+        await until("the proxy to know the key", async () => (await commitOf(cold)) === 3);
+        await expectNothingForeign(cold, key, good);
+        await cold.stop();
+        await storage.put(name, bytes);
+      }
+      // And other objects of the store in their place, which are whole.
+      for (const prefix of [layout.manifests, layout.pages, layout.segments, layout.publicObjects]) {
+        const [theirs] = own.filter((name) => name.startsWith(prefix));
+        const [other] = [...shared].filter((name) => name.startsWith(prefix));
+        await storage.put(theirs!, (await storage.get(other!))!);
+      }
+      await expectNothingForeign(warm, key, good);
+      expect(await statuses(warm, key, days[0]!)).not.toContain(404);
+      await warm.stop();
+    });
   });
 
   test("as the record of the last run does not make old data look fresh", async () => {
