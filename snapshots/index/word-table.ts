@@ -31,24 +31,37 @@ class Bytes {
   length = 0;
 
   add(more: Uint8Array): void {
-    while (this.length + more.length > this.#bytes.length)
-      this.#bytes = Buffer.concat([this.#bytes], this.#bytes.length * 2);
+    this.#reserve(more.length);
     this.#bytes.set(more, this.length);
     this.length += more.length;
   }
 
+  /** Adds a string whose characters stand for a byte each. */
+  addLatin1(text: string): void {
+    this.#reserve(text.length);
+    this.length += this.#bytes.write(text, this.length, "latin1");
+  }
+
   /** LEB128: seven bits a byte, the lowest first; all bytes but the last have the highest bit set. */
   addNumber(number: number): void {
-    const bytes: number[] = [];
-    for (let rest = number; ; rest >>>= 7) {
-      bytes.push(rest < 128 ? rest : (rest & 127) | 128);
-      if (rest < 128) break;
-    }
-    this.add(Uint8Array.from(bytes));
+    this.#reserve(5);
+    let rest = number;
+    for (; rest > 127; rest >>>= 7) this.#push((rest & 127) | 128);
+    this.#push(rest);
   }
 
   get all(): Buffer {
     return this.#bytes.subarray(0, this.length);
+  }
+
+  #push(byte: number): void {
+    this.#bytes[this.length] = byte;
+    this.length += 1;
+  }
+
+  #reserve(more: number): void {
+    while (this.length + more > this.#bytes.length)
+      this.#bytes = Buffer.concat([this.#bytes], this.#bytes.length * 2);
   }
 }
 
@@ -57,55 +70,70 @@ class Bytes {
  * Unicode that they were made by.
  */
 export function encodeWords(markets: readonly (readonly string[])[], unicode = unicodeVersion): Buffer {
-  const ordinals = new Map<string, number[]>();
-  for (const [ordinal, words] of markets.entries()) {
-    for (const text of words) {
-      const known = ordinals.get(text);
-      if (known) known.push(ordinal);
-      else ordinals.set(text, [ordinal]);
-    }
-  }
-  const sorted = [...ordinals.keys()].map((text) => ({ text, bytes: Buffer.from(text) }));
-  sorted.sort((a, b) => Buffer.compare(a.bytes, b.bytes));
+  const words = sortedWords(markets);
   const [dictionary, postings] = [new Bytes(), new Bytes()];
   const blocks: number[] = [];
-  let before: Buffer = Buffer.alloc(0);
-  for (const [place, { text, bytes }] of sorted.entries()) {
+  let before = "";
+  for (const [place, { bytes, ordinals }] of words.entries()) {
     const first = place % blockWords === 0;
-    if (first) blocks.push(dictionary.length, postings.length);
-    const shared = first ? 0 : sharedBytes(before, bytes);
-    const posting = encodePosting(ordinals.get(text)!, markets.length);
-    for (const number of [shared, bytes.length - shared, posting.length]) dictionary.addNumber(number);
-    dictionary.add(bytes.subarray(shared));
-    postings.add(posting);
+    const postingStart = postings.length;
+    if (first) blocks.push(dictionary.length, postingStart);
+    const shared = first ? 0 : sharedLength(before, bytes);
+    addPosting(postings, ordinals, markets.length);
+    for (const number of [shared, bytes.length - shared, postings.length - postingStart])
+      dictionary.addNumber(number);
+    dictionary.addLatin1(bytes.slice(shared));
     before = bytes;
   }
   const sections = new SectionWriter(0);
   sections.add("blocks", Uint32Array.from(blocks));
   sections.add("dictionary", dictionary.all);
   sections.add("postings", postings.all);
-  const header = { formatVersion, markets: markets.length, words: sorted.length, unicode };
+  const header = { formatVersion, markets: markets.length, words: words.length, unicode };
   return sealSections(magic, { ...header, sections: sections.sections }, sections.parts);
 }
 
-function sharedBytes(a: Buffer, b: Buffer): number {
+/** A word as a string of its bytes in UTF-8, a character each, and the markets that have it. */
+interface Word {
+  bytes: string;
+  ordinals: number[];
+}
+
+/** The words of all markets in the order of their bytes. Strings of bytes compare, and share beginnings, as the bytes do. */
+function sortedWords(markets: readonly (readonly string[])[]): Word[] {
+  const found = new Map<string, number[]>();
+  for (const [ordinal, words] of markets.entries()) {
+    for (const text of words) {
+      const known = found.get(text);
+      if (known) known.push(ordinal);
+      else found.set(text, [ordinal]);
+    }
+  }
+  return Array.from(found, ([text, ordinals]) => ({
+    bytes: Buffer.from(text).toString("latin1"),
+    ordinals,
+  })).sort((a, b) => (a.bytes < b.bytes ? -1 : 1));
+}
+
+function sharedLength(a: string, b: string): number {
   let shared = 0;
-  while (shared < a.length && a[shared] === b[shared]) shared += 1;
+  while (shared < a.length && a.charCodeAt(shared) === b.charCodeAt(shared)) shared += 1;
   return shared;
 }
 
-/** Gaps between ascending ordinals, or a bitmap where that is no longer. The length tells which. */
-function encodePosting(ordinals: readonly number[], markets: number): Uint8Array {
-  const gaps = new Bytes();
+/** Adds the gaps between ascending ordinals, or a bitmap where that is no longer. The length tells which. */
+function addPosting(postings: Bytes, ordinals: readonly number[], markets: number): void {
+  const [start, bitmapWords] = [postings.length, wordsFor(markets)];
   let next = 0;
   for (const ordinal of ordinals) {
-    gaps.addNumber(ordinal - next);
+    postings.addNumber(ordinal - next);
     next = ordinal + 1;
   }
-  const bitmap = new Uint32Array(wordsFor(markets));
-  if (gaps.length < bitmap.byteLength) return gaps.all;
+  if (postings.length - start < bitmapWords * 4) return;
+  postings.length = start;
+  const bitmap = new Uint32Array(bitmapWords);
   for (const ordinal of ordinals) setBit(bitmap, ordinal);
-  return new Uint8Array(bitmap.buffer);
+  postings.add(new Uint8Array(bitmap.buffer));
 }
 
 /** A word of the table: its bytes, and its posting. */

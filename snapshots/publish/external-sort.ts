@@ -9,8 +9,11 @@ export interface SortedMarket extends Omit<RenderedMarket, "json"> {
   line: Buffer;
 }
 
-/** Bytes that the write buffers of all buckets take together. */
+/** Bytes that the write buffers of all buckets take together, at most. */
 const bufferBytes = 16 * 1024 * 1024;
+
+/** Bytes of one bucket's write buffer, at most: a larger one makes writes no faster. */
+const bucketBufferBytes = 256 * 1024;
 
 const lineBreak = Buffer.from("\n");
 
@@ -28,7 +31,10 @@ export class ExternalSort {
     this.#cutPoints = cutPoints;
     const count = cutPoints.length + 1;
     this.#buckets = Array.from({ length: count }, (_, number) => {
-      return new Bucket(join(folder, String(number)), Math.floor(bufferBytes / count));
+      return new Bucket(
+        join(folder, String(number)),
+        Math.min(Math.floor(bufferBytes / count), bucketBufferBytes),
+      );
     });
   }
 

@@ -66,9 +66,7 @@ describe.skipIf(!environment)("a publish command over S3", () => {
       },
     );
     await server.stop();
-    // tsx keeps a cache there.
-    const left = (await readdir(temporary)).filter((name) => !name.startsWith("tsx-"));
-    return { ...ended, signal: signal as NodeJS.Signals | null, left };
+    return { ...ended, signal: signal as NodeJS.Signals | null, left: await readdir(temporary) };
   }
 
   const places = [

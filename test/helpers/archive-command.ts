@@ -62,7 +62,6 @@ export function scriptProcess(
   { from, env = {} }: Omit<Surroundings, "npm">,
   watch: (child: ChildProcess) => void = () => {},
 ): Promise<Ended> {
-  // tsx is found from the project's folder.
   const all = [...nodeOptions, join(root, `scripts/${name}.ts`), ...args];
   return watched(process.execPath, all, root, from, env, watch);
 }

@@ -3,8 +3,11 @@ import { existsSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { delimiter, join } from "node:path";
 
-/** With these node takes TypeScript, as in the scripts of package.json. */
-export const nodeOptions = ["--import", "tsx/esm"];
+/**
+ * For node, which strips types itself. Commands that tests run through npm start with tsx as everywhere else; its loader
+ * would cost each of the other processes another second.
+ */
+export const nodeOptions = ["--import", new URL("compile-cache.js", import.meta.url).href];
 
 /** A server's program, or undefined where it is not installed; under CI that is an error. */
 export function findProgram(name: string): string | undefined {

@@ -13,7 +13,7 @@ import { testFolder } from "../helpers/archive-store.ts";
 import { loadSample, publishCounted, writeTables } from "../helpers/editable-sources.ts";
 import { takenUp } from "../helpers/live-feed.ts";
 import { wantsRows } from "../helpers/ndjson.ts";
-import { findProgram } from "../helpers/programs.ts";
+import { findProgram, nodeOptions } from "../helpers/programs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { type Answer, bearer } from "../helpers/proxy-client.ts";
 import { type Block, blocksIn, readmeBlocks } from "../helpers/readme-blocks.ts";
@@ -276,7 +276,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
   test("signing: a key, a signed publish that verifies, and its checkpoint from a proxy that trusts the key", async () => {
     await mkdir(join(folder, "signing"));
     // As npm runs the script, without the time that npm takes.
-    const npm = `npm() { local here=$PWD; shift 3; (cd ${root} && INIT_CWD=$here node --import tsx/esm scripts/snapshot.ts "$@"); }`;
+    const npm = `npm() { local here=$PWD; shift 3; (cd ${root} && INIT_CWD=$here node ${nodeOptions.join(" ")} scripts/snapshot.ts "$@"); }`;
     const text = block("sh", "npm run snapshot -- signing-key");
     const printed = await bash(`set -e; ${npm}; SOURCES=../sources; STORE=store\n${text}`, "signing");
     const publicKey = await readFile(join(folder, "signing/publisher.key.pub"), "utf8");
