@@ -9,11 +9,11 @@ import { inArchiveOrder, recordsOf } from "./archive-records.ts";
 import { changedStorage, memoryStorage } from "./archive-storage.ts";
 import { publishRecords } from "./proxy-archive.ts";
 
-const first = recordsOf(0, 100);
-/** The first content with three markets removed, two changed and some added: no more than the guards allow at once. */
+const first = recordsOf(0, 40);
+/** The first content with two markets removed, two changed and some added: no more than the guards allow at once. */
 const second = inArchiveOrder([
-  ...first.slice(3).map((market, place) => (place % 50 ? market : { ...market, composite: 999 })),
-  ...recordsOf(100, 130),
+  ...first.slice(2).map((market, place) => (place % 20 ? market : { ...market, composite: 999 })),
+  ...recordsOf(40, 50),
 ]);
 
 /** Publishes the content that a store of these tests has before, or after; every public object is another. */
