@@ -47,26 +47,23 @@ test("finds no fault in a good store, and looks at every byte", async () => {
 
 describe("names the object", () => {
   test("when any one byte of any object is flipped", async () => {
-    for (const [key, original] of good) {
-      const offsets = new Set([0, 3, 5, 7].map((n) => Math.floor((n * (original.length - 1)) / 7)));
-      for (const offset of offsets) {
-        const bytes = Buffer.from(original);
-        bytes[offset]! ^= 1 << (offset % 8);
-        expect(await faultsWith(key, bytes), `${key}, byte ${offset}`).toEqual([key]);
-      }
+    // Objects of a kind take their turns with the places.
+    for (const [n, [key, original]] of [...good].entries()) {
+      const offset = Math.floor(((n % 8) * (original.length - 1)) / 7);
+      const bytes = Buffer.from(original);
+      bytes[offset]! ^= 1 << (offset % 8);
+      expect(await faultsWith(key, bytes), `${key}, byte ${offset}`).toEqual([key]);
     }
   });
 
   test("when any object is cut, or longer than it was", async () => {
-    for (const [key, original] of good) {
-      for (const bytes of [
-        original.subarray(0, -1),
-        Buffer.alloc(0),
-        Buffer.concat([original, Buffer.from(" ")]),
-      ]) {
-        expect(await faultsWith(key, bytes), key).toEqual([key]);
-      }
-    }
+    const changes = [
+      (bytes: Buffer) => bytes.subarray(0, -1),
+      () => Buffer.alloc(0),
+      (bytes: Buffer) => Buffer.concat([bytes, Buffer.from(" ")]),
+    ];
+    for (const [n, [key, original]] of [...good].entries())
+      expect(await faultsWith(key, changes[n % 3]!(original)), key).toEqual([key]);
   });
 
   test("when any object is missing that something else tells of", async () => {
