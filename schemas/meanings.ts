@@ -29,4 +29,31 @@ export const meanings = {
     meaning: `Each from 0 to 100, the strength of a risk signal: ${directions.dimension}.`,
   },
   topRiskDriver: { field: "`topRiskDriver`", meaning: "Names the main risk signal of a market." },
+  flaggedCount: { field: "`flaggedCount`", meaning: "Number of flagged items of a market." },
+  disputed: {
+    field: "`disputed`",
+    meaning:
+      "Whether the resolution was disputed. The site shows shares of disputed markets with 95 % intervals after Wilson.",
+  },
+  weight: { field: "`weight`", meaning: "Weight of a dimension in the composite, from 0 to 1." },
+  computation: {
+    field: "`computation`",
+    meaning: "Where the score of a dimension starts (`baseline`), and what raises and lowers it.",
+  },
+  change7d: {
+    field: "`change7d`",
+    meaning: "Change of a dimension against the oldest point of the seven days of history.",
+  },
+  percentile: {
+    field: "`percentile`",
+    meaning: "Percent of the other protocols that score lower in this dimension: higher is safer.",
+  },
+  cascade: {
+    field: "`cascade`",
+    meaning: "What a failure would reach (`blastRadius`), and what the protocol depends on (`upstreamDeps`).",
+  },
+  findings: { field: "`findings`", meaning: "Number of findings by severity: fewer is safer." },
+  tvl: { field: "`tvl`", meaning: "Total value locked, as it is displayed." },
+  contracts: { field: "`contracts`", meaning: "Number of contracts of the protocol." },
+  zFactor: { field: "`zFactor`", meaning: "Z factor of the scoring run, as published." },
 } as const;

@@ -1,9 +1,6 @@
 import { ApiError, Client } from "./client.js";
 
-/**
- * @import { StoredScoreList as ScoreList } from "../../schemas/envelopes.ts"
- * @import { Filters, Usage } from "./client.js"
- */
+/** @import { Usage } from "./client.js" */
 
 /**
  * Requests left today; `reset` in epoch seconds.
@@ -11,9 +8,9 @@ import { ApiError, Client } from "./client.js";
  */
 
 /**
- * The data of the page. When the service serves the page, all data comes from it. When a CDN serves the page, the scores are
- * files beside it, and the rest comes from the service that `site/api.json` names, if any. The key is kept only in this
- * object and sent only to the service.
+ * Where the data of the page comes from. When the service serves the page, all comes from it. When a CDN serves the page,
+ * the scores are files beside it, and the rest comes from the service that `site/api.json` names, if any. The key is kept
+ * only in this object and sent only to the service.
  */
 export class Api {
   /** @type {string | undefined} */
@@ -22,9 +19,9 @@ export class Api {
    * @type {string | undefined} */
   #base;
   /** Asks the service, with the key if there is one. */
-  #service;
-  /** Reads the scores: from the service when it serves the page, else from the files beside it. */
-  #scores;
+  service;
+  /** Reads the files beside the page. */
+  #beside;
   /** @type {Usage["plan"]} */
   plan = "free";
   /** @type {Quota | undefined} */
@@ -35,29 +32,11 @@ export class Api {
   /** @param {string | null} base */
   constructor(base) {
     this.#base = base ?? undefined;
-    this.#service = this.#clientWith(undefined);
-    const beside = new Client({
+    this.service = this.#clientWith(undefined);
+    this.#beside = new Client({
       url: absolute("api/v1"),
       retries: 0,
       fetch: (address, how) => request(`${address}.json`, how),
-    });
-    this.#scores = () => (this.live && !isElsewhere(base ?? "") ? this.#service : beside);
-  }
-
-  /** @param {string | undefined} key */
-  #clientWith(key) {
-    return new Client({
-      url: absolute(this.#base ?? "api/v1"),
-      ...(key !== undefined && { key }),
-      // The page says at once what is wrong, and its user decides when to try again.
-      retries: 0,
-      fetch: async (address, how) => {
-        // The browser revalidates its copy, which costs no quota if that is current.
-        const response = await request(String(address), { ...how, cache: "no-cache" });
-        // The key may have changed meanwhile; the response then counts another key's quota.
-        if (key === this.#key) this.#count(response.headers);
-        return response;
-      },
     });
   }
 
@@ -84,61 +63,25 @@ export class Api {
     return this.#key !== undefined;
   }
 
+  /** Reads the scores. */
+  get scores() {
+    return this.#base === undefined || isElsewhere(this.#base) ? this.#beside : this.service;
+  }
+
+  /** Absolute address of the API, for lines to paste. */
+  get base() {
+    return absolute(this.#base ?? "api/v1");
+  }
+
   /** Addresses of the data, for links. */
   get addresses() {
     const base = this.#base;
     // The service serves its documentation beside its API.
     const docs = base && new URL("../../docs/", new URL(`${base}/`, document.baseURI)).href;
-    const score = (/** @type {string} */ slug) => `api/v1/scores/${slug}.json`;
-    if (base === undefined || isElsewhere(base)) return { scores: "api/v1/scores.json", score, docs };
     return {
-      scores: `${base}/scores`,
-      score: (/** @type {string} */ slug) => `${base}/scores/${slug}`,
+      scores: base === undefined || isElsewhere(base) ? "api/v1/scores.json" : `${base}/scores`,
       docs,
     };
-  }
-
-  /** @returns {Promise<ScoreList>} */
-  scores(/** @type {AbortSignal} */ signal) {
-    return this.#scores().scores({ signal });
-  }
-
-  /**
-   * @param {string} slug
-   * @param {AbortSignal} signal
-   */
-  score(slug, signal) {
-    return this.#scores().score(slug, { signal });
-  }
-
-  /**
-   * @param {string} slug
-   * @param {AbortSignal} signal
-   */
-  history(slug, signal) {
-    return this.#service.history(slug, { signal });
-  }
-
-  /**
-   * @param {string} slug
-   * @param {AbortSignal} signal
-   */
-  dimensions(slug, signal) {
-    return this.#service.dimensions(slug, { signal });
-  }
-
-  /**
-   * @param {URLSearchParams} query
-   * @param {AbortSignal} signal
-   */
-  markets(query, signal) {
-    // The service checks the texts that were typed in, and says what is wrong with them.
-    const filters = /** @type {Filters} */ (Object.fromEntries(query));
-    return this.#service.page(filters, { signal });
-  }
-
-  status(/** @type {AbortSignal} */ signal) {
-    return this.#service.status({ signal });
   }
 
   /**
@@ -148,7 +91,7 @@ export class Api {
   async useKey(key) {
     const service = this.#clientWith(key);
     const { plan, limit, remaining, reset } = await service.usage();
-    [this.#key, this.#service] = [key, service];
+    [this.#key, this.service] = [key, service];
     this.plan = plan;
     this.quota = { limit, remaining, reset };
     this.onquota();
@@ -156,21 +99,52 @@ export class Api {
 
   forgetKey() {
     this.#key = undefined;
-    this.#service = this.#clientWith(undefined);
+    this.service = this.#clientWith(undefined);
     this.plan = "free";
     this.quota = undefined;
     this.onquota();
   }
 
-  /** @param {Headers} headers */
-  #count(headers) {
-    const [limit, remaining, reset] = ["Limit", "Remaining", "Reset"].map((name) =>
-      Number.parseInt(headers.get(`X-RateLimit-${name}`) ?? "", 10),
+  /**
+   * Markets as a file of this media type. Throws Error.
+   * @param {URLSearchParams} query
+   * @param {string} type
+   */
+  async download(query, type) {
+    const headers = { Accept: type, Authorization: `Bearer ${this.#key}` };
+    const response = await this.#ask(`${this.base}/markets/historical?${query}`, { headers }, this.#key);
+    if (!response.ok) throw new Error((await response.json()).detail);
+    return response.blob();
+  }
+
+  /** @param {string | undefined} key */
+  #clientWith(key) {
+    return new Client({
+      url: this.base,
+      ...(key !== undefined && { key }),
+      // The page says at once what is wrong, and its user decides when to try again.
+      retries: 0,
+      fetch: (address, how) => this.#ask(String(address), how, key),
+    });
+  }
+
+  /**
+   * @param {string} address
+   * @param {RequestInit | undefined} how
+   * @param {string | undefined} key
+   */
+  async #ask(address, how, key) {
+    // The browser revalidates its copy, which costs no quota if that is current.
+    const response = await request(address, { ...how, cache: "no-cache" });
+    const [limit = 0, remaining = Number.NaN, reset = 0] = ["Limit", "Remaining", "Reset"].map((name) =>
+      Number.parseInt(response.headers.get(`X-RateLimit-${name}`) ?? "", 10),
     );
-    if (limit === undefined || remaining === undefined || reset === undefined || Number.isNaN(remaining))
-      return;
-    this.quota = { limit, remaining, reset };
-    this.onquota();
+    // The key may have changed meanwhile; the response then counts another key's quota.
+    if (key === this.#key && !Number.isNaN(remaining)) {
+      this.quota = { limit, remaining, reset };
+      this.onquota();
+    }
+    return response;
   }
 }
 

@@ -1,7 +1,9 @@
 import { Api } from "./api.js";
 import { openArchive } from "./archive.js";
 import { failure, fill, html, part } from "./dom.js";
+import { startExplaining } from "./explain.js";
 import { accessStrip } from "./key.js";
+import { openMarket } from "./market.js";
 import { openProtocol } from "./protocol.js";
 import { startRouter } from "./router.js";
 import { openScoreboard } from "./scoreboard.js";
@@ -21,6 +23,8 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   part("main").focus();
 });
+
+startExplaining();
 
 try {
   start(await Api.find());
@@ -46,6 +50,7 @@ function open(site, route) {
   if (route.name === "scores") return openScoreboard(site, route.query);
   if (route.name === "protocol") return openProtocol(site, route.slug);
   if (route.name === "archive") return openArchive(site, route.query);
+  if (route.name === "market") return openMarket(site, route.id, route.query);
   const element = html(
     "article",
     {},
@@ -72,7 +77,7 @@ function colophon(api) {
   const snapshot = html("p", { class: "quiet" });
   const loadStatus = async () => {
     try {
-      const { snapshotId, publishedAt, checkedAt, stale } = await api.status(new AbortController().signal);
+      const { snapshotId, publishedAt, checkedAt, stale } = await api.service.status();
       fill(
         snapshot,
         "Snapshot ",

@@ -1,334 +1,429 @@
 import { ApiError } from "./client.js";
-import { failure, fill, html, meaningsOf } from "./dom.js";
-import { planNames } from "./key.js";
+import { closedTo } from "./closed.js";
+import { copyable, failure, fill, html } from "./dom.js";
+import { choiceList, countsOf, histogram } from "./facets.js";
+import {
+  archiveAddress,
+  changed,
+  filtersOf,
+  inWords,
+  labelOf,
+  labels,
+  ownOf,
+  remember,
+  scores,
+  without,
+} from "./filters.js";
 import { marketItem } from "./market.js";
-import { meanings } from "./meanings.js";
-import { counted, grouped, spoken, tiers } from "./words.js";
+import { reliability, wantedFor } from "./reliability.js";
+import { counted, grouped } from "./words.js";
 
 /**
- * @import { Child } from "./dom.js"
- * @import { MarketPage } from "../../schemas/envelopes.ts"
+ * @import { LabelFacet, MarketPage, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
+ * @import { Filters } from "./client.js"
  * @import { Site } from "./app.js"
+ * @import { Counts } from "./facets.js"
  * @import { View } from "./router.js"
  */
 
-/** The names of INTERFACE 2.5. */
-const dimensions = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
-const pageSizes = ["10", "25", "50", "100", "500"];
 const defaultPageSize = "25";
 
+/** What the right side shows, by the value of `show`. */
+const sides = /** @type {const} */ ({
+  "": "Markets",
+  score: "Do the scores mean something?",
+  file: "Download",
+});
+
 /**
- * The archive of resolved markets: the explorer with an Aegis key, an introduction without one.
+ * The archive of resolved markets: the explorer with an Aegis key, and without one a picture of it.
  * @param {Site} site
  * @param {URLSearchParams} query
  * @returns {View}
  */
 export function openArchive(site, query) {
-  const { api } = site;
   const ending = new AbortController();
   const title = "Archive";
-  const introduction = html(
-    "p",
-    { class: "lede" },
-    "Prediction markets that have resolved, newest first. Each has a composite score and its tier, the outcome and ",
-    "whether it was disputed, and six dimensions of risk with their weights and the evidence behind them.",
+  const element = html(
+    "article",
+    {},
+    html(
+      "div",
+      { class: "opening" },
+      html("h1", {}, "Archive"),
+      html(
+        "p",
+        { class: "lede" },
+        "Prediction markets that have resolved, with their scores, outcomes and disputes.",
+      ),
+    ),
   );
-  const legend = meaningsOf([
-    ["Composite", meanings.composite.meaning],
-    ["Tier", meanings.tier.meaning],
-    ["Dimensions", meanings.marketDimension.meaning],
-  ]);
-  const element = html("article", {}, html("h1", {}, "Archive of resolved markets"), introduction, legend);
-  if (api.plan !== "aegis") {
-    element.append(...closedArchive(site, ending.signal));
+  if (site.api.plan !== "aegis") {
+    element.append(...closedTo(site, "The archive", ending.signal));
     return { title, element, close: () => ending.abort() };
   }
   const explorer = new Explorer(site);
-  // On small screens the form would hide the markets.
-  const open = window.innerWidth > 750;
-  element.append(html("details", { open }, html("summary", {}, "Filters"), explorer.form), explorer.results);
+  element.append(...explorer.parts);
   explorer.show(query);
   return {
     title,
     element,
     close: () => explorer.close(),
     update(route) {
-      if (route.name === "archive") explorer.show(route.query, true);
+      if (route.name === "archive") explorer.show(route.query);
     },
   };
 }
 
-/**
- * @param {Site} site
- * @param {AbortSignal} signal
- */
-function closedArchive({ api, askForKey }, signal) {
-  if (!api.live) {
-    return [
-      html("p", {}, "This copy of the site has only files. The archive needs the service and an Aegis key."),
-    ];
-  }
-  const size = html("p", {});
-  const count = async () => {
-    try {
-      const { counts, newestResolvedAt } = await api.status(signal);
-      const newest = newestResolvedAt.slice(0, 10);
-      fill(
-        size,
-        html("b", {}, counted(counts.markets, "market")),
-        ` are in the archive. The newest resolved on ${newest}.`,
-      );
-    } catch {
-      // The page works without the count.
-    }
-  };
-  count();
-  const why = api.keyed
-    ? `The archive needs a key of the Aegis plan; yours is on the ${planNames[api.plan]} plan.`
-    : "The archive needs a key of the Aegis plan. ";
-  const enter = html(
-    "button",
-    { type: "button", class: "plain", onclick: () => askForKey() },
-    "Enter an API key",
-  );
-  return [
-    size,
-    html("p", { class: "notice" }, why, !api.keyed && enter),
-    html("h2", {}, "What a market is scored on"),
-    html(
-      "ul",
-      { class: "columns" },
-      dimensions.map((key) => html("li", {}, spoken(key))),
-    ),
-    html(
-      "p",
-      { class: "quiet" },
-      "The explorer filters by these dimensions, category, tier, outcome, dispute, composite score and time of ",
-      "resolution, in any combination, and shows the exact number of matches.",
-    ),
-  ];
-}
-
-/** The filter form and the resulting page of markets. The address holds the query, but never the key. */
+/** Search box, choices with counts, pictures, and the markets. The address holds the query, but never the key. */
 class Explorer {
   #api;
-  #heading = html("h2", { id: "results", tabindex: "-1" }, "Markets");
-  #total = html("p", { class: "count", role: "status" });
-  #problem = html("div");
-  #list = html("ol", { class: "markets" });
-  #pager = html("nav", { class: "pager", "aria-label": "Pages" });
-  /** @type {Map<string, { label: string, input: HTMLInputElement | HTMLSelectElement, problem: HTMLElement }>} */
-  #fields = new Map();
+  #query = new URLSearchParams();
   #asked = new AbortController();
+  #total = html("p", { class: "count", role: "status" });
+  #chosen = html("ul", { class: "chosen", "aria-label": "Filters in effect" });
+  #problem = html("div");
+  #tabs = html("nav", { class: "tabs", "aria-label": "What is shown" });
+  #side = html("div", { class: "side" });
+  #search;
+  #lists;
+  #histograms;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #typing;
 
   /** @param {Site} site */
   constructor({ api }) {
     this.#api = api;
-    this.form = this.#makeForm();
-    this.results = html(
-      "section",
-      { "aria-labelledby": "results" },
-      html("div", { class: "resulthead" }, this.#heading, this.#total),
+    const go = (/** @type {URLSearchParams} */ query) => this.#go(query);
+    this.#lists = new Map(labels.map((facet) => [facet, choiceList(facet, go)]));
+    this.#histograms = new Map([...scores, "month"].map((facet) => [facet, histogram(facet, go)]));
+    this.#search = html("input", {
+      id: "q",
+      type: "search",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "Words of the question, such as: fed cut*",
+      "aria-label": labelOf("q"),
+      "aria-describedby": "problem-q",
+      oninput: () => {
+        clearTimeout(this.#typing);
+        this.#typing = setTimeout(() => this.#find(), 250);
+      },
+    });
+    const element = (/** @type {string} */ facet) =>
+      (this.#lists.get(facet) ?? this.#histograms.get(facet))?.element;
+    const order = [
+      "composite",
+      "tier",
+      "category",
+      "disputed",
+      "outcome",
+      ...scores.slice(1),
+      "formula_version",
+      "weight_version",
+    ];
+    this.parts = [
+      html(
+        "form",
+        {
+          class: "search",
+          role: "search",
+          novalidate: true,
+          onsubmit: (event) => {
+            event.preventDefault();
+            this.#find();
+          },
+        },
+        html("div", { class: "joined" }, this.#search, html("button", { type: "submit" }, "Search")),
+        html("div", { id: "problem-q" }),
+      ),
+      html("div", { class: "found" }, this.#total, this.#chosen),
       this.#problem,
-      this.#list,
-      this.#pager,
-    );
+      html(
+        "div",
+        { class: "explorer" },
+        // On small screens the filters would hide the markets.
+        html(
+          "details",
+          { class: "narrow", open: innerWidth > 900 },
+          html("summary", {}, "Filters"),
+          ...order.map(element),
+        ),
+        html("div", { class: "results" }, element("month"), this.#tabs, this.#side),
+      ),
+    ];
   }
 
   close() {
     this.#asked.abort();
+    clearTimeout(this.#typing);
+  }
+
+  #find() {
+    clearTimeout(this.#typing);
+    const q = this.#search.value.trim();
+    if (q === (this.#query.get("q") ?? "")) return;
+    const next = changed(this.#query, { q });
+    // One entry of the history for a search, not one for each letter.
+    if (this.#query.has("q")) {
+      history.replaceState(null, "", archiveAddress(next));
+      this.show(next);
+    } else this.#go(next);
+  }
+
+  /** @param {URLSearchParams} query */
+  #go(query) {
+    const address = archiveAddress(query);
+    if (location.hash === address) this.show(query);
+    else location.hash = address;
   }
 
   /**
-   * Requests the markets of a query and shows them.
+   * Asks for what the query selects and shows it.
    * @param {URLSearchParams} query
-   * @param {boolean} [moveFocus] to the results, or to the invalid field
    */
-  async show(query, moveFocus = false) {
+  async show(query) {
     this.close();
     this.#asked = new AbortController();
+    this.#query = query;
+    remember(query);
     const { signal } = this.#asked;
-    this.#clearProblems();
-    for (const [name, { input }] of this.#fields) {
-      input.value = query.get(name) ?? (name === "pageSize" ? defaultPageSize : "");
-    }
-    const asked = new URLSearchParams(query);
-    if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
-    this.results.setAttribute("aria-busy", "true");
+    const filters = filtersOf(query);
+    for (const { use } of [...this.#lists.values(), ...this.#histograms.values()]) use(query);
+    if (document.activeElement !== this.#search) this.#search.value = query.get("q") ?? "";
+    fill(
+      this.#chosen,
+      [...filters].map(([name, value]) =>
+        html(
+          "li",
+          {},
+          html(
+            "a",
+            { href: archiveAddress(changed(query, { [name]: null })), "data-key": `remove ${name}` },
+            inWords(name, value),
+            html("span", { "aria-hidden": "true" }, " ×"),
+            html("span", { class: "unseen" }, " (take away)"),
+          ),
+        ),
+      ),
+      filters.size > 1 && html("li", {}, html("a", { href: "#/archive" }, "Clear all")),
+    );
+    this.#drawTabs();
+    this.#side.setAttribute("aria-busy", "true");
     try {
-      const page = await this.#api.markets(asked, signal);
-      this.#draw(page, query);
-      if (moveFocus) this.#heading.focus();
+      await Promise.all([this.#loadPage(filters, signal), this.#loadCounts(filters, signal)]);
+      this.#clearProblems();
     } catch (error) {
       if (signal.aborted) return;
-      this.#refuse(error, moveFocus);
+      this.#asked.abort();
+      this.#refuse(error);
     }
-    this.results.removeAttribute("aria-busy");
+    this.#side.removeAttribute("aria-busy");
+  }
+
+  #drawTabs() {
+    const show = this.#query.get("show") ?? "";
+    const tab = (/** @type {[string, string]} */ [value, text]) =>
+      html(
+        "a",
+        {
+          href: archiveAddress(changed(this.#query, { show: value })),
+          "aria-current": value === show ? "true" : undefined,
+          "data-key": `show ${value}`,
+        },
+        text,
+      );
+    this.#keepFocus(() => fill(this.#tabs, Object.entries(sides).map(tab)));
+  }
+
+  /** Draws, and then gives the focus back to what stands where it was.
+   * @param {() => void} draw */
+  #keepFocus(draw) {
+    const key = document.activeElement?.getAttribute("data-key");
+    draw();
+    if (key && document.activeElement === document.body)
+      /** @type {HTMLElement | null} */ (document.querySelector(`[data-key="${CSS.escape(key)}"]`))?.focus();
   }
 
   /**
-   * @param {MarketPage} page
-   * @param {URLSearchParams} query
+   * @param {URLSearchParams} filters
+   * @param {AbortSignal} signal
    */
-  #draw({ total, count, page, pageSize, markets }, query) {
-    const last = Math.max(1, Math.ceil(total / pageSize));
+  async #loadPage(filters, signal) {
+    const asked = without(this.#query, ["show", "compare"]);
+    if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
+    const page = await this.#api.service.page(/** @type {Filters} */ (Object.fromEntries(asked)), { signal });
+    const { total } = page;
     fill(this.#total, html("b", {}, grouped(total)), total === 1 ? " market matches" : " markets match");
+    const show = this.#query.get("show") ?? "";
+    if (show === "file") fill(this.#side, this.#takeAlong(filters, total));
+    else if (show !== "score") fill(this.#side, ...this.#markets(page));
+  }
+
+  /** @param {MarketPage} page */
+  #markets({ total, count, page, pageSize, markets }) {
+    const last = Math.max(1, Math.ceil(total / pageSize));
     const first = (page - 1) * pageSize + 1;
-    fill(this.#list, markets.map(marketItem));
-    this.#list.setAttribute("start", `${first}`);
     const range = count > 0 ? `${grouped(first)} to ${grouped(first + count - 1)}` : "none";
-    fill(
-      this.#pager,
+    const asOf = this.#query.get("asOf");
+    const q = this.#query.get("q");
+    const begun = q && !/[*\s]$/.test(q) && `${q}*`;
+    return [
+      html(
+        "ol",
+        { class: "markets", start: first },
+        markets.map((market) => marketItem(market, asOf)),
+      ),
+      html(
+        "nav",
+        { class: "pager", "aria-label": "Pages" },
+        html(
+          "p",
+          { class: "quiet" },
+          total > 0
+            ? `Showing ${range} of ${grouped(total)}.`
+            : "Take a filter away or widen a range to see markets. ",
+          total === 0 &&
+            begun && [
+              "Or look for words that begin so: ",
+              html("a", { href: archiveAddress(changed(this.#query, { q: begun })) }, begun),
+            ],
+        ),
+        total > 0 && pagerOf(this.#query, page, last),
+      ),
+    ];
+  }
+
+  /**
+   * @param {URLSearchParams} filters
+   * @param {number} total
+   */
+  #takeAlong(filters, total) {
+    const path = `${this.#api.base}/markets/historical${filters.size > 0 ? `?${filters}` : ""}`;
+    const problem = html("div", { role: "status" });
+    const file = (
+      /** @type {string} */ name,
+      /** @type {string} */ type,
+      /** @type {string} */ ending,
+      /** @type {string} */ words,
+    ) => {
+      const line = `curl -sS --fail --compressed -H "x-api-key: $KEY" -H "Accept: ${type}" "${path}" -o markets.${ending}`;
+      const button = html("button", { type: "button" }, `Download ${name}`);
+      button.addEventListener("click", async () => {
+        button.disabled = true;
+        fill(problem);
+        try {
+          const href = URL.createObjectURL(await this.#api.download(filters, type));
+          html("a", { href, download: `markets.${ending}` }).click();
+          URL.revokeObjectURL(href);
+        } catch (error) {
+          fill(problem, failure(error));
+        }
+        button.disabled = false;
+      });
+      return html(
+        "section",
+        { class: "take" },
+        html("h3", {}, name),
+        html("p", { class: "quiet" }, words),
+        copyable(`Command for ${name}`, line),
+        // The page holds a file in memory until it is whole.
+        total <= 20_000 && button,
+      );
+    };
+    return html(
+      "div",
+      {},
       html(
         "p",
-        { class: "quiet" },
-        total > 0
-          ? `Showing ${range} of ${grouped(total)}.`
-          : "Remove a filter or widen a range to see markets.",
+        {},
+        `All ${counted(total, "market")} that match, in one file of one snapshot. That costs ${counted(Math.ceil(total / 500), "request")} of the day’s quota. In the lines, $KEY is your key.`,
       ),
-      total > 0 && pagerOf(query, page, last),
+      file(
+        "CSV",
+        "text/csv",
+        "csv",
+        "One line a market, for spreadsheets and data frames: the fields without evidence.",
+      ),
+      file(
+        "NDJSON",
+        "application/x-ndjson",
+        "ndjson",
+        "One JSON text a line, byte for byte as in the archive, with all evidence.",
+      ),
+      problem,
     );
   }
 
   /**
-   * @param {unknown} error
-   * @param {boolean} moveFocus
+   * @param {URLSearchParams} filters
+   * @param {AbortSignal} signal
    */
-  #refuse(error, moveFocus) {
-    fill(this.#total);
-    fill(this.#list);
-    fill(this.#pager);
-    const name = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
-    const field = this.#fields.get(name);
-    if (!field) {
-      fill(this.#problem, failure(error));
-      if (moveFocus) this.#heading.focus();
-      return;
-    }
-    field.input.closest("details")?.setAttribute("open", "");
-    fill(field.problem, failure(this.#spoken(error)));
-    field.input.setAttribute("aria-invalid", "true");
-    field.input.focus();
+  async #loadCounts(filters, signal) {
+    const query = this.#query;
+    // A count beside a choice says what that choice would lead to, so the facet's own filter does not apply to it.
+    const others = (/** @type {string} */ facet) => without(filters, ownOf(facet));
+    const facets = [...this.#lists.keys(), ...this.#histograms.keys()];
+    const scored = query.get("show") === "score";
+    const wanted = facets.map((facet) => /** @type {[string, URLSearchParams]} */ ([facet, others(facet)]));
+    if (scored) wanted.push(...wantedFor(filters, query.get("compare")));
+    /** @type {Counts} */
+    const counts = await countsOf(this.#api.service, wanted, signal);
+    this.#keepFocus(() => {
+      for (const [facet, { draw }] of this.#lists)
+        draw(/** @type {LabelFacet} */ (counts(facet, others(facet))));
+      for (const [facet, { draw }] of this.#histograms)
+        draw(/** @type {ScoreFacet | MonthFacet} */ (counts(facet, others(facet))));
+    });
+    if (scored) this.#keepFocus(() => fill(this.#side, ...reliability(query, filters, counts, signal)));
   }
 
-  /**
-   * Replaces parameter names in an error message by field labels. A name is the first or last word of the message, or
-   * contains a `_`. Elsewhere a word like "from" is not a name.
-   * @param {unknown} error
-   */
-  #spoken(error) {
-    if (!(error instanceof ApiError)) return error;
-    const label = (/** @type {string} */ name) => {
-      const field = this.#fields.get(name);
-      return field ? `“${field.label}”` : name;
-    };
-    const detail = error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, label);
-    return new ApiError(error.code, detail, { title: "Check this field" });
+  /** @param {unknown} error */
+  #refuse(error) {
+    this.#clearProblems();
+    fill(this.#total);
+    fill(this.#side);
+    const name = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
+    const place = document.getElementById(`problem-${name}`);
+    if (!place) return fill(this.#problem, failure(error));
+    place.closest("details")?.setAttribute("open", "");
+    fill(place, failure(inLabels(error)));
+    const field = document.getElementById(name);
+    field?.setAttribute("aria-invalid", "true");
+    field?.focus();
   }
 
   #clearProblems() {
     fill(this.#problem);
-    for (const { input, problem } of this.#fields.values()) {
-      fill(problem);
-      input.removeAttribute("aria-invalid");
+    for (const field of document.querySelectorAll(".explorer [aria-invalid], .search [aria-invalid]")) {
+      field.removeAttribute("aria-invalid");
+      fill(/** @type {HTMLElement} */ (document.getElementById(`problem-${field.id}`)));
     }
-  }
-
-  #makeForm() {
-    return html(
-      "form",
-      {
-        class: "filters",
-        novalidate: true,
-        autocomplete: "off",
-        "aria-label": "Filters",
-        onsubmit: (event) => this.#submit(event),
-      },
-      this.#field("q", "Words of the question", textInput()),
-      this.#field("category", "Category", textInput()),
-      this.#field("outcome", "Outcome", textInput()),
-      this.#field("tier", "Tier", select(["", ...tiers])),
-      this.#field("disputed", "Disputed", select(["", "true", "false"], { true: "Yes", false: "No" })),
-      this.#field("formula_version", "Formula version", textInput()),
-      this.#field("weight_version", "Weight version", textInput()),
-      this.#range("Resolved", "from", "to", "YYYY-MM-DD"),
-      this.#range("Composite", "min_composite", "max_composite", "300", "1000"),
-      dimensions.map((key) => this.#range(spoken(key), `min_${key}`, `max_${key}`, "0", "100")),
-      html(
-        "div",
-        { class: "actions" },
-        this.#field("pageSize", "Per page", select(pageSizes)),
-        html("button", { type: "submit" }, "Show markets"),
-        html("a", { href: "#/archive", class: "button plain" }, "Clear"),
-      ),
-    );
-  }
-
-  /**
-   * @param {string} name
-   * @param {string} label
-   * @param {HTMLInputElement | HTMLSelectElement} input
-   * @param {Child[]} shown what the label element holds, if not just the label
-   */
-  #field(name, label, input, shown = [label]) {
-    const problem = html("div", { id: `problem-${name}` });
-    input.id = name;
-    input.name = name;
-    input.setAttribute("aria-describedby", problem.id);
-    this.#fields.set(name, { label, input, problem });
-    return html("div", { class: "field" }, html("label", { for: name }, shown), input, problem);
-  }
-
-  /**
-   * @param {string} title
-   * @param {string} low
-   * @param {string} high
-   * @param {string} lowHint
-   * @param {string} highHint
-   */
-  #range(title, low, high, lowHint, highHint = lowHint) {
-    const words = low === "from" ? { low: "from", high: "to" } : { low: "at least", high: "at most" };
-    const end = (/** @type {string} */ name, /** @type {string} */ word, /** @type {string} */ hint) =>
-      this.#field(name, `${title}, ${word}`, textInput(hint), [
-        html("span", { class: "unseen" }, `${title}, `),
-        word,
-      ]);
-    return html(
-      "fieldset",
-      { class: "range" },
-      html("legend", {}, title),
-      end(low, words.low, lowHint),
-      end(high, words.high, highHint),
-    );
-  }
-
-  /** @param {Event} event */
-  #submit(event) {
-    event.preventDefault();
-    const query = new URLSearchParams();
-    for (const [name, { input }] of this.#fields) {
-      // Sent as typed: the service validates it.
-      if (input.value !== "" && !(name === "pageSize" && input.value === defaultPageSize))
-        query.set(name, input.value);
-    }
-    const hash = addressOf(query);
-    if (location.hash === hash) this.show(query, true);
-    else location.hash = hash;
   }
 }
 
-/** @param {URLSearchParams} query */
-const addressOf = (query) => (query.size > 0 ? `#/archive?${query}` : "#/archive");
+/**
+ * Replaces parameter names in an error message by field labels. A name is the first or last word of the message, or
+ * contains a `_`. Elsewhere a word like "from" is not a name.
+ * @param {unknown} error
+ */
+function inLabels(error) {
+  if (!(error instanceof ApiError)) return error;
+  const known = [...labels, ...[...scores, "month"].flatMap(ownOf), "q"];
+  const detail = error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, (name) =>
+    known.includes(name) ? `“${labelOf(name)}”` : name,
+  );
+  return new ApiError(error.code, detail, { title: "Check this field" });
+}
 
 /**
  * @param {URLSearchParams} query
  * @param {number} page
  */
 function pageAddress(query, page) {
-  const other = new URLSearchParams(query);
-  if (page === 1) other.delete("page");
-  else other.set("page", `${page}`);
-  return addressOf(other);
+  const other = without(query, ["page"]);
+  if (page > 1) other.set("page", `${page}`);
+  return archiveAddress(other);
 }
 
 /**
@@ -352,7 +447,7 @@ function pagerOf(query, page, last) {
     event.preventDefault();
     const other = new URLSearchParams(query);
     other.set("page", number.value.trim());
-    location.hash = addressOf(other);
+    location.hash = archiveAddress(other);
   };
   return html(
     "div",
@@ -369,22 +464,5 @@ function pagerOf(query, page, last) {
       html("span", {}, `of ${grouped(last)}`),
       html("button", { type: "submit", class: "plain" }, "Go"),
     ),
-  );
-}
-
-/** @param {string} [placeholder] */
-function textInput(placeholder) {
-  return html("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder });
-}
-
-/**
- * @param {readonly string[]} values
- * @param {Record<string, string>} [words] labels of values that are not shown literally
- */
-function select(values, words = {}) {
-  return html(
-    "select",
-    {},
-    values.map((value) => html("option", { value }, words[value] ?? (value === "" ? "Any" : value))),
   );
 }

@@ -1,31 +1,197 @@
-import { svg } from "./dom.js";
-import { minutes } from "./words.js";
+import { fill, html, svg } from "./dom.js";
+import { compact, minutes, percent } from "./words.js";
+
+/** @import { Child } from "./dom.js" */
 
 /**
- * A bar of length `value / max`. Screen readers skip it, so show the number as text beside it.
+ * A picture that fills the width of its place: stretched, so that it needs no drawing anew.
+ * @param {string} name of its class
+ * @param {string} box
+ * @param {Child[]} shapes
+ */
+const stretched = (name, box, shapes) =>
+  svg("svg", { class: name, viewBox: box, preserveAspectRatio: "none", "aria-hidden": "true" }, ...shapes);
+
+/**
+ * A bar of length `value / max`. Screen readers skip it, so show the number as text beside it. `mark` is a second value.
  * @param {number} value
  * @param {number} max
+ * @param {number} [mark]
  */
-export function bar(value, max) {
-  return svg(
-    "svg",
-    { class: "bar", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" },
+export function bar(value, max, mark) {
+  return stretched("bar", "0 0 100 1", [
     svg("rect", { class: "track", width: 100, height: 1 }),
     svg("rect", { class: "value", width: (100 * value) / max, height: 1 }),
+    mark !== undefined && svg("path", { class: "mark", d: `M${(100 * mark) / max} 0V1` }),
+  ]);
+}
+
+/**
+ * A bar to the right of the middle for a gain, to the left for a loss.
+ * @param {number} value
+ * @param {number} most the length of half the picture
+ */
+export function diverging(value, most) {
+  const length = Math.min(50, (50 * Math.abs(value)) / (most || 1));
+  return stretched(`diverging ${value < 0 ? "down" : "up"}`, "0 0 100 10", [
+    svg("rect", { x: value < 0 ? 50 - length : 50, y: 2, width: length, height: 6 }),
+    svg("path", { d: "M50 0V10" }),
+  ]);
+}
+
+/**
+ * Columns side by side, each a pile of `{ value, class }`. `label` is read out; the ends of the axis are text below.
+ * @param {readonly { value: number, class?: string, title?: string }[][]} columns
+ * @param {{ label: string, axis: readonly Child[], hot?: (column: number) => boolean }} about `hot`: what is chosen
+ */
+export function columnChart(columns, { label, axis, hot }) {
+  const height = (/** @type {readonly { value: number }[]} */ pile) =>
+    pile.reduce((sum, { value }) => sum + value, 0);
+  const highest = Math.max(1, ...columns.map(height));
+  const picture = svg("svg", {
+    class: "columns-chart",
+    viewBox: `0 0 ${Math.max(1, columns.length)} 100`,
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": label,
+  });
+  const bars = columns.map((pile, place) => {
+    let top = 100;
+    return svg(
+      "g",
+      { class: hot && !hot(place) ? "cold" : "hot" },
+      // The whole height takes the pointer, however low the column is.
+      svg("rect", { class: "space", x: place, y: 0, width: 1, height: 100 }),
+      ...pile.map(({ value, class: name, title }) => {
+        // What is not nothing stays visible.
+        const size = value === 0 ? 0 : Math.max(1.5, (100 * value) / highest);
+        top -= size;
+        return svg(
+          "rect",
+          { class: name ?? "column", x: place + 0.08, y: top, width: 0.84, height: size },
+          title !== undefined && svg("title", {}, title),
+        );
+      }),
+    );
+  });
+  fill(picture, ...bars);
+  return html(
+    "div",
+    { class: "columns-frame" },
+    picture,
+    html(
+      "p",
+      { class: "axis", "aria-hidden": "true" },
+      axis.map((text) => html("span", {}, text)),
+    ),
   );
 }
 
-const height = 270;
-const margin = { top: 34, right: 30, bottom: 34, left: 52 };
+/**
+ * Lets the pointer choose a run of columns: by dragging, or one by a click. `moved` hears of every change on the way.
+ * @param {HTMLElement} frame of a columnChart
+ * @param {number} count
+ * @param {(first: number, last: number) => void} moved
+ * @param {(first: number, last: number) => void} chosen
+ */
+export function brush(frame, count, moved, chosen) {
+  const picture = frame.querySelector("svg");
+  if (!picture) return;
+  /** @type {number | undefined} */
+  let start;
+  let end = 0;
+  const columnAt = (/** @type {PointerEvent} */ { clientX }) => {
+    const { left, width } = picture.getBoundingClientRect();
+    return Math.max(0, Math.min(count - 1, Math.floor(((clientX - left) / width) * count)));
+  };
+  const run = (/** @type {number} */ from) =>
+    /** @type {const} */ ([Math.min(from, end), Math.max(from, end)]);
+  const move = (/** @type {PointerEvent} */ event) => {
+    if (start === undefined) return;
+    end = columnAt(event);
+    const [first, last] = run(start);
+    for (const [place, group] of [...picture.children].entries())
+      group.setAttribute("class", place >= first && place <= last ? "hot" : "cold");
+    moved(first, last);
+  };
+  picture.classList.add("brush");
+  picture.addEventListener("pointerdown", (event) => {
+    start = columnAt(event);
+    picture.setPointerCapture(event.pointerId);
+    move(event);
+  });
+  picture.addEventListener("pointermove", move);
+  picture.addEventListener("pointerup", () => {
+    if (start !== undefined) chosen(...run(start));
+    start = undefined;
+  });
+  picture.addEventListener("pointercancel", () => {
+    start = undefined;
+  });
+}
+
+/**
+ * A frame whose picture is drawn for its width in CSS pixels, and again when that changes: a scaled one would have text
+ * that is too small to read on a phone.
+ * @param {(width: number) => Element} draw
+ * @param {AbortSignal} signal ends the watching
+ */
+export function drawn(draw, signal) {
+  const frame = html("div", { class: "frame" });
+  const observer = new ResizeObserver(() => {
+    if (frame.clientWidth > 0) fill(frame, draw(frame.clientWidth));
+  });
+  observer.observe(frame);
+  signal.addEventListener("abort", () => observer.disconnect());
+  return frame;
+}
+
+/**
+ * @param {number} width
+ * @param {number} height
+ * @param {string} label
+ * @param {Child[]} shapes
+ */
+const chart = (width, height, label, shapes) =>
+  svg(
+    "svg",
+    { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label },
+    ...shapes,
+  );
+
+/**
+ * @param {string} text
+ * @param {number} x
+ * @param {number} y
+ * @param {"start" | "middle" | "end"} anchor
+ */
+const label = (text, x, y, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
+
+/**
+ * Horizontal lines with their values.
+ * @param {readonly number[]} ticks
+ * @param {(value: number) => number} y
+ * @param {number} from
+ * @param {number} to
+ * @param {(value: number) => string} spell
+ */
+const grid = (ticks, y, from, to, spell) =>
+  ticks.flatMap((value) => [
+    svg("path", { class: "grid", d: `M${from} ${y(value)}H${to}` }),
+    label(spell(value), from - 8, y(value) + 4, "end"),
+  ]);
+
 const day = 86_400_000;
 
 /**
- * A line chart over time, with axes. It is drawn for a width in CSS pixels, so that its text is not scaled.
+ * A line over time, with axes.
  * @param {readonly { at: string, value: number }[]} points at least one, oldest first
  * @param {number} width
  * @param {string} name description for screen readers
  */
 export function lineChart(points, width, name) {
+  const height = 220;
+  const margin = { top: 20, right: 16, bottom: 30, left: 44 };
   const values = points.map(({ value }) => value);
   const ticks = ticksFor(Math.min(...values), Math.max(...values));
   const low = ticks[0] ?? 0;
@@ -33,39 +199,99 @@ export function lineChart(points, width, name) {
   const times = points.map(({ at }) => Date.parse(at));
   const first = Math.floor(Math.min(...times) / day) * day;
   const last = Math.max(Math.ceil(Math.max(...times) / day) * day, first + day);
-  const x = (/** @type {number} */ time) =>
-    margin.left + ((time - first) / (last - first)) * (width - margin.left - margin.right);
+  const room = width - margin.left - margin.right;
+  const x = (/** @type {number} */ time) => margin.left + ((time - first) / (last - first)) * room;
   const y = (/** @type {number} */ value) =>
     height - margin.bottom - ((value - low) / (high - low)) * (height - margin.top - margin.bottom);
   const places = points.map(({ at, value }) => ({ at, value, x: x(Date.parse(at)), y: y(value) }));
-  const line = places.map((place) => `${place.x.toFixed(1)},${place.y.toFixed(1)}`);
-  const floor = height - margin.bottom;
-  const area = [`${places[0]?.x},${floor}`, ...line, `${places.at(-1)?.x},${floor}`];
-  return svg(
-    "svg",
-    { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name },
-    ticks.flatMap((value) => [
-      svg("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: y(value), y2: y(value) }),
-      svg("text", { x: margin.left - 10, y: y(value) + 4, "text-anchor": "end" }, value),
-    ]),
-    daysBetween(first, last, width).map((time) =>
-      svg(
-        "text",
-        { x: x(time), y: height - 12, "text-anchor": "middle" },
-        new Date(time).toISOString().slice(5, 10),
-      ),
-    ),
-    svg("text", { x: margin.left - 10, y: 18, "text-anchor": "end" }, "BRI"),
-    svg("polygon", { class: "area", points: area.join(" ") }),
-    svg("polyline", { class: "line", points: line.join(" ") }),
-    places.map((place) =>
+  const days = Math.round((last - first) / day);
+  const every = Math.max(1, Math.ceil((days * 56) / room));
+  const labels = Array.from(
+    { length: Math.floor(days / every) + 1 },
+    (_, place) => first + place * every * day,
+  );
+  return chart(width, height, name, [
+    ...grid(ticks, y, margin.left, width - margin.right, String),
+    ...labels.map((time) => label(new Date(time).toISOString().slice(5, 10), x(time), height - 10, "middle")),
+    svg("polyline", {
+      class: "line",
+      points: places.map((place) => `${place.x.toFixed(1)},${place.y.toFixed(1)}`).join(" "),
+    }),
+    ...places.map((place) =>
       svg(
         "circle",
-        { class: "point", cx: place.x, cy: place.y, r: 4 },
+        { class: "point", cx: place.x, cy: place.y, r: 3.5 },
         svg("title", {}, `${minutes(place.at)}: ${place.value}`),
       ),
     ),
-  );
+  ]);
+}
+
+/**
+ * A share with its 95 % interval, of `n`.
+ * @typedef {{ share: number, low: number, high: number, n: number }} Estimate
+ */
+
+/**
+ * Shares of several groups as dots, each with its interval. `second` stands beside them in another form.
+ * @param {{ names: readonly string[], first: readonly Estimate[], second?: readonly Estimate[], mean: number, label: string }} about
+ * @param {number} width
+ */
+export function intervalChart({ names, first, second, mean, label: name }, width) {
+  const height = 250;
+  const margin = { top: 16, right: 8, bottom: 46, left: 44 };
+  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top.
+  const all = [...first, ...(second ?? [])].filter(({ n }) => n > 0);
+  const sure = all.filter(({ n }) => n >= 100);
+  const top = Math.max(0.01, mean, ...(sure.length > 0 ? sure : all).map(({ high }) => high));
+  const ticks = ticksFor(0, top * 1000).map((value) => value / 1000);
+  const ceiling = ticks.at(-1) ?? 1;
+  const slot = (width - margin.left - margin.right) / names.length;
+  const x = (/** @type {number} */ place) => margin.left + slot * (place + 0.5);
+  const y = (/** @type {number} */ share) =>
+    height - margin.bottom - (Math.min(share, ceiling) / ceiling) * (height - margin.top - margin.bottom);
+  const dots = (
+    /** @type {readonly Estimate[]} */ estimates,
+    /** @type {string} */ kind,
+    /** @type {number} */ shift,
+  ) =>
+    estimates.map(({ share, low, high, n }, place) => {
+      if (n === 0) return null;
+      const at = x(place) + shift;
+      const [upper, lower] = [y(high), y(low)];
+      const cap = high > ceiling ? "" : `M${at - 4} ${upper}h8`;
+      return svg(
+        "g",
+        // Of a few markets little can be said.
+        { class: n < 30 ? `${kind} few` : kind },
+        svg("path", { d: `M${at} ${upper}V${lower}${cap}M${at - 4} ${lower}h8` }),
+        share <= ceiling &&
+          (kind === "first"
+            ? svg("circle", { cx: at, cy: y(share), r: 4 })
+            : svg("path", { class: "diamond", d: `M${at} ${y(share) - 5}l5 5l-5 5l-5 -5z` })),
+        svg(
+          "title",
+          {},
+          `${names[place]}: ${percent(share)} (${percent(low)} to ${percent(high)}), n = ${n}`,
+        ),
+      );
+    });
+  const wide = slot > 44;
+  return chart(width, height, name, [
+    ...grid(ticks, y, margin.left, width - margin.right, percent),
+    svg("path", { class: "mean", d: `M${margin.left} ${y(mean)}H${width - margin.right}` }),
+    ...names.flatMap((text, place) => {
+      if (!wide && slot < 30 && place % 2 === 1) return [];
+      const short = slot > 80 ? text : text.slice(0, 4);
+      return [
+        label(short, x(place), height - 26, "middle"),
+        label(compact(first[place]?.n ?? 0), x(place), height - 9, "middle"),
+      ];
+    }),
+    label("n", margin.left - 8, height - 9, "end"),
+    ...dots(first, "first", second ? -5 : 0),
+    ...dots(second ?? [], "second", 5),
+  ]);
 }
 
 /**
@@ -80,16 +306,4 @@ export function ticksFor(min, max) {
   const first = Math.floor(min / step) * step;
   const last = Math.max(Math.ceil(max / step) * step, first + step);
   return Array.from({ length: Math.round((last - first) / step) + 1 }, (_, place) => first + place * step);
-}
-
-/**
- * The days to label, as many as fit; epoch milliseconds of midnight UTC.
- * @param {number} first
- * @param {number} last
- * @param {number} width
- */
-function daysBetween(first, last, width) {
-  const days = Math.round((last - first) / day);
-  const every = Math.max(1, Math.ceil((days * 56) / (width - margin.left - margin.right)));
-  return Array.from({ length: Math.floor(days / every) + 1 }, (_, place) => first + place * every * day);
 }

@@ -93,35 +93,39 @@ export function outsideLink(address, label = address) {
 }
 
 /**
- * A list of terms with values and optional notes.
- * @param {[term: string, value: Child, note?: string][]} rows
+ * A list of terms with values.
+ * @param {[term: Child, value: Child | Child[]][]} rows
  */
 export function facts(rows) {
   return html(
     "dl",
     { class: "facts" },
-    rows.map(([term, value, note]) =>
-      html(
-        "div",
-        {},
-        html("dt", {}, term),
-        html("dd", {}, value),
-        note !== undefined && html("dd", { class: "note quiet" }, note),
-      ),
-    ),
+    rows.map(([term, value]) => html("div", {}, html("dt", {}, term), html("dd", {}, ...[value].flat()))),
   );
 }
 
 /**
- * A list that explains the numbers of a view.
- * @param {[term: string, meaning: string][]} rows
+ * A text to copy, with a button that does it.
+ * @param {string} name
+ * @param {string} text
  */
-export function meaningsOf(rows) {
-  return html(
-    "dl",
-    { class: "meanings quiet" },
-    rows.map(([term, meaning]) => html("div", {}, html("dt", {}, term), html("dd", {}, meaning))),
+export function copyable(name, text) {
+  const code = html(
+    "code",
+    { tabindex: "0", role: "textbox", "aria-readonly": "true", "aria-label": name },
+    text,
   );
+  const button = html("button", { type: "button", class: "plain" }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      fill(button, "Copied");
+    } catch {
+      // Pages without a secure origin have no clipboard; the reader's own shortcut works.
+      getSelection()?.selectAllChildren(code);
+    }
+  });
+  return html("div", { class: "copyable" }, code, button);
 }
 
 /**

@@ -10,6 +10,12 @@ type FileName = (typeof endpoints.siteFile.files)[number];
 
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
+/** A script or style without what only its authors read: comments that have lines of their own, and indentation. */
+function lean(name: string): Buffer {
+  const text = String(readOwn(name)).replaceAll(/^\s*(?:\/\/.*|\/\*(?:[^*]|\*(?!\/))*\*\/)\n/gm, "");
+  return Buffer.from(text.replaceAll(/^\s+/gm, ""));
+}
+
 /** Stands in index.html where the page states its policy. */
 const policyMark = "CONTENT_SECURITY_POLICY";
 
@@ -26,9 +32,9 @@ function pageFor(api: ApiPlace): Buffer {
 
 function fileFor(name: FileName, api: ApiPlace): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api }));
-  if (name === "client.js") return readOwn("client/client.js");
+  if (name === "client.js") return lean("client/client.js");
   if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
-  return readOwn(name);
+  return lean(name);
 }
 
 /** The site as publishers put it into the store, for a CDN that serves it without the proxy. */

@@ -1,76 +1,232 @@
 import { bar } from "./chart.js";
-import { facts, fill, html, outsideLink } from "./dom.js";
+import { verifyProof } from "./client.js";
+import { closedTo } from "./closed.js";
+import { copyable, facts, failure, fill, html, outsideLink } from "./dom.js";
+import { term } from "./explain.js";
+import { lastArchive } from "./filters.js";
 import { meanings } from "./meanings.js";
-import { counted, moment, spoken, tier, tiers } from "./words.js";
+import { counted, grouped, moment, spoken, tier, tiers } from "./words.js";
 
 /**
  * @import { HistoricalMarket, MarketDimension } from "../../schemas/records.ts"
  * @import { Child } from "./dom.js"
+ * @import { Site } from "./app.js"
+ * @import { View } from "./router.js"
  */
 
-/** A list item for a market. Its details are created when the reader opens them.
- * @param {HistoricalMarket} market */
-export function marketItem(market) {
-  const { id, question, category, composite, resolvedOutcome, resolvedAt, disputed } = market;
-  const number = tiers.indexOf(market.tier) + 1;
-  const details = html("div", { class: "details", id: `details-${id}`, hidden: true });
-  const opener = html(
-    "button",
-    {
-      type: "button",
-      class: "question",
-      "aria-expanded": "false",
-      "aria-controls": details.id,
-      onclick: toggle,
-    },
-    question,
+/** The address of a market, in the snapshot that `asOf` selects.
+ * @param {string} id
+ * @param {string | null} [asOf] */
+export const marketAddress = (id, asOf) =>
+  `#/markets/${id}${asOf ? `?${new URLSearchParams({ asOf })}` : ""}`;
+
+/**
+ * A market's own page: its evidence, how its score came about, and the proof that it stands in the archive.
+ * @param {Site} site
+ * @param {string} id
+ * @param {URLSearchParams} query
+ * @returns {View}
+ */
+export function openMarket(site, id, query) {
+  const { api } = site;
+  const ending = new AbortController();
+  const { signal } = ending;
+  const asOf = query.get("asOf") ?? undefined;
+  const heading = html("h1", { class: "ask" }, "Market");
+  const place = html("div");
+  const element = html(
+    "article",
+    {},
+    html("p", { class: "path" }, html("a", { href: lastArchive() }, "All markets")),
+    heading,
+    place,
   );
-  function toggle() {
-    details.hidden = !details.hidden;
-    opener.setAttribute("aria-expanded", `${!details.hidden}`);
-    if (!details.hasChildNodes()) fill(details, ...detailsOf(market));
+  if (api.plan === "aegis") load();
+  else fill(place, ...closedTo(site, "A market’s page", signal));
+  return { title: "Market", element, close: () => ending.abort() };
+
+  async function load() {
+    fill(place, html("p", { class: "quiet" }, "Loading the market…"));
+    try {
+      const market = await api.service.market(id, { signal, asOf });
+      fill(heading, market.question);
+      fill(place, ...detailsOf(market), proofOf(market));
+    } catch (error) {
+      if (!signal.aborted) fill(place, failure(error));
+    }
   }
+
+  /** @param {HistoricalMarket} market */
+  function proofOf(market) {
+    const verdict = html("div", { role: "status" });
+    const key = html("input", {
+      id: "publisher",
+      type: "text",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "NAME+ID+BASE64",
+    });
+    const button = html("button", { type: "submit" }, "Verify in this browser");
+    const path = `${api.base}/markets/${id}/proof${asOf ? `?${new URLSearchParams({ asOf })}` : ""}`;
+    return html(
+      "section",
+      { "aria-labelledby": "proof" },
+      html("h2", { id: "proof" }, "Proof"),
+      html(
+        "p",
+        { class: "quiet" },
+        "The page asks for the proof and hashes its way from this market’s text to the id of the snapshot. With the publisher’s public key it also checks who signed that.",
+      ),
+      html(
+        "form",
+        { class: "verify", onsubmit: verify, novalidate: true },
+        html("label", { for: "publisher" }, "Publisher’s key, if you have it"),
+        html("div", { class: "joined" }, key, button),
+      ),
+      verdict,
+      copyable("Request of the proof", `curl -sS -H "x-api-key: $KEY" "${path}"`),
+    );
+
+    /** @param {Event} event */
+    async function verify(event) {
+      event.preventDefault();
+      button.disabled = true;
+      try {
+        const publisher = key.value.trim();
+        const proof = await api.service.proof(id, { signal, asOf });
+        const proven = await verifyProof(proof, { id, ...(publisher && { key: publisher }) });
+        if (JSON.stringify(proven) !== JSON.stringify(market))
+          throw new Error("The archive has changed since this page was loaded. Reload it.");
+        const { page, segment, archive } = proof.proof;
+        fill(
+          verdict,
+          html(
+            "p",
+            { class: "proven" },
+            html("strong", {}, "✓ Verified."),
+            " What you see is what the snapshot holds.",
+          ),
+          html(
+            "ol",
+            { class: "chain" },
+            html(
+              "li",
+              {},
+              "This market’s text, ",
+              counted(new TextEncoder().encode(proof.market).length, "byte"),
+            ),
+            html("li", {}, `is number ${grouped(page.index + 1)} of ${grouped(page.size)} in its page,`),
+            html(
+              "li",
+              {},
+              `which is number ${grouped(segment.index + 1)} of ${grouped(segment.size)} in its segment,`,
+            ),
+            html(
+              "li",
+              {},
+              `which is number ${grouped(archive.index + 1)} of ${grouped(archive.size)} in the archive of ${counted(archive.markets, "market")},`,
+            ),
+            html("li", {}, "which is part of snapshot ", html("code", {}, proof.snapshotId), ","),
+            html(
+              "li",
+              {},
+              publisher
+                ? `which the publisher signed as commit ${grouped(proof.commit)}.`
+                : proof.checkpoint === null
+                  ? `which is commit ${grouped(proof.commit)}. Nobody signed it.`
+                  : `which is commit ${grouped(proof.commit)}. It is signed; enter the publisher’s key to check that.`,
+            ),
+          ),
+        );
+      } catch (error) {
+        if (!signal.aborted)
+          fill(
+            verdict,
+            failure(crypto.subtle ? error : new Error("Browsers verify on secure origins only: use https.")),
+          );
+      }
+      button.disabled = false;
+    }
+  }
+}
+
+/** A list item for a market.
+ * @param {HistoricalMarket} market
+ * @param {string | null} asOf */
+export function marketItem(
+  { id, question, category, composite, tier: name, resolvedOutcome, resolvedAt, disputed, topRiskDriver },
+  asOf,
+) {
   return html(
     "li",
-    { class: `market tier-${number}` },
+    { class: `market tier-${tiers.indexOf(name) + 1}` },
     html(
       "p",
-      { class: "composite" },
+      { class: "composite", "data-meaning": "composite" },
       html("span", { class: "unseen" }, "Composite "),
       html("b", {}, composite),
     ),
     html(
       "div",
       { class: "gist" },
-      html("h3", {}, opener),
+      html("h3", {}, html("a", { class: "question", href: marketAddress(id, asOf) }, question)),
       html(
         "p",
         { class: "tags" },
-        tier(market.tier, number),
+        tier(name),
         html("span", {}, category),
         html("span", {}, "Resolved ", html("b", {}, resolvedOutcome)),
         disputed && html("span", { class: "disputed" }, "Disputed"),
+        topRiskDriver !== "" && html("span", {}, topRiskDriver),
         moment(resolvedAt),
       ),
     ),
-    details,
   );
 }
 
 /** @param {HistoricalMarket} market */
 function detailsOf(market) {
+  const number = tiers.indexOf(market.tier) + 1;
   return [
+    html(
+      "div",
+      { class: `summary tier-${number}` },
+      html(
+        "div",
+        { class: "headline" },
+        html(
+          "p",
+          { class: "bri" },
+          html("b", { class: "big" }, market.composite),
+          html("span", { class: "of" }, term("Composite", "composite"), " of 300 to 1,000"),
+        ),
+        bar(market.composite - 300, 700),
+        html(
+          "p",
+          { class: "tags" },
+          tier(market.tier),
+          market.disputed && html("span", { class: "disputed" }, "Disputed"),
+        ),
+      ),
+      facts([
+        ["Resolved", [html("b", {}, market.resolvedOutcome), ", ", moment(market.resolvedAt)]],
+        [term("Disputed", "disputed"), market.disputed ? "Yes" : "No"],
+        [term("Main risk driver", "topRiskDriver"), market.topRiskDriver],
+        [term("Flagged items", "flaggedCount"), market.flaggedCount],
+        ["Resolution source", outsideLink(market.resolutionSource)],
+      ]),
+    ),
+    html("h2", {}, "Six risk signals"),
+    html("p", { class: "quiet" }, meanings.marketDimension.meaning),
+    html("ul", { class: "signals" }, market.dimensions.map(dimensionItem)),
+    html("h2", {}, "Record"),
     facts([
-      ["Main risk driver", market.topRiskDriver, meanings.topRiskDriver.meaning],
-      ["Flagged items", market.flaggedCount],
-      ["Resolution source", outsideLink(market.resolutionSource)],
+      ["Category", market.category],
       ["Formula", market.formulaVersion],
       ["Weights", market.weightVersion],
       ["Market", html("span", { class: "broken" }, market.slug)],
       ["Identifier", html("code", {}, market.id)],
     ]),
-    html("p", { class: "quiet" }, `Dimensions. ${meanings.marketDimension.meaning}`),
-    html("ul", { class: "signals" }, market.dimensions.map(dimensionItem)),
   ];
 }
 
@@ -80,17 +236,17 @@ function dimensionItem({ name, score, weight, description, evidence, references,
   return html(
     "li",
     {},
-    html("h4", {}, name),
+    html("h3", {}, name),
     html(
       "p",
       { class: "score" },
       bar(score, 100),
-      html("span", {}, "Risk ", html("b", {}, score)),
-      html("span", { class: "quiet" }, `weight ${weight}`),
+      html("span", {}, term("Risk", "marketDimension"), " ", html("b", {}, score)),
+      html("span", { class: "quiet" }, term("weight", "weight"), ` ${weight}`),
     ),
     html("p", {}, description),
     evidence.length > 0 && [
-      html("h5", {}, counted(evidence.length, "piece", "pieces"), " of evidence"),
+      html("h4", {}, counted(evidence.length, "piece", "pieces"), " of evidence"),
       html(
         "ul",
         {},
@@ -106,8 +262,8 @@ function dimensionItem({ name, score, weight, description, evidence, references,
         ),
       ),
     ],
-    references.length > 0 && [html("h5", {}, "References"), anyList(references)],
-    html("h5", {}, "Computation"),
+    references.length > 0 && [html("h4", {}, "References"), anyList(references)],
+    html("h4", {}, term("Computation", "computation")),
     html(
       "p",
       { class: "quiet" },

@@ -1,18 +1,20 @@
-import { bar, lineChart } from "./chart.js";
-import { facts, failure, fill, html } from "./dom.js";
+import { bar, columnChart, diverging, drawn, lineChart } from "./chart.js";
+import { promise } from "./closed.js";
+import { copyable, facts, failure, fill, html, svg } from "./dom.js";
+import { term } from "./explain.js";
 import { meanings } from "./meanings.js";
-import { scoreboardAddress } from "./scoreboard.js";
+import { distribution, scoreboardAddress } from "./scoreboard.js";
 import { change, counted, grouped, moment, signed, spoken, tier } from "./words.js";
 
 /**
  * @import { ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts"
- * @import { ProtocolScore } from "../../schemas/records.ts"
+ * @import { ProtocolScore, StoredScoreListEntry as ScoreListEntry } from "../../schemas/records.ts"
  * @import { Site } from "./app.js"
  * @import { View } from "./router.js"
  */
 
 /**
- * One protocol: its record, and with a key its history and the changes of its dimensions.
+ * One protocol: its record and its place among the others, and with a key its history and the changes of its dimensions.
  * @param {Site} site
  * @param {string} slug
  * @returns {View}
@@ -34,24 +36,47 @@ export function openProtocol(site, slug) {
 
   async function load() {
     try {
-      const record = await api.score(slug, signal);
+      const record = await api.scores.score(slug, { signal });
+      const among = html("div", { class: "among" });
       const history = html("section", { "aria-labelledby": "history" });
       const dimensions = html("section", { "aria-labelledby": "dimensions" });
       fill(dimensions, dimensionTable(record));
-      fill(place, summary(record), dimensions, history, about(record));
-      if (api.keyed) await Promise.all([loadHistory(history), loadMoves(record, dimensions)]);
-      else if (api.live) fill(history, ...invitation());
+      fill(place, summary(record, among), dimensions, history, about(record), badge(record));
+      const parts = [loadAmong(record, among)];
+      if (api.keyed) parts.push(loadHistory(history), loadMoves(record, dimensions));
+      else if (api.live)
+        fill(
+          history,
+          html("h2", { id: "history" }, "Seven days"),
+          promise(
+            site,
+            "With a Developer or Aegis key: the curve of seven days, how each dimension moved in them, and its place among all protocols.",
+            drawn((width) => lineChart(example, width, "An example of a curve"), signal),
+          ),
+        );
+      await Promise.all(parts);
     } catch (error) {
       if (!signal.aborted) fill(place, failure(error));
     }
     place.removeAttribute("aria-busy");
   }
 
+  /**
+   * @param {ProtocolScore} record
+   * @param {HTMLElement} frame
+   */
+  async function loadAmong(record, frame) {
+    try {
+      fill(frame, ...amongAll(record, (await api.scores.scores({ signal })).scores));
+    } catch (error) {
+      if (!signal.aborted) fill(frame, failure(error));
+    }
+  }
+
   /** @param {HTMLElement} section */
   async function loadHistory(section) {
     try {
-      const history = await api.history(slug, signal);
-      drawHistory(section, history, signal);
+      drawHistory(section, await api.service.history(slug, { signal }), signal);
     } catch (error) {
       if (!signal.aborted) fill(section, html("h2", { id: "history" }, "Seven days"), failure(error));
     }
@@ -63,54 +88,77 @@ export function openProtocol(site, slug) {
    */
   async function loadMoves(record, section) {
     try {
-      fill(section, dimensionTable(record, (await api.dimensions(slug, signal)).dimensions));
+      fill(section, dimensionTable(record, (await api.service.dimensions(slug, { signal })).dimensions));
     } catch (error) {
       if (!signal.aborted) section.append(failure(error));
     }
   }
-
-  function invitation() {
-    return [
-      html("h2", { id: "history" }, "Seven days"),
-      html(
-        "p",
-        {},
-        "With a Developer or Aegis key this page shows the history of the last seven days, how each dimension changed, and its percentile among all protocols. ",
-        html(
-          "button",
-          { type: "button", class: "plain", onclick: () => site.askForKey() },
-          "Enter an API key",
-        ),
-      ),
-    ];
-  }
 }
 
-/** @param {ProtocolScore} record */
-function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt }) {
+/** Made up: what a curve looks like. */
+const example = [640, 652, 648, 661, 655, 630, 634, 649, 660, 668, 671, 669].map((value, place) => ({
+  at: new Date(Date.UTC(2026, 0, 1, 12 * place)).toISOString(),
+  value,
+}));
+
+/**
+ * @param {ProtocolScore} record
+ * @param {HTMLElement} among
+ */
+function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, metadata }, among) {
   return html(
     "div",
     { class: `summary tier-${forgeScaleNum}` },
     html(
       "div",
       { class: "headline" },
+      html("p", { class: "quiet" }, `${metadata.category} · ${metadata.chain} · ${metadata.tvl} locked`),
       html(
         "p",
         { class: "bri" },
-        html("span", { class: "unseen" }, "BRI "),
         html("b", { class: "big" }, bri),
-        html("span", { class: "of" }, "of 1,000"),
+        html("span", { class: "of" }, term("BRI", "bri"), " of 1,000"),
       ),
       bar(bri, 1000),
-      html("p", { class: "quiet" }, meanings.bri.meaning),
+      among,
     ),
     facts([
-      ["Forge Scale", tier(forgeScale, forgeScaleNum), meanings.tier.meaning],
-      ["Confidence", confidence, meanings.confidence.meaning],
-      ["Change", change(delta), meanings.delta.meaning],
+      [term("Tier", "tier"), tier(forgeScale, forgeScaleNum)],
+      [
+        term("Since the last run", "delta"),
+        html("span", { class: "moved" }, `${bri - delta} → ${bri} `, diverging(delta, 20), change(delta)),
+      ],
+      [term("Confidence", "confidence"), `${confidence} of 100`],
       ["Updated", moment(updatedAt)],
     ]),
   );
+}
+
+/**
+ * @param {ProtocolScore} record
+ * @param {readonly ScoreListEntry[]} scores
+ */
+function amongAll({ slug, bri }, scores) {
+  const own = Math.min(39, Math.floor(bri / 25));
+  const above = scores.filter((entry) => entry.bri > bri).length;
+  const kin = scores.find((entry) => entry.slug === slug)?.category;
+  const kind = scores.filter(({ category }) => category !== undefined && category === kin);
+  const aboveInKind = kind.filter((entry) => entry.bri > bri).length;
+  return [
+    html(
+      "p",
+      {},
+      "Place ",
+      html("b", {}, above + 1),
+      ` of ${grouped(scores.length)}`,
+      kind.length > 1 && [", ", html("b", {}, aboveInKind + 1), ` of ${grouped(kind.length)} in ${kin}`],
+    ),
+    columnChart(distribution(scores), {
+      label: `The BRI of all protocols. This one is number ${above + 1} of ${scores.length}.`,
+      axis: ["0", "500", "1,000"],
+      hot: (column) => column === own,
+    }),
+  ];
 }
 
 /**
@@ -119,12 +167,21 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt 
  */
 function dimensionTable({ dimensions }, moves) {
   const moved = new Map(moves?.map((move) => [`${move.key}`, move]));
+  const most = Math.max(5, ...(moves ?? []).map(({ change7d }) => Math.abs(change7d)));
   const cells = (/** @type {string} */ key) => {
     const move = moved.get(key);
     return (
       move && [
-        html("td", { class: "number" }, change(move.change7d)),
-        html("td", { class: "number" }, move.percentile),
+        html(
+          "td",
+          { class: "number", "data-meaning": "change7d" },
+          html("span", { class: "moved" }, diverging(move.change7d, most), change(move.change7d)),
+        ),
+        html(
+          "td",
+          { class: "number", "data-meaning": "percentile" },
+          html("span", { class: "score" }, bar(0, 100, move.percentile), html("b", {}, move.percentile)),
+        ),
       ]
     );
   };
@@ -141,10 +198,10 @@ function dimensionTable({ dimensions }, moves) {
           "tr",
           {},
           html("th", { scope: "col" }, "Dimension"),
-          html("th", { scope: "col", class: "number" }, "Score"),
+          html("th", { scope: "col", class: "number" }, term("Score", "protocolDimension")),
           moves && [
-            html("th", { scope: "col", class: "number" }, "7 days"),
-            html("th", { scope: "col", class: "number" }, "Percentile"),
+            html("th", { scope: "col", class: "number" }, term("7 days", "change7d")),
+            html("th", { scope: "col", class: "number" }, term("Percentile", "percentile")),
           ],
         ),
       ),
@@ -158,7 +215,7 @@ function dimensionTable({ dimensions }, moves) {
             html("th", { scope: "row" }, spoken(key)),
             html(
               "td",
-              { class: "number" },
+              { class: "number", "data-meaning": "protocolDimension" },
               html("span", { class: "score" }, bar(score, 100), html("b", {}, score)),
             ),
             cells(key),
@@ -175,21 +232,26 @@ function dimensionTable({ dimensions }, moves) {
  * @param {AbortSignal} signal
  */
 function drawHistory(section, { points }, signal) {
-  const frame = html("div", { class: "frame" });
   const series = points.map(({ updatedAt, bri }) => ({ at: updatedAt, value: bri }));
   const first = points[0];
-  const last = points.at(-1);
+  const [before, last] = points.length > 1 ? points.slice(-2) : [undefined, first];
   if (!first || !last) return;
   const name = `BRI over ${counted(points.length, "run")}, from ${first.bri} to ${last.bri}`;
+  const tierMove =
+    before && before.forgeScale !== last.forgeScale
+      ? `The last run moved it from ${before.forgeScale} to ${last.forgeScale}.`
+      : `The last run left it in ${last.forgeScale}.`;
+  const confidenceMove = before && last.confidence - before.confidence;
   fill(
     section,
     html("h2", { id: "history" }, "Seven days"),
     html(
       "p",
       { class: "quiet" },
-      `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} (${signed(last.bri - first.bri)}).`,
+      `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} (${signed(last.bri - first.bri)}). `,
+      before && `${tierMove} Confidence: ${signed(confidenceMove ?? 0)}.`,
     ),
-    frame,
+    drawn((width) => lineChart(series, width, name), signal),
     html(
       "details",
       {},
@@ -207,7 +269,7 @@ function drawHistory(section, { points }, signal) {
             html(
               "tr",
               {},
-              ["Time", "BRI", "Forge Scale", "Confidence", "Change"].map((title) =>
+              ["Time", "BRI", "Tier", "Confidence", "Change"].map((title) =>
                 html("th", { scope: "col" }, title),
               ),
             ),
@@ -231,12 +293,6 @@ function drawHistory(section, { points }, signal) {
       ),
     ),
   );
-  // Redrawn for every width. A scaled chart would have unreadably small text on a phone.
-  const observer = new ResizeObserver(() => {
-    if (frame.clientWidth > 0) fill(frame, lineChart(series, frame.clientWidth, name));
-  });
-  observer.observe(frame);
-  signal.addEventListener("abort", () => observer.disconnect());
 }
 
 /** @param {ProtocolScore} record */
@@ -245,20 +301,20 @@ function about({ cascade, findings, metadata, evidenceHash }) {
     "div",
     { class: "cards" },
     card("Cascade", [
-      ["Blast radius", grouped(cascade.blastRadius)],
-      ["Upstream dependencies", grouped(cascade.upstreamDeps)],
+      [term("Blast radius", "cascade"), grouped(cascade.blastRadius)],
+      [term("Upstream dependencies", "cascade"), grouped(cascade.upstreamDeps)],
     ]),
     card("Findings", [
-      ["Critical", grouped(findings.critical)],
-      ["High", grouped(findings.high)],
-      ["Medium", grouped(findings.medium)],
+      [term("Critical", "findings"), grouped(findings.critical)],
+      [term("High", "findings"), grouped(findings.high)],
+      [term("Medium", "findings"), grouped(findings.medium)],
     ]),
     card("Metadata", [
       ["Category", metadata.category],
       ["Chain", metadata.chain],
-      ["Value locked (TVL)", metadata.tvl],
-      ["Contracts", grouped(metadata.contracts)],
-      ["Z factor", metadata.zFactor],
+      [term("Value locked (TVL)", "tvl"), metadata.tvl],
+      [term("Contracts", "contracts"), grouped(metadata.contracts)],
+      [term("Z factor", "zFactor"), metadata.zFactor],
     ]),
     html(
       "section",
@@ -277,4 +333,31 @@ function about({ cascade, findings, metadata, evidenceHash }) {
 function card(title, rows) {
   const id = title.toLowerCase();
   return html("section", { class: "card", "aria-labelledby": id }, html("h2", { id }, title), facts(rows));
+}
+
+/**
+ * A badge for other pages: a picture and its source.
+ * @param {ProtocolScore} record
+ */
+function badge({ slug, bri, forgeScale }) {
+  const left = 12 + 7 * slug.length;
+  const right = 12 + 7 * `${bri} ${forgeScale}`.length;
+  const text = (/** @type {number} */ x, /** @type {string} */ words) =>
+    svg("text", { x, y: 14, fill: "#fff", "font-family": "Verdana,sans-serif", "font-size": 11 }, words);
+  const picture = svg(
+    "svg",
+    { width: left + right, height: 20, role: "img" },
+    svg("title", {}, `${slug}: BRI ${bri}, ${forgeScale}`),
+    svg("rect", { width: left + right, height: 20, rx: 3, fill: "#2b2f33" }),
+    svg("rect", { x: left, width: right, height: 20, rx: 3, fill: "#0b6e6e" }),
+    text(6, slug),
+    text(left + 6, `${bri} ${forgeScale}`),
+  );
+  return html(
+    "section",
+    { class: "badge", "aria-labelledby": "badge" },
+    html("h2", { id: "badge" }, "Badge"),
+    html("p", {}, picture),
+    copyable("Source of the badge", new XMLSerializer().serializeToString(picture)),
+  );
 }

@@ -2,8 +2,8 @@ import { fill, part } from "./dom.js";
 
 /**
  * The view that the address selects. It stands behind the `#`, so that any static file server can serve the site.
- * @typedef {{ name: "scores", query: URLSearchParams } | { name: "protocol", slug: string } | { name: "archive", query: URLSearchParams } |
- *   { name: "nowhere" }} Route
+ * @typedef {{ name: "scores" | "archive", query: URLSearchParams } | { name: "protocol", slug: string } |
+ *   { name: "market", id: string, query: URLSearchParams } | { name: "nowhere" }} Route
  */
 
 /**
@@ -22,7 +22,9 @@ export function routeOf(hash) {
   const query = new URLSearchParams(search);
   if (path === "" || path === "/") return { name: "scores", query };
   if (path === "/archive") return { name: "archive", query };
-  // The pattern of ProtocolSlug. Any other text could change the path of the request to the service.
+  // The patterns of MarketId and ProtocolSlug. Any other text could change the path of the request to the service.
+  const id = /^\/markets\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(path)?.[1];
+  if (id !== undefined) return { name: "market", id, query };
   const slug = /^\/protocols\/([a-z0-9][a-z0-9._-]{0,99})$/.exec(path)?.[1];
   return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug };
 }

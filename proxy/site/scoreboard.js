@@ -1,12 +1,12 @@
-import { bar } from "./chart.js";
-import { failure, fill, html, meaningsOf } from "./dom.js";
-import { meanings } from "./meanings.js";
-import { change, counted, grouped, moment, steps, tier, tiers } from "./words.js";
+import { bar, columnChart, diverging, drawn, lineChart } from "./chart.js";
+import { failure, fill, html } from "./dom.js";
+import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 
 /**
  * @import { StoredScoreListEntry as ScoreListEntry } from "../../schemas/records.ts"
  * @import { ForgeTier } from "../../schemas/tiers.ts"
  * @import { Site } from "./app.js"
+ * @import { Meaning } from "./explain.js"
  * @import { View } from "./router.js"
  */
 
@@ -16,7 +16,8 @@ import { change, counted, grouped, moment, steps, tier, tiers } from "./words.js
  * @property {(entry: ScoreListEntry) => string | number} by the value to sort by
  * @property {boolean} [descending] whether the first click sorts in descending order
  * @property {boolean} [number] whether its cells are numbers
- * @property {(entry: ScoreListEntry) => Node} cell
+ * @property {Meaning} [about]
+ * @property {(entry: ScoreListEntry, most: number) => Node | string} cell `most`: the largest change of all
  */
 
 /** @type {readonly Column[]} */
@@ -24,26 +25,32 @@ const columns = [
   {
     name: "Protocol",
     by: ({ slug }) => slug,
-    cell: ({ slug, category, chain }) =>
-      html(
-        "span",
-        { class: "protocol" },
-        html("a", { href: `#/protocols/${slug}` }, slug),
-        category !== undefined && html("span", { class: "quiet" }, `${category} · ${chain}`),
-      ),
+    cell: ({ slug }) => html("a", { href: `#/protocols/${slug}` }, slug),
+  },
+  { name: "Category", by: ({ category = "" }) => category, cell: ({ category = "" }) => category },
+  { name: "Chain", by: ({ chain = "" }) => chain, cell: ({ chain = "" }) => chain },
+  {
+    name: "TVL",
+    by: ({ tvl = "" }) => amountOf(tvl),
+    descending: true,
+    number: true,
+    about: "tvl",
+    cell: ({ tvl = "" }) => tvl,
   },
   {
     name: "BRI",
     by: ({ bri }) => bri,
     descending: true,
     number: true,
+    about: "bri",
     cell: ({ bri, forgeScaleNum }) =>
       html("span", { class: `score tier-${forgeScaleNum}` }, bar(bri, 1000), html("b", {}, bri)),
   },
   {
-    name: "Forge Scale",
+    name: "Tier",
     by: ({ forgeScaleNum }) => forgeScaleNum,
     descending: true,
+    about: "tier",
     cell: ({ forgeScale, forgeScaleNum }) => tier(forgeScale, forgeScaleNum),
   },
   {
@@ -51,14 +58,16 @@ const columns = [
     by: ({ confidence }) => confidence,
     descending: true,
     number: true,
-    cell: ({ confidence }) => html("span", {}, confidence),
+    about: "confidence",
+    cell: ({ confidence }) => `${confidence}`,
   },
   {
     name: "Change",
     by: ({ delta }) => delta,
     descending: true,
     number: true,
-    cell: ({ delta }) => change(delta),
+    about: "delta",
+    cell: ({ delta }, most) => html("span", { class: "moved" }, diverging(delta, most), change(delta)),
   },
   {
     name: "Updated",
@@ -67,13 +76,24 @@ const columns = [
     cell: ({ updatedAt }) => moment(updatedAt),
   },
 ];
+const briColumn = columns.findIndex(({ name }) => name === "BRI");
+
+const magnitudes = ["", "K", "M", "B", "T"];
+
+/** The number that a text like `$1.2B` shows, or −1.
+ * @param {string} text */
+export function amountOf(text) {
+  const [, number, unit = ""] = /^\D*([\d.,]+)\s*([KMBT]?)/i.exec(text) ?? [];
+  if (number === undefined) return -1;
+  return Number(number.replaceAll(",", "")) * 1000 ** magnitudes.indexOf(unit.toUpperCase());
+}
 
 /** The reader's choice of filters and order. The address shows it, and it is kept while other views are shown. */
 const choice = {
   text: "",
   /** @type {Set<string>} */
   tiers: new Set(),
-  column: 1,
+  column: briColumn,
   descending: true,
 };
 
@@ -95,7 +115,7 @@ function choose(query) {
   choice.tiers = new Set(tiers.filter((name) => named.includes(name)));
   const sort = query.get("sort") ?? "-BRI";
   const column = columns.findIndex(({ name }) => name === sort.replace(/^-/, ""));
-  choice.column = column < 0 ? 1 : column;
+  choice.column = column < 0 ? briColumn : column;
   choice.descending = column < 0 || sort.startsWith("-");
 }
 
@@ -108,22 +128,13 @@ function choose(query) {
 export function openScoreboard({ api }, query) {
   choose(query);
   const ending = new AbortController();
+  const { signal } = ending;
   const place = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the scores…"));
+  const about = html("p", { class: "lede" }, "DeFi protocols by their risk. Higher is safer.");
   const element = html(
     "article",
     {},
-    html("h1", {}, "Risk scores"),
-    html(
-      "p",
-      { class: "lede" },
-      "DeFi protocols by their risk. A protocol’s own page shows the twelve dimensions behind its score.",
-    ),
-    meaningsOf([
-      ["BRI", meanings.bri.meaning],
-      ["Forge Scale", meanings.tier.meaning],
-      ["Confidence", meanings.confidence.meaning],
-      ["Change", meanings.delta.meaning],
-    ]),
+    html("div", { class: "opening" }, html("h1", {}, "Risk scores"), about),
     place,
   );
   /** @type {readonly ScoreListEntry[]} */
@@ -136,24 +147,59 @@ export function openScoreboard({ api }, query) {
     update(route) {
       if (route.name !== "scores") return;
       choose(route.query);
-      if (scores.length > 0) fill(place, ...board(scores));
+      if (scores.length > 0) draw();
     },
   };
 
   async function load() {
     try {
-      ({ scores } = await api.scores(ending.signal));
-      fill(place, ...board(scores));
+      const list = await api.scores.scores({ signal });
+      ({ scores } = list);
+      about.append(` Updated ${minutes(list.updatedAt)}.`);
+      draw();
     } catch (error) {
-      if (!ending.signal.aborted) fill(place, failure(error));
+      if (!signal.aborted) fill(place, failure(error));
     }
     place.removeAttribute("aria-busy");
   }
+
+  function draw() {
+    fill(place, ...board(scores, api.keyed ? curveOf : undefined));
+  }
+
+  /** @param {string} slug */
+  async function curveOf(slug) {
+    try {
+      const { points } = await api.service.history(slug, { signal });
+      const series = points.map(({ updatedAt, bri }) => ({ at: updatedAt, value: bri }));
+      const name = `BRI of ${slug} over ${counted(points.length, "run")}`;
+      return drawn((width) => lineChart(series, width, name), signal);
+    } catch (error) {
+      return failure(error);
+    }
+  }
 }
 
-/** @param {readonly ScoreListEntry[]} scores */
-function board(scores) {
-  const rows = new Map(scores.map((entry) => [entry, rowOf(entry)]));
+/** Columns of the distribution: each of 25 points of BRI, piled up by tier.
+ * @param {readonly ScoreListEntry[]} scores */
+export function distribution(scores) {
+  return Array.from({ length: 40 }, (_, place) => {
+    const within = scores.filter(({ bri }) => Math.min(39, Math.floor(bri / 25)) === place);
+    return tiers.flatMap((name, number) => {
+      const value = within.filter(({ forgeScale }) => forgeScale === name).length;
+      const title = `${counted(value, "protocol")} of tier ${name} with a BRI of ${25 * place} to ${place === 39 ? 1000 : 25 * place + 24}`;
+      return value === 0 ? [] : [{ value, class: `column tier-${number + 1}`, title }];
+    });
+  });
+}
+
+/**
+ * @param {readonly ScoreListEntry[]} scores
+ * @param {((slug: string) => Promise<Node>) | undefined} curveOf
+ */
+function board(scores, curveOf) {
+  const most = Math.max(...scores.map(({ delta }) => Math.abs(delta)));
+  const rows = new Map(scores.map((entry) => [entry, rowsOf(entry, most, curveOf)]));
   const body = html("tbody", { role: "rowgroup" });
   const count = html("p", { class: "count", role: "status" });
   const empty = html(
@@ -164,10 +210,14 @@ function board(scores) {
   const headings = columns.map((column, place) =>
     html(
       "th",
-      { scope: "col", role: "columnheader", class: column.number ? "number" : undefined },
+      {
+        scope: "col",
+        role: "columnheader",
+        class: `${column.number ? "number" : ""} col-${column.name.toLowerCase()}`,
+      },
       html(
         "button",
-        { type: "button", onclick: () => sortBy(place) },
+        { type: "button", onclick: () => sortBy(place), "data-meaning": column.about },
         column.name,
         html("span", { class: "arrow", "aria-hidden": "true" }),
       ),
@@ -178,18 +228,27 @@ function board(scores) {
     type: "search",
     autocomplete: "off",
     spellcheck: "false",
+    placeholder: "Find a protocol, category, chain or TVL",
+    "aria-label": "Find a protocol, category, chain or TVL",
     value: choice.text,
     oninput: () => {
       choice.text = text.value;
       redraw();
     },
   });
-  const chips = tiers.toReversed().map((name) => chipOf(name, scores, redraw));
+  const chips = tiers.map((name) => chipOf(name, scores, toggle));
+  const picture = html("div", { class: "distribution" });
 
   /** @param {number} place */
   function sortBy(place) {
     choice.descending = choice.column === place ? !choice.descending : (columns[place]?.descending ?? false);
     choice.column = place;
+    redraw();
+  }
+
+  /** @param {ForgeTier} name */
+  function toggle(name) {
+    if (!choice.tiers.delete(name)) choice.tiers.add(name);
     redraw();
   }
 
@@ -201,10 +260,7 @@ function board(scores) {
 
   function draw() {
     const shown = sorted(scores.filter(matches));
-    fill(
-      body,
-      shown.map((entry) => rows.get(entry)),
-    );
+    fill(body, ...shown.flatMap((entry) => rows.get(entry) ?? []));
     empty.hidden = shown.length > 0;
     fill(count, html("b", {}, grouped(shown.length)), ` of ${counted(scores.length, "protocol")}`);
     for (const [place, heading] of headings.entries()) {
@@ -212,7 +268,26 @@ function board(scores) {
         heading.setAttribute("aria-sort", choice.descending ? "descending" : "ascending");
       else heading.removeAttribute("aria-sort");
     }
+    for (const [place, name] of tiers.entries()) {
+      chips[place]?.setAttribute("aria-pressed", `${choice.tiers.has(name)}`);
+      const faded = choice.tiers.size > 0 && !choice.tiers.has(name);
+      for (const piece of picture.querySelectorAll(`.tier-${place + 1}`))
+        piece.classList.toggle("faded", faded);
+    }
   }
+  const chart = columnChart(distribution(scores), {
+    label: `How many protocols have which BRI, from 0 to 1,000. ${tiers
+      .map((name) => `${name}: ${scores.filter(({ forgeScale }) => forgeScale === name).length}`)
+      .join(", ")}.`,
+    axis: ["0", "250", "500", "750", "1,000"],
+  });
+  chart.addEventListener("click", ({ target }) => {
+    const [, number] =
+      /\btier-(\d)/.exec((target instanceof Element && target.getAttribute("class")) || "") ?? [];
+    const name = tiers[Number(number) - 1];
+    if (name) toggle(name);
+  });
+  fill(picture, chart);
   draw();
 
   const table = html(
@@ -227,18 +302,9 @@ function board(scores) {
     body,
   );
   return [
-    html(
-      "div",
-      { class: "tools" },
-      html(
-        "div",
-        { class: "field" },
-        html("label", { for: "filter" }, "Find a protocol, category or chain"),
-        text,
-      ),
-      html("fieldset", { class: "chips" }, html("legend", {}, "Tiers"), chips),
-    ),
-    count,
+    picture,
+    html("div", { class: "chips", role: "group", "aria-label": "Tiers" }, chips),
+    html("div", { class: "tools" }, text, count),
     table,
     empty,
   ];
@@ -248,34 +314,20 @@ function board(scores) {
  * A toggle button for a tier. While none is pressed, all tiers are shown.
  * @param {ForgeTier} name
  * @param {readonly ScoreListEntry[]} scores
- * @param {() => void} changed
+ * @param {(name: ForgeTier) => void} toggle
  */
-function chipOf(name, scores, changed) {
-  const number = tiers.indexOf(name) + 1;
-  const chip = html(
+const chipOf = (name, scores, toggle) =>
+  html(
     "button",
-    {
-      type: "button",
-      class: `chip tier-${number}`,
-      "aria-pressed": `${choice.tiers.has(name)}`,
-      onclick: toggle,
-    },
-    steps(number),
-    html("span", { class: "tier-name" }, name),
+    { type: "button", class: "chip", onclick: () => toggle(name) },
+    tier(name),
     html("span", { class: "tally" }, scores.filter(({ forgeScale }) => forgeScale === name).length),
   );
-  function toggle() {
-    if (!choice.tiers.delete(name)) choice.tiers.add(name);
-    chip.setAttribute("aria-pressed", `${choice.tiers.has(name)}`);
-    changed();
-  }
-  return chip;
-}
 
 /** @param {ScoreListEntry} entry */
-function matches({ slug, category, chain, forgeScale }) {
+function matches({ slug, category, chain, tvl, forgeScale }) {
   const words = choice.text.toLowerCase().split(/\s+/);
-  const all = [slug, category, chain].join(" ").toLowerCase();
+  const all = [slug, category, chain, tvl].join(" ").toLowerCase();
   return (
     words.every((word) => all.includes(word)) && (choice.tiers.size === 0 || choice.tiers.has(forgeScale))
   );
@@ -290,13 +342,18 @@ function sorted(entries) {
   return entries.sort((a, b) => sign * compare(by(a), by(b)) || compare(a.slug, b.slug));
 }
 
-/** @param {ScoreListEntry} entry */
-function rowOf(entry) {
+/**
+ * The row of an entry; once it was opened, also the row with its curve.
+ * @param {ScoreListEntry} entry
+ * @param {number} most
+ * @param {((slug: string) => Promise<Node>) | undefined} curveOf
+ */
+function rowsOf(entry, most, curveOf) {
   // On narrow screens CSS lays rows out as cards, which removes the implicit table roles. So they are stated here.
-  return html(
+  const row = html(
     "tr",
     { role: "row" },
-    columns.map(({ name, number, cell }, place) =>
+    columns.map(({ name, number, about, cell }, place) =>
       html(
         place === 0 ? "th" : "td",
         {
@@ -304,9 +361,34 @@ function rowOf(entry) {
           scope: place === 0 ? "row" : undefined,
           class: number ? "number" : undefined,
           "data-name": name,
+          "data-meaning": about,
         },
-        cell(entry),
+        cell(entry, most),
       ),
     ),
   );
+  const rows = [row];
+  if (curveOf) {
+    const opener = html(
+      "button",
+      { type: "button", class: "opener", "aria-expanded": "false", "aria-label": `Curve of ${entry.slug}` },
+      "",
+    );
+    opener.addEventListener("click", async () => {
+      const open = opener.getAttribute("aria-expanded") === "false";
+      opener.setAttribute("aria-expanded", `${open}`);
+      rows.splice(1).forEach((each) => {
+        each.remove();
+      });
+      if (!open) return;
+      const cell = html("td", { role: "cell", colspan: columns.length, "aria-busy": "true" });
+      const curve = html("tr", { role: "row", class: "curve" }, cell);
+      rows.push(curve);
+      row.after(curve);
+      fill(cell, await curveOf(entry.slug));
+      cell.removeAttribute("aria-busy");
+    });
+    row.firstElementChild?.prepend(opener);
+  }
+  return rows;
 }

@@ -1,4 +1,4 @@
-import { html, svg } from "./dom.js";
+import { html } from "./dom.js";
 
 /** @import { ForgeTier } from "../../schemas/tiers.ts" */
 
@@ -7,10 +7,19 @@ import { html, svg } from "./dom.js";
 export const tiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"];
 
 const numbers = new Intl.NumberFormat("en-US");
+const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 /** Formats a number with thousands separators: 12,345
  * @param {number} value */
 export const grouped = (value) => numbers.format(value);
+
+/** Formats a number in few characters: 12.3K
+ * @param {number} value */
+export const compact = (value) => short.format(value);
+
+/** Formats a share of 0 to 1: 2.6 %
+ * @param {number} share */
+export const percent = (share) => `${Number((100 * share).toFixed(share < 0.1 ? 1 : 0))} %`;
 
 /** A number with its noun: `1 market`, `2 markets`.
  * @param {number} count
@@ -44,34 +53,15 @@ export const moment = (iso) => html("time", { datetime: iso, title: iso }, minut
  * @param {string} iso ISO 8601 in UTC */
 export const minutes = (iso) => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
 
-/** A tier: its name after seven steps, of which as many are filled as the tier's number.
+/** A tier: its name after a mark of seven steps, of which as many are filled as the tier's number.
  * @param {string} name
- * @param {number} number 1..7 */
-export function tier(name, number) {
+ * @param {number} [number] 1..7 */
+export function tier(name, number = tiers.indexOf(/** @type {ForgeTier} */ (name)) + 1) {
   return html(
     "span",
     { class: `tier tier-${number}` },
-    steps(number),
+    html("span", { class: "steps", "aria-hidden": "true" }),
     html("span", { class: "tier-name" }, name),
-  );
-}
-
-/** The seven steps of a tier as an icon.
- * @param {number} number 1..7 */
-export function steps(number) {
-  return svg(
-    "svg",
-    { class: "steps", viewBox: "0 0 34 12", width: 34, height: 12, "aria-hidden": "true" },
-    tiers.map((_, place) =>
-      svg("rect", {
-        class: place < number ? "on" : "off",
-        x: place * 5,
-        y: 8 - place,
-        width: 4,
-        height: 4 + place,
-        rx: 0.75,
-      }),
-    ),
   );
 }
 

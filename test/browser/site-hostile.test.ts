@@ -29,16 +29,29 @@ describe.skipIf(!program)("hostile data on the site", () => {
     await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     const { page, context, faults } = await openWatched(browser, `http://127.0.0.1:${proxy.port}/#/archive`);
     await enterKey(page, key);
-    await page.click(".question");
+    await page.waitForSelector(".choices a");
+    expect(await page.textContent(".choices [data-key^=category] span.value")).toBe(script);
+    await page.click(".choices [data-key^=category]");
+    await page.waitForSelector(".chosen a");
+    expect(await page.textContent(".chosen a")).toContain(script);
+    await page.goto(
+      `http://127.0.0.1:${proxy.port}/#/archive?show=score&compare=${encodeURIComponent(script)}`,
+    );
+    await page.waitForSelector(".legend");
+    expect(await page.textContent(".legend")).toContain(script);
+    await page.goBack();
     expect(await page.textContent(".question")).toBe(script);
+    await page.click(".question");
+    await page.waitForSelector(".signals");
+    expect(await page.textContent("h1")).toBe(script);
     expect(await page.textContent(".signals")).toContain(script);
-    expect(await page.textContent(".details")).toContain(address);
+    expect(await page.textContent("article")).toContain(address);
     expect(await page.locator("main :is(img, script, iframe)").count()).toBe(0);
     const links = await page
-      .locator(".details a")
+      .locator(".signals a, .facts a")
       .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
     expect(links).toEqual(["https://example.org/note"]);
-    expect(await page.title()).toBe("Archive · Protocol Risk Scores");
+    expect(await page.title()).toBe("Market · Protocol Risk Scores");
     expect(faults).toEqual([]);
     await context.close();
   });

@@ -1,7 +1,16 @@
-import { describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { archiveParameters } from "../../schemas/query.ts";
 import { findChromium } from "../helpers/chromium.ts";
-import { enterKey, focusIsOn, openWatched, tabTo } from "../helpers/site-page.ts";
+import { bearer } from "../helpers/proxy-client.ts";
+import {
+  enterKey,
+  focusIsOn,
+  openWatched,
+  seriousFaults,
+  tabTo,
+  type WatchedPage,
+} from "../helpers/site-page.ts";
 import { asRow, expectListed, protocols, rowsOf, serveSite } from "../helpers/site-served.ts";
 
 const program = findChromium();
@@ -31,6 +40,7 @@ describe.skipIf(!program)("the site", () => {
     await page.goto(address);
     await expectShown();
     expect(await page.inputValue("#filter")).toBe(chain);
+    expect(await page.locator("[aria-pressed=true]").count()).toBe(2);
     await page.click("tbody a");
     await page.click("text=All scores");
     await expectShown();
@@ -64,13 +74,49 @@ describe.skipIf(!program)("the site", () => {
     await page.waitForSelector(".market");
     const names = archiveParameters
       .map(({ name }) => name)
-      .filter((name) => !["page", "cursor", "skip"].includes(name));
+      .filter((name) => !["page", "pageSize", "cursor", "skip"].includes(name));
     const fields = await page
-      .locator(".filters :is(input, select)")
-      .evaluateAll((all) => all.map(({ id }) => id));
-    expect(fields.sort()).toEqual(names.sort());
-    const labels = page.locator(".filters label");
-    expect(new Set(await labels.allTextContents()).size).toBe(names.length);
+      .locator("#q, .explorer .facet input")
+      .evaluateAll((all) => all.map((each) => [each.id, each.getAttribute("aria-label")]));
+    expect(fields.map(([id]) => id).sort()).toEqual(names.sort());
+    expect(new Set(fields.map(([, label]) => label)).size).toBe(names.length);
+    await context.close();
+  });
+
+  test("a shared address shows the same, with everything that stands in it", async () => {
+    const query = "category=CRYPTO&tier=DAMASCUS,MITHRIL&max_oracle=60&from=2025-06-01&page=2&pageSize=10";
+    const { page, context, faults } = await openWatched(site.browser, `${site.home}#/archive?${query}`);
+    await enterKey(page, site.aegis);
+    const expectAll = async () => {
+      await expectListed(page, await site.markets(query));
+      expect(await page.locator(".chosen a").allTextContents()).toEqual([
+        "Category: CRYPTO × (take away)",
+        "Tier: DAMASCUS,MITHRIL × (take away)",
+        "Oracle ≤ 60 × (take away)",
+        "Resolved, from: 2025-06-01 × (take away)",
+        "Clear all",
+      ]);
+      await page.waitForSelector(".choices [aria-current]");
+      expect(await page.locator(".choices [aria-current] span.value").allTextContents()).toEqual([
+        "MITHRIL",
+        "DAMASCUS",
+        "CRYPTO",
+      ]);
+      expect([await page.inputValue("#max_oracle"), await page.inputValue("#from")]).toEqual([
+        "60",
+        "2025-06-01",
+      ]);
+    };
+    await expectAll();
+    // From a market the way back leads to the same place.
+    await page.click(".question");
+    await page.waitForSelector(".signals");
+    await page.goBack();
+    await expectAll();
+    await page.click(".question");
+    await page.click("text=All markets");
+    await expectAll();
+    expect(faults).toEqual([]);
     await context.close();
   });
 
@@ -86,19 +132,19 @@ describe.skipIf(!program)("the site", () => {
     await tabTo(page, ".chip");
     await page.keyboard.press("Space");
     await page.keyboard.press("Space");
-    await tabTo(page, "th:nth-child(4) button");
+    await tabTo(page, "th.col-confidence button");
     await page.keyboard.press("Enter");
-    expect(await page.getAttribute("th:nth-child(4)", "aria-sort")).toBe("descending");
+    expect(await page.getAttribute("th.col-confidence", "aria-sort")).toBe("descending");
     await tabTo(page, "tbody a");
     await page.keyboard.press("Enter");
     await page.waitForSelector(".dimensions");
     expect(await focusIsOn(page, "h1")).toBe(true);
-    await tabTo(page, "main button");
+    await tabTo(page, ".promise button");
     await page.keyboard.press("Enter");
     expect(await focusIsOn(page, "#key")).toBe(true);
     await page.keyboard.type(site.aegis);
     await page.keyboard.press("Enter");
-    await page.waitForSelector(".chart");
+    await page.waitForSelector("#history ~ .frame .point");
     expect(await focusIsOn(page, "button:not([hidden])")).toBe(true);
     for (let presses = 0; !(await focusIsOn(page, "nav a:nth-child(2)")); presses += 1) {
       expect(presses).toBeLessThan(20);
@@ -106,18 +152,114 @@ describe.skipIf(!program)("the site", () => {
     }
     await page.keyboard.press("Enter");
     await page.waitForSelector(".market");
-    await tabTo(page, "#outcome");
-    await page.keyboard.type("Yes");
+    await tabTo(page, "#min_composite");
+    await page.keyboard.type("500");
     await page.keyboard.press("Enter");
-    await expectListed(page, await site.markets("outcome=Yes&pageSize=25"));
-    expect(await focusIsOn(page, "#results")).toBe(true);
+    await tabTo(page, "[data-key='outcome Yes']");
+    await page.keyboard.press("Enter");
+    await expectListed(page, await site.markets("min_composite=500&outcome=Yes&pageSize=25"));
+    await page.waitForSelector("[data-key='outcome Yes'][aria-current]:focus");
     await tabTo(page, ".question");
     await page.keyboard.press("Enter");
+    await page.waitForSelector(".signals");
     expect(await page.locator(".signals > li").count()).toBe(6);
+    await page.goBack();
+    await page.waitForSelector(".pager a");
     await tabTo(page, ".pager a");
     await page.keyboard.press("Enter");
-    await expectListed(page, await site.markets("outcome=Yes&pageSize=25&page=2"));
+    await expectListed(page, await site.markets("min_composite=500&outcome=Yes&pageSize=25&page=2"));
     expect(faults).toEqual([]);
     await context.close();
+  });
+
+  describe("says what is wrong where it is:", () => {
+    let watched: WatchedPage;
+    let page: Page;
+    beforeAll(async () => {
+      watched = await openWatched(site.browser, `${site.home}#/archive`);
+      ({ page } = watched);
+    });
+    afterAll(() => watched.context.close());
+    const refused = (status: string) => [expect.stringContaining(`status of ${status}`)];
+
+    test("a wrong key, which is then gone from its field", async () => {
+      await page.click("summary:has-text('Enter an API key')");
+      for (const [key, status] of [
+        ["prs_live_wrong", ["401"]],
+        ["Schlüssel", []],
+        ["", []],
+      ] as const) {
+        await page.fill("#key", key);
+        await page.click("text=Use key");
+        await page.waitForSelector("#key-problem .failure");
+        expect(await page.inputValue("#key")).toBe("");
+        expect(await focusIsOn(page, "#key[aria-invalid]")).toBe(true);
+        expect(watched.faults.splice(0)).toEqual(status.flatMap(refused));
+      }
+      await page.fill("#key", "prs_live_wrong");
+      await page.click("text=Use key");
+      const problem = (await site.proxy.get("/api/v1/usage", { headers: bearer("prs_live_wrong") })).json();
+      await page.waitForSelector(`text=${problem.detail}`);
+      expect(await page.textContent("#key-problem strong")).toBe(problem.title);
+      expect(await page.textContent(".standing")).toMatch(/^Free plan/);
+      watched.faults.splice(0);
+    });
+
+    test("a key of a lower plan", async () => {
+      await enterKey(page, await site.proxy.issue({ plan: "developer" }));
+      await page.waitForSelector("text=yours is on the Developer plan");
+      expect(watched.faults).toEqual([]);
+      await page.click("text=Forget key");
+    });
+
+    test("a wrong filter, at its field", async () => {
+      await enterKey(page, site.aegis);
+      await page.waitForSelector(".market");
+      for (const [field, value, label] of [
+        ["min_composite", "5", "Composite, at least"],
+        ["min_oracle", "101", "Oracle, at least"],
+        ["from", "2025-02-30", "Resolved, from"],
+        ["max_composite", "many", "Composite, at most"],
+      ] as const) {
+        expect(await page.getAttribute(`#${field}`, "aria-label")).toBe(label);
+        await page.fill(`#${field}`, value);
+        await page.press(`#${field}`, "Enter");
+        const { detail } = await site.api(`markets/historical?${field}=${value}`);
+        await page.waitForSelector(`#problem-${field} >> text=${detail.replace(field, `“${label}”`)}`);
+        expect(await page.textContent(`#problem-${field}`)).not.toContain("_");
+        expect(await focusIsOn(page, `#${field}[aria-invalid]`)).toBe(true);
+        expect(await page.locator(".market").count()).toBe(0);
+        // The list and the counts are refused alike; the page may have given up one of them before its answer.
+        expect(new Set(watched.faults.splice(0))).toEqual(
+          new Set([expect.stringContaining("status of 400")]),
+        );
+        await page.click("a[data-key^='remove']");
+        await page.waitForSelector(".market");
+      }
+      await page.goto(`${site.home}#/archive?min_informed=2&max_informed=1`);
+      await page.waitForSelector("text=“Informed, at least” is above “Informed, at most”.");
+      expect(await page.inputValue("#min_informed")).toBe("2");
+      await page.goto(`${site.home}#/archive?from=2025-02-02&to=2025-02-01`);
+      await page.waitForSelector("text=“Resolved, from” is later than “Resolved, to”.");
+      await page.goto(`${site.home}#/archive?colour=red`);
+      await page.waitForSelector("text=colour");
+      expect(await seriousFaults(page)).toEqual([]);
+      watched.faults.splice(0);
+      await page.click("a[data-key='remove colour']");
+      await page.waitForSelector(".market");
+      expect(await page.locator(".failure, [aria-invalid]").count()).toBe(0);
+    });
+
+    test("an unknown protocol, page and market", async () => {
+      await page.goto(`${site.home}#/protocols/no-such-one`);
+      await page.waitForSelector("text=No such protocol");
+      expect(watched.faults.splice(0)).toEqual(refused("404"));
+      await page.goto(`${site.home}#/protocols/../keys`);
+      await page.waitForSelector("text=No such page");
+      expect(watched.faults).toEqual([]);
+      await page.goto(`${site.home}#/markets/00000000-0000-4000-8000-000000000000`);
+      await page.waitForSelector(".failure");
+      expect(watched.faults.splice(0)).toEqual(refused("404"));
+    });
   });
 });

@@ -9,6 +9,10 @@ export interface Screen {
   width: number;
 }
 
+export const laptop: Screen = { scheme: "light", width: 1366 };
+export const phone: Screen = { scheme: "dark", width: 390 };
+const heightOf = (width: number) => (width > 700 ? 768 : 844);
+
 /** A page of the site that records every fault. */
 export interface WatchedPage {
   page: Page;
@@ -26,9 +30,12 @@ export interface WatchedPage {
 export async function openWatched(
   browser: Browser,
   address: string,
-  { scheme, width }: Screen = { scheme: "light", width: 1280 },
+  { scheme, width }: Screen = laptop,
 ): Promise<WatchedPage> {
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme });
+  const context = await browser.newContext({
+    viewport: { width, height: heightOf(width) },
+    colorScheme: scheme,
+  });
   const page = await context.newPage();
   const faults: string[] = [];
   const asked: string[] = [];
@@ -49,11 +56,26 @@ export async function openWatched(
 
 /** The serious and critical violations that axe finds in the page, one line each. */
 export async function seriousFaults(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = await page.evaluate<axe.AxeResults>("axe.run()");
+  if (!(await page.evaluate("'axe' in window"))) await page.evaluate(axe.source);
+  const { violations } = await page.evaluate<axe.AxeResults>("axe.run({ resultTypes: ['violations'] })");
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
+}
+
+/**
+ * What is wrong with what a page shows, on a light laptop and on a dark phone: violations that axe finds, a width beyond the
+ * screen, and faults so far. The page then is on the laptop again.
+ */
+export async function unsoundness({ page, faults }: WatchedPage): Promise<string[]> {
+  const found = [];
+  for (const { scheme, width } of [phone, laptop]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    await page.setViewportSize({ width, height: heightOf(width) });
+    if ((await overhang(page)) > 0) found.push(`wider than ${width}`);
+    found.push(...(await seriousFaults(page)));
+  }
+  return [...found, ...faults];
 }
 
 /** By how many pixels the page is wider than the screen. */

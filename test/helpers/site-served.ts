@@ -62,13 +62,22 @@ export const spoken = (key: string) => `${key.charAt(0).toUpperCase()}${key.slic
 
 /** What a row of the scoreboard says of an entry. */
 export function asRow(entry: ScoreListEntry): string[] {
-  const { slug, category, chain, bri, forgeScale, confidence, delta, updatedAt } = entry;
+  const { slug, category, chain, tvl, bri, forgeScale, confidence, delta, updatedAt } = entry;
   const change = delta > 0 ? `▲up +${delta}` : delta < 0 ? `▼down −${-delta}` : "unchanged, 0";
   const time = `${updatedAt.slice(0, 10)} ${updatedAt.slice(11, 16)} UTC`;
-  return [`${slug}${category} · ${chain}`, String(bri), forgeScale, String(confidence), change, time];
+  return [slug, category, chain, tvl, String(bri), forgeScale, String(confidence), change, time];
 }
 
-export const meaningsOn = (page: Page) => page.locator(".meanings dd").allTextContents();
+/** The choices of a facet as the explorer shows them: value and count. */
+export const choicesOf = (page: Page, facet: string): Promise<string[][]> =>
+  page
+    .locator(`.choices a[data-key^="${facet} "]`)
+    .evaluateAll((all) =>
+      all.map((each) => [
+        each.querySelector(".value")?.textContent ?? "",
+        each.querySelector(".tally")?.firstChild?.textContent ?? "",
+      ]),
+    );
 
 /** A colour #rrggbb as computed styles have it. */
 export const rgb = (colour: string) =>

@@ -1,0 +1,251 @@
+import { bar, brush, columnChart } from "./chart.js";
+import { fill, html } from "./dom.js";
+import { term } from "./explain.js";
+import { archiveAddress, changed, dimensions, labelOf, ownOf, valueWords } from "./filters.js";
+import { compact, counted, grouped, percent, spoken, tier, tiers } from "./words.js";
+
+/**
+ * @import { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
+ * @import { Client, Filters } from "./client.js"
+ * @import { Meaning } from "./explain.js"
+ */
+
+/** Counts of the markets by a facet, under the filters that the query string says.
+ * @typedef {(facet: string, filters: URLSearchParams) => unknown} Counts */
+
+/**
+ * Counts of several facets, each under filters of its own, with one request for all that have the same.
+ * @param {Client} service
+ * @param {readonly [facet: string, filters: URLSearchParams][]} wanted
+ * @param {AbortSignal} signal
+ * @returns {Promise<Counts>}
+ */
+export async function countsOf(service, wanted, signal) {
+  /** @type {Map<string, Set<string>>} */
+  const groups = new Map();
+  for (const [facet, filters] of wanted)
+    groups.set(`${filters}`, (groups.get(`${filters}`) ?? new Set()).add(facet));
+  const answers = new Map(
+    await Promise.all(
+      [...groups].map(async ([text, facets]) => {
+        // The service checks the texts that were typed in, and says what is wrong with them.
+        const filters = /** @type {Filters} */ (Object.fromEntries(new URLSearchParams(text)));
+        return /** @type {const} */ ([text, await service.facets([...facets], filters, { signal })]);
+      }),
+    ),
+  );
+  return (facet, filters) =>
+    /** @type {Record<string, unknown> | undefined} */ (answers.get(`${filters}`)?.facets)?.[facet];
+}
+
+/** @type {Record<string, Meaning>} */
+const abouts = { tier: "tier", disputed: "disputed", composite: "composite" };
+const aboutOf = (/** @type {string} */ facet) =>
+  abouts[facet] ?? (dimensions.includes(facet) ? "marketDimension" : undefined);
+
+/** @param {string} facet */
+function titleOf(facet) {
+  const about = aboutOf(facet);
+  const title = facet === "month" ? "Resolved" : spoken(facet);
+  return html("h3", {}, about ? term(title, about) : title);
+}
+
+/** A text without the differences of letter case that the service ignores too, character by character.
+ * @param {string} text */
+const folded = (text) =>
+  Array.from(text, (char) => {
+    const upper = char.toUpperCase();
+    return (upper.length === char.length ? upper : char).toLowerCase();
+  }).join("");
+
+/** How many values of a list are shown at once. */
+const few = 7;
+
+/**
+ * The values of a text, as links that choose or leave them, each with its count.
+ * @param {string} facet
+ * @param {(query: URLSearchParams) => void} go
+ */
+export function choiceList(facet, go) {
+  const list = html("ul", { class: "choices" });
+  const more = html("ul", { class: "choices" });
+  const note = html("p", { class: "quiet" });
+  const field = html("input", {
+    id: facet,
+    type: "text",
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "Another value",
+    "aria-label": labelOf(facet),
+    onchange: () => go(changed(current, { [facet]: field.value })),
+  });
+  const summary = html("summary");
+  const rest = html("details", {}, summary, more, note, field);
+  let current = new URLSearchParams();
+  const element = html("section", { class: "facet" }, titleOf(facet), list, rest);
+
+  /** @param {URLSearchParams} query */
+  function use(query) {
+    current = query;
+    field.value = "";
+  }
+
+  /** @param {LabelFacet} counts */
+  function draw({ distinct, buckets, other }) {
+    const query = current;
+    const chosen = query.get(facet)?.split(facet === "tier" ? "," : /$^/) ?? [];
+    const order = facet === "tier" ? tiers.toReversed() : chosen;
+    const shown = new Map(order.map((value) => [value, { value, count: 0, disputed: 0 }]));
+    // Letter case does not tell categories apart.
+    const same = (/** @type {string} */ value) =>
+      (facet === "category" && [...shown.keys()].find((each) => folded(each) === folded(value))) || value;
+    for (const { value, count, disputed } of buckets) {
+      const key = same(value);
+      const before = shown.get(key);
+      shown.set(key, {
+        value: before?.value ?? value,
+        count: count + (before?.count ?? 0),
+        disputed: disputed + (before?.disputed ?? 0),
+      });
+    }
+    const most = Math.max(1, ...[...shown.values()].map(({ count }) => count));
+    const items = [...shown].map(([value, { value: spelled, count, disputed }]) => {
+      const here = chosen.includes(value);
+      const next = here
+        ? chosen.filter((each) => each !== value)
+        : facet === "tier"
+          ? tiers.filter((each) => each === value || chosen.includes(each))
+          : [value];
+      return html(
+        "li",
+        {},
+        html(
+          "a",
+          {
+            href: archiveAddress(changed(query, { [facet]: next.join() })),
+            "aria-current": here ? "true" : undefined,
+            "data-key": `${facet} ${value}`,
+            title: count > 0 ? `${percent(disputed / count)} disputed` : undefined,
+          },
+          html("span", { class: "value" }, facet === "tier" ? tier(value) : valueWords(facet, spelled)),
+          html("span", { class: "tally" }, grouped(count), html("span", { class: "unseen" }, " markets")),
+          bar(count, most),
+        ),
+      );
+    });
+    const cut = items.length > few + 2 ? few : items.length;
+    fill(list, items.slice(0, cut));
+    fill(more, items.slice(cut));
+    fill(summary, facet === "category" ? "More" : `All ${grouped(distinct)}`);
+    fill(note, other.count > 0 && `${counted(other.count, "market")} of further values`);
+    rest.hidden = cut === items.length && other.count === 0;
+  }
+  return { element, use, draw };
+}
+
+/**
+ * A histogram with a brush, and beside it the same as two fields.
+ * @param {string} facet
+ * @param {(query: URLSearchParams) => void} go
+ */
+export function histogram(facet, go) {
+  const [low = "", high = ""] = ownOf(facet);
+  const months = facet === "month";
+  const picture = html("div");
+  const said = html("span", { class: "quiet" });
+  let current = new URLSearchParams();
+  const ends = [low, high].map((name) => {
+    const problem = html("div", { id: `problem-${name}` });
+    const input = html("input", {
+      id: name,
+      type: "text",
+      inputmode: months ? undefined : "numeric",
+      autocomplete: "off",
+      spellcheck: "false",
+      "aria-label": labelOf(name),
+      "aria-describedby": problem.id,
+      onchange: () => go(changed(current, { [name]: input.value.trim() })),
+    });
+    return { name, input, problem };
+  });
+  const [from, to] = ends;
+  const element = html(
+    "section",
+    { class: `facet ${months ? "months" : dimensions.includes(facet) ? "risk" : "safety"}` },
+    html("div", { class: "facet-head" }, titleOf(facet), said),
+    picture,
+    html("div", { class: "range" }, from?.input, html("span", { "aria-hidden": "true" }, "–"), to?.input),
+    ends.map(({ problem }) => problem),
+  );
+
+  /** @param {URLSearchParams} query */
+  function use(query) {
+    current = query;
+    for (const { name, input } of ends) input.value = query.get(name) ?? "";
+  }
+
+  /** @param {ScoreFacet | MonthFacet} counts */
+  function draw({ buckets }) {
+    const query = current;
+    const spans = buckets.map((bucket) =>
+      "value" in bucket
+        ? { ...bucket, from: `${bucket.value}-01`, to: lastDayOf(bucket.value), name: bucket.value }
+        : { ...bucket, from: bucket.from, to: bucket.to, name: `${bucket.from} to ${bucket.to}` },
+    );
+    const [first, last] = [query.get(low), query.get(high)];
+    const chosen = first !== null || last !== null;
+    const within = (/** @type {number} */ place) => {
+      const span = spans[place];
+      if (!span) return false;
+      if (months) return (first ?? "") <= `${span.to}T24` && (last ?? "9999") >= `${span.from}`;
+      return Number(first ?? 0) <= Number(span.to) && Number(last ?? 1000) >= Number(span.from);
+    };
+    const placeholders = [spans[0]?.from, spans.at(-1)?.to];
+    for (const [place, { input }] of ends.entries()) input.placeholder = `${placeholders[place] ?? ""}`;
+    const total = spans.reduce((sum, { count }) => sum + count, 0);
+    const peak = spans.toSorted((a, b) => b.count - a.count)[0];
+    const chart = columnChart(
+      spans.map(({ count, name }) => [{ value: count, title: `${name}: ${counted(count, "market")}` }]),
+      {
+        label: `${months ? "Markets per month" : spoken(facet)}: ${counted(total, "market")}${peak ? `, most at ${peak.name}` : ""}`,
+        axis: months ? axisOf(spans.map(({ name }) => name)) : placeholders.map(String),
+        ...(chosen && { hot: within }),
+      },
+    );
+    const count = (/** @type {number} */ start, /** @type {number} */ end) =>
+      spans.slice(start, end + 1).reduce((sum, each) => sum + each.count, 0);
+    brush(
+      chart,
+      spans.length,
+      (start, end) => fill(said, `${spans[start]?.from} to ${spans[end]?.to}: ${compact(count(start, end))}`),
+      (start, end) => {
+        const [min, max] = [`${spans[start]?.from}`, `${spans[end]?.to}`];
+        const again = first === min && last === max;
+        go(changed(current, { [low]: again ? null : min, [high]: again ? null : max }));
+      },
+    );
+    fill(picture, chart);
+    fill(
+      said,
+      chosen &&
+        html(
+          "a",
+          { href: archiveAddress(changed(query, { [low]: null, [high]: null })), "data-key": `${facet} any` },
+          "Any",
+          html("span", { class: "unseen" }, ` ${months ? "month" : spoken(facet)}`),
+        ),
+    );
+  }
+  return { element, use, draw };
+}
+
+/** @param {string} month such as `2026-02` */
+function lastDayOf(month) {
+  const [year = 0, number = 0] = month.split("-").map(Number);
+  return `${month}-${new Date(Date.UTC(year, number, 0)).getUTCDate()}`;
+}
+
+/** Three months of many, for an axis.
+ * @param {readonly string[]} names */
+const axisOf = (names) =>
+  names.length < 3 ? names : [names[0] ?? "", names[Math.floor(names.length / 2)] ?? "", names.at(-1) ?? ""];

@@ -1,0 +1,76 @@
+import { spoken } from "./words.js";
+
+/** The names of INTERFACE 2.5. */
+export const dimensions = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
+/** What the archive is chosen by in lists, and what in histograms. */
+export const labels = ["tier", "category", "disputed", "outcome", "formula_version", "weight_version"];
+export const scores = ["composite", ...dimensions];
+
+/** Parameters of the address that are the site's own or choose a part of the result. The others are the service's filters. */
+const others = ["page", "pageSize", "show", "compare"];
+
+/** @param {URLSearchParams} query */
+export const filtersOf = (query) => without(query, others);
+
+/**
+ * @param {URLSearchParams} query
+ * @param {readonly string[]} names
+ */
+export const without = (query, names) =>
+  new URLSearchParams([...query].filter(([name]) => !names.includes(name)));
+
+/** The parameters by which a facet's own values are chosen.
+ * @param {string} facet */
+export const ownOf = (facet) =>
+  facet === "month" ? ["from", "to"] : scores.includes(facet) ? [`min_${facet}`, `max_${facet}`] : [facet];
+
+let last = "#/archive";
+
+/** The address of the archive as it was looked at last. */
+export const lastArchive = () => last;
+
+/** The address of the archive with this query, which is the last one from now on.
+ * @param {URLSearchParams} query */
+export function remember(query) {
+  last = archiveAddress(query);
+}
+
+/** @param {URLSearchParams} query */
+export const archiveAddress = (query) => (query.size > 0 ? `#/archive?${query}` : "#/archive");
+
+/**
+ * The query after a change: null takes a parameter away. It begins on the first page.
+ * @param {URLSearchParams} query
+ * @param {Record<string, string | null>} changes
+ */
+export function changed(query, changes) {
+  const other = without(query, ["page", ...Object.keys(changes)]);
+  for (const [name, value] of Object.entries(changes)) if (value) other.set(name, value);
+  return other;
+}
+
+/** The label of a field.
+ * @param {string} name of a parameter */
+export function labelOf(name) {
+  const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
+  if (field) return `${spoken(field)}, ${end === "min" ? "at least" : "at most"}`;
+  if (name === "from" || name === "to") return `Resolved, ${name}`;
+  return name === "q" ? "Words of the question" : name === "asOf" ? "As of" : spoken(name);
+}
+
+/** A filter in words.
+ * @param {string} name
+ * @param {string} value */
+export function inWords(name, value) {
+  const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
+  if (field) return `${spoken(field)} ${end === "min" ? "≥" : "≤"} ${value}`;
+  if (name === "q") return `“${value}”`;
+  if (name === "disputed") return valueWords(name, value);
+  return `${labelOf(name)}: ${value}`;
+}
+
+/** A value of a facet in words.
+ * @param {string} facet
+ * @param {string} value */
+export const valueWords = (facet, value) =>
+  facet !== "disputed" ? value : value === "true" ? "Disputed" : value === "false" ? "Undisputed" : value;
