@@ -36,7 +36,9 @@ describe.for(["before", "after"] as const)("a publisher that ends %s any one ope
   ] as const)("%s leaves one whole snapshot, and the next run makes all good", async ([, existing]) => {
     const before = existing ? snapshots.old : undefined;
     const seen: (string | undefined)[] = [];
-    for (let n = 0, ended = false; !ended; n += 1) {
+    // The moment after an operation differs from the one before the next only where several are under way.
+    const step = when === "before" ? 1 : 4;
+    for (let n = 0, ended = false; !ended; n += step) {
       const storage = memoryStorage(new Map(existing ? snapshots.store : []));
       const outcome = await publishNew(crashingAt(storage, n, when)).catch((error: unknown) => error);
       ended = !(outcome instanceof Crash);
@@ -48,8 +50,8 @@ describe.for(["before", "after"] as const)("a publisher that ends %s any one ope
     }
     // The change comes at one of the operations, and stays.
     const change = seen.indexOf(snapshots.new);
-    expect(change).toBeGreaterThan(10);
-    expect(seen.length - change).toBeGreaterThan(5);
+    expect(change * step).toBeGreaterThan(10);
+    expect((seen.length - change) * step).toBeGreaterThan(5);
     expect(new Set(seen.slice(0, change))).toEqual(new Set([before]));
     expect(new Set(seen.slice(change))).toEqual(new Set([snapshots.new]));
   });

@@ -81,6 +81,16 @@ describe.skipIf(!environment)("a publish over S3", () => {
     return { outcome, operations: server.operations };
   }
 
+  /** Two of each kind of request that a publish makes, for a kind is what it is for: they are many, and each takes a trial. */
+  function twoOfEachKind(): S3Operation[] {
+    const kindOf = (operation: S3Operation) => identity(operation).replace(/[^/ ]*[0-9a-f]{64}[^/ ]*/g, "");
+    const kinds = Map.groupBy(
+      new Map(usual.toReversed().map((operation) => [identity(operation), operation])).values(),
+      kindOf,
+    );
+    return [...kinds.values()].flatMap((operations) => operations.slice(0, 2));
+  }
+
   async function expectConverged(store: Storage): Promise<void> {
     expect(await publishNew(store)).toMatchObject({ commit: 2, snapshotId: snapshots.new });
     await expectAllGood(store, snapshots.new);
@@ -131,9 +141,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
   const waiting = { timeout: 300_000 };
 
   test.for(faults)("ends with exit code 5 when any one request always meets: %s", waiting, async (fault) => {
-    const wanted = [
-      ...new Map(usual.toReversed().map((operation) => [identity(operation), operation])).values(),
-    ];
+    const wanted = twoOfEachKind();
     const committed = usual.find(isCommit)!.n;
     await each(wanted, fault === "hang" ? 50 : 12, async (aim) => {
       const { outcome, store } = await smallTrial(

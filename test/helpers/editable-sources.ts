@@ -9,14 +9,18 @@ import { quoted } from "../../snapshots/sources/sql-literals.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
 
-/** Makes the tables `markets` and `scores` of a sample, for SQL to edit. */
+const made = new Map<string, Promise<unknown>>();
+
+/** Makes the tables `markets` and `scores` of a sample, for SQL to edit. The sample of a folder is made once. */
 export async function loadSample(
   sql: DuckDBConnection,
   folder: string,
   { markets = 1_500, protocols = 12 } = {},
 ): Promise<void> {
-  const directory = join(folder, "sample");
-  await writeSample({ directory, markets, protocols, days: 3, outcomes: 40, seed: 5 });
+  const directory = join(folder, `sample-${markets}-${protocols}`);
+  if (!made.has(directory))
+    made.set(directory, writeSample({ directory, markets, protocols, days: 3, outcomes: 40, seed: 5 }));
+  await made.get(directory);
   const load = (table: string, file: string) =>
     sql.run(`CREATE OR REPLACE TABLE ${table} AS FROM read_parquet(${quoted(join(directory, file))})`);
   await load("markets", "markets/*.parquet");

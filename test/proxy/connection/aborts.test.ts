@@ -10,7 +10,7 @@ import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../hel
 import { outcome, until } from "../../helpers/proxy-client.ts";
 import { type FaultyOrigin, good, startOriginOf } from "../../helpers/proxy-origin.ts";
 
-const clients = 500;
+const clients = 300;
 // The connections that the proxy opens to an origin, those of them that it keeps, and more records than either.
 const [connections, kept, protocols] = [64, 16, 150];
 const folder = testFolder();

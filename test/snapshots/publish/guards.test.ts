@@ -10,6 +10,7 @@ import { withDuckDb } from "../../helpers/archive-sql.ts";
 import { countingStorage } from "../../helpers/archive-storage.ts";
 import { contentOf, testFolder } from "../../helpers/archive-store.ts";
 import { loadSample, publishCounted, type RunChoices, writeTables } from "../../helpers/editable-sources.ts";
+import { linkedStore } from "../../helpers/linked-store.ts";
 
 const folder = testFolder();
 let places = 0;
@@ -33,15 +34,22 @@ const add = (count: number) => `INSERT INTO markets SELECT * EXCLUDE (n) REPLACE
 const removeProtocols = (count: number) => `DELETE FROM scores WHERE slug IN
   (SELECT DISTINCT slug FROM scores ORDER BY slug LIMIT ${count})`;
 
+/** Makes the tables of the sample that all stores begin with. */
+const loadTables = (sql: DuckDBConnection) => loadSample(sql, folder, { markets, protocols });
+
 /** A published store, and sources that differ from it by these edits. */
 async function editedStore(...statements: readonly string[]) {
   places += 1;
   const place = join(folder, `place-${places}`);
   const sources = join(place, "sources");
-  const storage = directoryStorage(join(place, "store"));
-  await withDuckDb(folder, async (sql: DuckDBConnection) => {
-    await loadSample(sql, place, { markets, protocols });
-    await publishCounted(await writeTables(sql, sources), storage, folder);
+  const storage = await linkedStore(folder, "sample", (fresh) =>
+    withDuckDb(folder, async (sql) => {
+      await loadTables(sql);
+      await publishCounted(await writeTables(sql, join(folder, "sources")), fresh, folder);
+    }),
+  );
+  await withDuckDb(folder, async (sql) => {
+    await loadTables(sql);
     for (const statement of statements) await sql.run(statement);
     await writeTables(sql, sources);
   });
@@ -138,7 +146,9 @@ describe("npm run snapshot -- publish", () => {
   test("ends a refused run with exit code 3 and the numbers to allow, and takes exactly these", async () => {
     const { place, storage } = await editedStore(...everything);
     const publish = (...options: string[]) =>
-      snapshotCommand(["publish", "--sources", "sources", "--store", "store", ...options], { from: place });
+      snapshotCommand(["publish", "--sources", "sources", "--store", storage.location, ...options], {
+        from: place,
+      });
     const before = await contentOf(storage);
     const dry = await publish("--dry-run", "--json");
     const refused = await publish("--json");
@@ -166,7 +176,7 @@ describe("npm run snapshot -- publish", () => {
 });
 
 test("a run tells what it changes, and a dry run what it would", async () => {
-  const { place, run } = await editedStore(
+  const { place, storage, run } = await editedStore(
     change(5, 10),
     changeFormula(2),
     `DELETE FROM markets WHERE ${some(1, 50)}`,
@@ -175,7 +185,7 @@ test("a run tells what it changes, and a dry run what it would", async () => {
   );
   const command = async (...more: string[]) => {
     const { code, stdout, stderr } = await snapshotCommand(
-      ["publish", "--sources", "sources", "--store", "store", ...more],
+      ["publish", "--sources", "sources", "--store", storage.location, ...more],
       { from: place },
     );
     expect(code, stderr).toBe(0);

@@ -43,7 +43,7 @@ test("rows that look alike are told apart by the next run", async () => {
     return segments.map(({ hash }) => hash);
   };
   await withDuckDb(folder, async (sql) => {
-    await loadSample(sql, folder, { markets: 120 });
+    await loadSample(sql, folder, { markets: 60 });
     await publishCounted(await writeTables(sql, join(folder, "sources")), storage, folder);
     for (const [name, edit] of edits) {
       await sql.run(edit);

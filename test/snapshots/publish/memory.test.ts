@@ -57,20 +57,20 @@ describe(`an archive of ${markets} markets`, () => {
   );
 });
 
-test("after 120 publishes of other labels a catalog keeps no more than after 60", async () => {
+test("after 90 publishes of other labels a catalog keeps no more than after 50", async () => {
   const storage = memoryStorage(new Map());
   const catalog = new Catalog(storage, { cacheBytes: 1024 });
-  const base = recordsOf(0, 60);
+  const base = recordsOf(0, 30);
   const content = (round: number): HistoricalMarket[] =>
     base.map((market, place) => ({ ...market, resolvedOutcome: `label ${round} of market ${place}` }));
   const resident: number[] = [];
-  for (let round = 0; round < 120; round += 1) {
+  for (let round = 0; round < 90; round += 1) {
     await publishRecords(storage, content(round));
     await catalog.refresh();
     if (round % 3 === 0) await collectGarbage();
     resident.push(catalog.residentBytes());
   }
   const peak = (from: number, to: number) => Math.max(...resident.slice(from, to));
-  expect(peak(80, 120)).toBeLessThan(1.2 * peak(30, 70));
-  expect(catalog.current()?.commit.commit).toBe(120);
+  expect(peak(60, 90)).toBeLessThan(1.2 * peak(30, 50));
+  expect(catalog.current()?.commit.commit).toBe(90);
 });

@@ -3,15 +3,14 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
 import { CommitLostError, CommitUnknownError, newestCommit } from "../../../snapshots/store/commits.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive-odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
 import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
-import { changedStorage, countingStorage } from "../../helpers/archive-storage.ts";
-import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/archive-store.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { contentOf, publishSources, writeSources } from "../../helpers/archive-store.ts";
 import { Crash } from "../../helpers/faulty-store.ts";
 import { publishRecords, slugs } from "../../helpers/proxy-archive.ts";
 import { describeStores } from "../../helpers/stores.ts";
@@ -286,22 +285,17 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
   });
 });
 
-// The wrapper that fails is the same over every kind of store, and only over a directory are this many runs quick.
+// The wrapper that fails is the same over every kind of store, and only in memory are this many runs quick.
 describe("a store that fails", () => {
-  const folder = testFolder();
-  let stores = 0;
   const old = recordsOf(0, 70);
   const next = inArchiveOrder([...recordsOf(5, 70), ...recordsOf(200, 260)]);
 
   /** A bri of its own, so that the public objects are new as well. */
   const publishNext = (storage: Storage) => publishRecords(storage, next, 710);
 
-  async function storeWithOld(): Promise<Storage> {
-    stores += 1;
-    const storage = directoryStorage(join(folder, `store-${stores}`));
-    await publishRecords(storage, old);
-    return storage;
-  }
+  const stored = new Map<string, Buffer>();
+  beforeAll(() => publishRecords(memoryStorage(stored), old));
+  const storeWithOld = () => memoryStorage(new Map(stored));
 
   /** The storage with its n-th write failing, from 0, before or after it took effect. */
   function failingAt(storage: Storage, n: number, when: "before" | "after"): Storage {
@@ -323,12 +317,12 @@ describe("a store that fails", () => {
   test.for(["before", "after"] as const)(
     "at any one write, %s it took effect, leaves one whole snapshot; the next run makes all good",
     async (when) => {
-      const counting = countingStorage(await storeWithOld());
+      const counting = countingStorage(storeWithOld());
       await publishNext(counting);
       const writes = counting.written().length;
       expect(writes).toBeGreaterThan(15);
       for (let n = 0; n < writes; n += 1) {
-        const storage = await storeWithOld();
+        const storage = storeWithOld();
         const outcome = await publishNext(failingAt(storage, n, when)).catch((thrown: unknown) => thrown);
         const key = counting.written()[n];
         // Whether a commit was stored can be asked afterwards; when it was not, an answer may still be on its way.
