@@ -26,6 +26,7 @@ export const errors = {
   CURSOR_EXPIRED: { status: 410, title: "The cursor's snapshot is gone" },
   SNAPSHOT_EXPIRED: { status: 410, title: "The snapshot is no longer kept" },
   BODY_TOO_LARGE: { status: 413, title: "Request body too large" },
+  RANGE_NOT_SATISFIABLE: { status: 416, title: "The range begins behind the end of the file" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
   UPGRADE_REQUIRED: { status: 426, title: "This address speaks WebSocket" },
   TOO_MANY_CONNECTIONS: { status: 429, title: "Too many connections" },

@@ -2,6 +2,7 @@ import type { ErrorCode } from "../../schemas/errors.ts";
 import {
   CursorExpiredError,
   CursorMismatchError,
+  ExportNotFoundError,
   InvalidCursorError,
   InvalidParameterError,
   MarketNotFoundError,
@@ -28,6 +29,7 @@ const answered: readonly [Type<ReadError>, ErrorCode][] = [
   [MarketNotFoundError, "MARKET_NOT_FOUND"],
   [NoSnapshotError, "SNAPSHOT_UNAVAILABLE"],
   [ProtocolNotFoundError, "PROTOCOL_NOT_FOUND"],
+  [ExportNotFoundError, "SNAPSHOT_NOT_FOUND"],
   [SnapshotNotFoundError, "SNAPSHOT_NOT_FOUND"],
   [SnapshotExpiredError, "SNAPSHOT_EXPIRED"],
 ];

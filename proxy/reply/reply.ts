@@ -1,24 +1,33 @@
-import type { RowsStream } from "../../snapshots/read/rows.ts";
+import type { Stream } from "../../snapshots/read/stream.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 import { type Coding, encoded, heldTag, preferredCoding, tagsOf } from "./coding.ts";
 
+/** An answer that is sent as it is read, and what it costs. */
+export interface Streamed {
+  stream: Stream;
+  price: "rows" | "bytes";
+}
+
 /** What an endpoint answers, before it is known whether and in which coding the body is wanted. */
-export interface Reply {
+export interface Reply extends Partial<Streamed> {
   /** Entity tag of the body in a coding. Without one the answer is never 304. */
   etag?: (coding: Coding) => string;
   /** `private, no-cache` unless it says otherwise. */
   cacheControl?: string;
   /** The snapshot of the answer. It may differ from the one that was current when the request arrived. */
   snapshotId: string | undefined;
-  /** The body in parts, which saves copying them together. Left out where `rows` are streamed in its place. */
+  /** The body in parts, which saves copying them together. Left out where a `stream` comes in its place. */
   body?: (coding: Coding) => Promise<readonly Buffer[]>;
   headers?: Record<string, string | number>;
   /** Headers about the body, which a 304 does not have. */
   bodyHeaders?: Record<string, string | number>;
-  rows?: RowsStream;
+  /** The stream is a part of the whole. */
+  partial?: boolean;
+  /** The one coding of a body that nothing could make smaller. */
+  coding?: Coding;
   /** A reply for when the origin does not deliver the body. */
   instead?: () => Reply | undefined;
 }
@@ -37,12 +46,12 @@ export function textReply(text: Buffer, snapshotId: string): Reply {
   return { etag: tagsOf(sha256(text)), snapshotId, body: encoded(() => text) };
 }
 
-/** A reply ready to be sent to one request. Only reading rows can still fail. */
+/** A reply ready to be sent to one request. Only reading a stream can still fail. */
 export interface Prepared {
-  status: 200 | 304;
+  status: 200 | 206 | 304;
   headers: Record<string, string | number>;
   body: readonly Buffer[];
-  rows?: RowsStream;
+  streamed?: Streamed | undefined;
   /** Whether the caller already has the body, named it by its tag, and so pays nothing. */
   known: boolean;
 }
@@ -52,20 +61,21 @@ export async function prepare(request: Request, reply: Reply): Promise<Prepared>
   const held = reply.etag && heldTag(request, reply.etag);
   if (held)
     return { status: 304, headers: { ...headersOf(reply), ETag: held.tag }, body: [], known: held.named };
-  const coding = preferredCoding(request);
+  const coding = reply.coding ?? preferredCoding(request);
   const { body, sent } = await bodyOf(reply, coding);
+  const { stream, price = "rows" } = sent;
   return {
-    status: 200,
+    status: sent.partial ? 206 : 200,
     headers: {
       "Content-Type": "application/json",
       ...headersOf(sent),
       ...sent.bodyHeaders,
       ...(sent.etag && { ETag: sent.etag(coding) }),
       ...(coding === "gzip" && { "Content-Encoding": coding }),
-      ...(!sent.rows && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
+      ...(!stream && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
     },
     body,
-    ...(sent.rows && { rows: sent.rows }),
+    streamed: stream && { stream, price },
     known: false,
   };
 }

@@ -1,30 +1,12 @@
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { constants, createGzip } from "node:zlib";
 import { csv, ndjson } from "../../schemas/endpoints.ts";
-import { paging } from "../../schemas/filters.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes.ts";
 import { csvForm } from "../../snapshots/read/csv.ts";
-import {
-  beginRows,
-  ndjsonForm,
-  type RowsChunk,
-  type RowsForm,
-  type RowsPlan,
-  type RowsStream,
-} from "../../snapshots/read/rows.ts";
-import { within } from "../../snapshots/store/deadline.ts";
-import type { Identity } from "../access/identity.ts";
+import { ndjsonForm, type RowsForm, type RowsPlan } from "../../snapshots/read/rows.ts";
+import type { Stream } from "../../snapshots/read/stream.ts";
 import { ServiceError } from "../errors/service-error.ts";
-import type { Exchange, Request, Response } from "../exchange.ts";
-import type { ProxyParts } from "../parts.ts";
-import { quotaExceeded, type Receipt } from "../quota/quota.ts";
+import type { Request } from "../exchange.ts";
 import { vary } from "./headers.ts";
-import { noteError } from "./problem.ts";
-import { type Prepared, type Reply, writeHead } from "./reply.ts";
-
-/** Rows that a unit of the quota pays for: as many as the largest page has. */
-const rowsPerUnit = paging.maxPageSize;
+import type { Reply } from "./reply.ts";
 
 const forms = new Map<string | false, { form: RowsForm; contentType: string }>([
   [ndjson, { form: ndjsonForm, contentType: ndjson }],
@@ -53,8 +35,9 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
 export const negotiated = { Vary: `${vary}, Accept` };
 
 /** A reply that streams rows. */
-function streamReply(rows: RowsStream, snapshotId: string, bodyHeaders: Reply["headers"]): Reply {
-  return { etag: () => rows.etag, snapshotId, bodyHeaders: { "X-Count": rows.count, ...bodyHeaders }, rows };
+function streamReply(stream: Stream, snapshotId: string, headers: Reply["headers"]): Reply {
+  const bodyHeaders = { "X-Count": stream.count, ...headers };
+  return { etag: () => stream.etag, snapshotId, bodyHeaders, stream, price: "rows" };
 }
 
 /** A reply with all rows of a plan. */
@@ -77,73 +60,3 @@ export function changesReply(plan: ChangesPlan): Reply {
     "X-Archive-Root": plan.archiveRoot,
   });
 }
-
-/** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all rows. */
-export function requireUnits(
-  { count, advice }: RowsStream,
-  { plan, limit, remaining, resetAt }: Receipt,
-): void {
-  const units = Math.max(1, Math.ceil(count / rowsPerUnit));
-  // The request took one.
-  const left = remaining + 1;
-  if (units <= left) return;
-  // The number of rows is not told: the unit is given back, and totals have a price.
-  const detail =
-    `These rows take a unit for every ${rowsPerUnit}, more than the ${left} left of the ${plan} plan's ${limit} until ` +
-    `${new Date(resetAt).toISOString()}. ${advice}`;
-  throw new ServiceError("QUOTA_EXCEEDED", detail);
-}
-
-/** Sends answers of any number of rows, to each owner one at a time. */
-export function createRowsSender({ quota, metrics, limits, now }: ProxyParts) {
-  const owners = new Set<string>();
-
-  /** Takes units as rows are sent. The request has paid for the first ones. */
-  async function* paid(chunks: AsyncIterable<RowsChunk>, exchange: Exchange, identify: () => Identity) {
-    let [sent, covered] = [0, rowsPerUnit];
-    try {
-      for await (const { count, text } of chunks) {
-        const caller = identify();
-        sent += count;
-        if (sent > covered) {
-          const receipt = await quota.take(caller, 1);
-          if (!receipt.allowed) throw quotaExceeded(receipt);
-          covered += rowsPerUnit;
-          exchange.prolong?.();
-        }
-        yield text;
-      }
-    } catch (thrown) {
-      // Noted here because the request is logged as soon as its connection is gone.
-      const error = noteError(thrown, exchange);
-      metrics.brokenOff.inc({ code: error.code });
-      throw error;
-    }
-  }
-
-  return async ({ rows, ...answer }: Prepared & { rows: RowsStream }, response: Response) => {
-    const { locals: exchange } = response;
-    const identify = exchange.identify!;
-    const { owner } = identify();
-    if (owners.has(owner)) {
-      const detail = "One owner may have one answer with all rows at a time.";
-      throw new ServiceError("TOO_MANY_CONNECTIONS", detail);
-    }
-    owners.add(owner);
-    try {
-      const gzip = answer.headers["Content-Encoding"] === "gzip";
-      // Before the head is written, so that a store that cannot be read is still answered with a problem.
-      const { chunks, compressed } = await within(limits.answerSeconds, () => beginRows(rows, { gzip }));
-      writeHead(response, answer, now());
-      const steps = gzip && !compressed ? [createGzip(speed)] : [];
-      const sent = pipeline([Readable.from(paid(chunks, exchange, identify)), ...steps, response]);
-      // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
-      await sent.catch(() => {});
-    } finally {
-      owners.delete(owner);
-    }
-  };
-}
-
-// Stored pages separate rows with commas and NDJSON does not, so rows are decompressed and compressed again.
-const speed = { level: constants.Z_BEST_SPEED, chunkSize: 64 * 1024 };

@@ -6,8 +6,8 @@ import { ServiceError } from "../errors/service-error.ts";
 import type { Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
-import { createRowsSender, requireUnits } from "../reply/rows.ts";
 import { staticReplies } from "../reply/static-files.ts";
+import { createStreamSender, requireUnits } from "../reply/stream.ts";
 import { archiveAnswers } from "./archive.ts";
 import { createLane } from "./lane.ts";
 import { scoreAnswers } from "./scores.ts";
@@ -32,7 +32,7 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
   };
   const { limits, now } = parts;
   const lane = createLane();
-  const sendRows = createRowsSender(parts);
+  const sendStream = createStreamSender(parts);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
   function answering({ heavy }: Endpoint, answer: Answer): Middleware {
@@ -40,14 +40,14 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
       prepare(request, await answer(request, response));
     return async (request, response) => {
       const { receipt, caller, parameters } = response.locals;
-      const { rows, ...ready } = await within(limits.answerSeconds, (late) => {
+      const { streamed, ...ready } = await within(limits.answerSeconds, (late) => {
         const work = () => prepared(request, response);
         // An older snapshot may have to be loaded.
         return heavy || parameters?.has(asOfParameter.name) ? lane(caller?.owner ?? "", work, late) : work();
       });
       if (ready.known) await receipt?.giveBack();
-      if (rows && receipt) requireUnits(rows, receipt);
-      if (rows && request.method !== "HEAD") await sendRows({ ...ready, rows }, response);
+      if (streamed && receipt) requireUnits(streamed, receipt);
+      if (streamed && request.method !== "HEAD") await sendStream({ ...ready, ...streamed }, response);
       else send(request, response, ready, now());
     };
   }

@@ -11,10 +11,12 @@ import { Archive } from "./archive.ts";
 import { CommitLog, type LogEntry } from "./commit-log.ts";
 import { DerivedCache } from "./derived-cache.ts";
 import { NoSnapshotError } from "./errors.ts";
+import { Exports } from "./exports.ts";
 import { IdIndex } from "./id-index.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { PageCache } from "./page-cache.ts";
-import { ReadableCommits } from "./readable-commits.ts";
+import { readableCommits } from "./readable-commits.ts";
+import { Recent } from "./recent.ts";
 import { SingleFlight } from "./single-flight.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 import { SupersededSnapshots } from "./superseded.ts";
@@ -53,11 +55,13 @@ export class Catalog {
   readonly log: CommitLog;
   /** Finds markets by id. */
   readonly ids: IdIndex;
+  /** Parquet files of snapshots. */
+  readonly exports: Exports;
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly #storage: Storage;
   readonly #belief: Belief;
-  readonly #readable: ReadableCommits;
+  readonly #readable: Recent<readonly LogEntry[]>;
   readonly #tables: LabelTables = createLabelTables();
   /** Segments by hash. Snapshots share them, and memory is freed with the last snapshot that holds a segment. */
   readonly #segments = new Map<string, WeakRef<Segment>>();
@@ -84,7 +88,9 @@ export class Catalog {
     this.#superseded = new SupersededSnapshots(share(supersededShare));
     this.log = new CommitLog(storage);
     this.ids = new IdIndex(storage, this.objects);
-    this.#readable = new ReadableCommits(storage, this.log, { seconds: pollSeconds, now });
+    const recent = { log: this.log, seconds: pollSeconds, now };
+    this.#readable = new Recent(() => readableCommits(storage, this.log), recent);
+    this.exports = new Exports(storage, { objects: this.objects, belief, ...recent });
   }
 
   /** The snapshot that `refresh` loaded last; undefined before the first one. */
@@ -202,7 +208,7 @@ export class Catalog {
 
   /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. Throws StorageError. */
   readable(): Promise<readonly LogEntry[]> {
-    return this.#readable.list();
+    return this.#readable.get();
   }
 
   /**

@@ -1,6 +1,6 @@
 import { compressPiece, type DeflatePiece, GzipMember } from "../format/gzip.ts";
 import { type ChangeTexts, KeptRuns, placeOf } from "./change-texts.ts";
-import type { RowsChunk } from "./rows.ts";
+import type { StreamChunk } from "./stream.ts";
 
 /** The net difference between two snapshots. */
 export interface NetChanges {
@@ -25,12 +25,15 @@ interface Chunk {
 }
 
 /** The lines of an answer behind the first `skip`. */
-export async function* readChanges(net: NetChanges, skip: number): AsyncGenerator<RowsChunk, void, void> {
+export async function* readChanges(net: NetChanges, skip: number): AsyncGenerator<StreamChunk, void, void> {
   for (const { count, text } of chunksOf(net, skip)) yield { count, text: await text() };
 }
 
 /** The same as one gzip member. Whole runs are copied as they are stored. */
-export async function* readChangesGzip(net: NetChanges, skip: number): AsyncGenerator<RowsChunk, void, void> {
+export async function* readChangesGzip(
+  net: NetChanges,
+  skip: number,
+): AsyncGenerator<StreamChunk, void, void> {
   const member = new GzipMember();
   for (const { count, text, piece } of chunksOf(net, skip)) {
     const deflated = piece ? await piece() : await compressPiece(await text(), level);

@@ -17,10 +17,10 @@ import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } fr
 import { awaitBudget } from "./event-loop-budget.ts";
 import { weakTag } from "./paging.ts";
 import type { ChangesQuery } from "./query.ts";
-import type { RowsStream } from "./rows.ts";
+import type { Stream } from "./stream.ts";
 
 /** The net difference between two snapshots, from a line on. */
-export interface ChangesPlan extends RowsStream {
+export interface ChangesPlan extends Stream {
   since: string;
   until: string;
   /** The root of the archive of `until`. */

@@ -94,6 +94,11 @@ export class SnapshotNotFoundError extends ReadError {
   }
 }
 
+/** There is no export of a snapshot, or it has no such file. */
+export class ExportNotFoundError extends ReadError {
+  override readonly name = "ExportNotFoundError";
+}
+
 /** A snapshot is no longer kept, or what is kept of it does not suffice. `parameter` named it. */
 export class SnapshotExpiredError extends ReadError {
   override readonly name = "SnapshotExpiredError";

@@ -7,12 +7,7 @@ import { Lines } from "./lines.ts";
 import { cursorAt, type Position, planAt, weakTag } from "./paging.ts";
 import type { RowsQuery } from "./query.ts";
 import type { Snapshot } from "./snapshot.ts";
-
-/** A chunk of an answer with all rows: how many rows it has, and their text. */
-export interface RowsChunk {
-  count: number;
-  text: Buffer;
-}
+import type { Stream } from "./stream.ts";
 
 /** How rows are written. */
 export interface RowsForm {
@@ -24,43 +19,8 @@ export interface RowsForm {
   textOf(markets: readonly Buffer[]): Promise<Buffer>;
 }
 
-/** An answer of any number of rows, read only as fast as it is sent. */
-export interface RowsStream {
-  /** Weak entity tag, equal for all answers with the same rows. */
-  etag: string;
-  /** How many rows it has. */
-  count: number;
-  /** Reads the next rows only when they are asked for. */
-  read(): AsyncGenerator<RowsChunk, void, void>;
-  /** The same as one gzip member, where that can be put together from stored pieces. */
-  readGzip?(): AsyncGenerator<RowsChunk, void, void>;
-  /** What a caller can do whose quota does not suffice for all rows. */
-  advice: string;
-}
-
-/**
- * Begins to read an answer, in gzip if that is wanted and can be put together from stored pieces: then it is `compressed`.
- * Settles with the first rows at hand; the others are read only when they are asked for.
- */
-export async function beginRows(
-  rows: RowsStream,
-  { gzip }: { gzip: boolean },
-): Promise<{ chunks: AsyncGenerator<RowsChunk>; compressed: boolean }> {
-  const compressed = gzip && rows.readGzip !== undefined;
-  const chunks = compressed ? rows.readGzip!() : rows.read();
-  const first = await chunks.next();
-  return { chunks: goOn(first, chunks), compressed };
-}
-
-/** A sequence whose first element was already taken. */
-async function* goOn<T>(first: IteratorResult<T, void>, others: AsyncIterable<T>) {
-  if (first.done) return;
-  yield first.value;
-  yield* others;
-}
-
 /** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
-export interface RowsPlan extends RowsStream {
+export interface RowsPlan extends Stream {
   snapshot: Snapshot;
   /** All matches, including those before this position. */
   total: number;

@@ -7,7 +7,7 @@ import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts
 import { Catalog } from "../../../snapshots/read/catalog.ts";
 import { ChangesReader } from "../../../snapshots/read/changes.ts";
 import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
-import type { RowsChunk } from "../../../snapshots/read/rows.ts";
+import type { StreamChunk } from "../../../snapshots/read/stream.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { inArchiveOrder } from "../../helpers/archive-records.ts";
@@ -90,7 +90,7 @@ function applied(copy: readonly string[], answer: string): string[] {
   return inArchiveOrder([...kept.values()].map((line) => JSON.parse(line))).map(({ id }) => kept.get(id)!);
 }
 
-async function whole(chunks: AsyncIterable<RowsChunk>) {
+async function whole(chunks: AsyncIterable<StreamChunk>) {
   const texts: Buffer[] = [];
   let count = 0;
   for await (const chunk of chunks) {

@@ -1,0 +1,111 @@
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { constants, createGzip } from "node:zlib";
+import { paging } from "../../schemas/filters.ts";
+import { chunkBytes } from "../../snapshots/export/chunks.ts";
+import { beginStream, type StreamChunk } from "../../snapshots/read/stream.ts";
+import { within } from "../../snapshots/store/deadline.ts";
+import type { Identity } from "../access/identity.ts";
+import { ServiceError } from "../errors/service-error.ts";
+import type { Exchange, Response } from "../exchange.ts";
+import type { ProxyParts } from "../parts.ts";
+import { quotaExceeded, type Receipt } from "../quota/quota.ts";
+import { noteError } from "./problem.ts";
+import { type Prepared, type Streamed, writeHead } from "./reply.ts";
+
+/**
+ * For how many rows or bytes a unit pays: for as many rows as the largest page has. And how many such answers an owner may
+ * have at a time, because readers of Parquet ask for several ranges at once.
+ */
+const prices = {
+  rows: { perUnit: paging.maxPageSize, atOnce: 1, answers: "one answer with all rows" },
+  bytes: { perUnit: chunkBytes, atOnce: 8, answers: "8 downloads" },
+} as const;
+
+/** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all of a stream. */
+export function requireUnits(
+  { stream: { count, advice }, price }: Streamed,
+  { plan, limit, remaining, resetAt }: Receipt,
+): void {
+  const { perUnit } = prices[price];
+  const units = Math.max(1, Math.ceil(count / perUnit));
+  // The request took one.
+  const left = remaining + 1;
+  if (units <= left) return;
+  // The number of rows is not told: the unit is given back, and totals have a price.
+  const detail =
+    `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ${limit} until ` +
+    `${new Date(resetAt).toISOString()}. ${advice}`;
+  throw new ServiceError("QUOTA_EXCEEDED", detail);
+}
+
+/** Sends answers of any length, to each owner only so many at a time. */
+export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) {
+  /** By price and owner. */
+  const open = new Map<string, number>();
+
+  /** Takes units as a stream is sent. The request has paid for the first one. */
+  async function* paid(
+    chunks: AsyncIterable<StreamChunk>,
+    perUnit: number,
+    exchange: Exchange,
+    identify: () => Identity,
+  ) {
+    let [sent, covered] = [0, perUnit];
+    try {
+      for await (const { count, text } of chunks) {
+        const caller = identify();
+        sent += count;
+        let taken: Receipt | undefined;
+        if (sent > covered) {
+          taken = await quota.take(caller, 1);
+          if (!taken.allowed) throw quotaExceeded(taken);
+          covered += perUnit;
+          exchange.prolong?.();
+        }
+        try {
+          yield text;
+          taken = undefined;
+        } finally {
+          // Whoever went away was not sent this chunk.
+          await taken?.giveBack();
+        }
+      }
+    } catch (thrown) {
+      // Noted here because the request is logged as soon as its connection is gone.
+      const error = noteError(thrown, exchange);
+      metrics.brokenOff.inc({ code: error.code });
+      throw error;
+    }
+  }
+
+  return async ({ stream, price, ...answer }: Prepared & Streamed, response: Response) => {
+    const { locals: exchange } = response;
+    const identify = exchange.identify!;
+    const { owner } = identify();
+    const { perUnit, atOnce, answers } = prices[price];
+    const name = `${price} ${owner}`;
+    const others = open.get(name) ?? 0;
+    if (others >= atOnce)
+      throw new ServiceError("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
+    open.set(name, others + 1);
+    try {
+      const gzip = answer.headers["Content-Encoding"] === "gzip";
+      // Before the head is written, so that a store that cannot be read is still answered with a problem.
+      const { chunks, compressed } = await within(limits.answerSeconds, () => beginStream(stream, { gzip }));
+      writeHead(response, answer, now());
+      const steps = gzip && !compressed ? [createGzip(speed)] : [];
+      const source = Readable.from(paid(chunks, perUnit, exchange, identify));
+      const sent = pipeline([source, ...steps, response]);
+      // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
+      await sent.catch(() => {});
+    } finally {
+      const left = open.get(name)! - 1;
+      if (left > 0) open.set(name, left);
+      else open.delete(name);
+    }
+  };
+}
+
+// Stored pages separate rows with commas and NDJSON does not, so rows are decompressed and compressed again.
+const speed = { level: constants.Z_BEST_SPEED, chunkSize: 64 * 1024 };

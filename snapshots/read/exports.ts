@@ -1,0 +1,123 @@
+import type { ExportFile, ExportRecord } from "../../schemas/snapshot.ts";
+import { checkedHashes, readChunks } from "../export/chunks.ts";
+import { readSoundExport } from "../export/export-records.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { hashIn, layout } from "../store/layout.ts";
+import { MissingObjectError } from "../store/objects.ts";
+import type { ObjectInfo, Storage } from "../store/storage.ts";
+import type { Belief } from "../trust/belief.ts";
+import type { CommitLog } from "./commit-log.ts";
+import { ExportNotFoundError } from "./errors.ts";
+import type { ObjectCache } from "./object-cache.ts";
+import { Recent } from "./recent.ts";
+import type { Stream } from "./stream.ts";
+
+/** So many records are looked at, the newest ones: a collection keeps far fewer, but anybody may have put some there. */
+const maxRecords = 100;
+
+/** The name of a file of an export, by its place. */
+export const exportFileName = (place: number) => `markets-${String(place + 1).padStart(4, "0")}.parquet`;
+
+/** The exports of a store that can be believed, and their files. */
+export class Exports {
+  readonly #storage: Storage;
+  readonly #objects: ObjectCache;
+  readonly #log: CommitLog;
+  readonly #belief: Belief;
+  readonly #recent: Recent<readonly ExportRecord[]>;
+  /** By key and tag, what the last look made of the records, so that each is read once. */
+  #known = new Map<string, ExportRecord | undefined>();
+
+  constructor(
+    storage: Storage,
+    parts: { objects: ObjectCache; log: CommitLog; belief: Belief; seconds: number; now: () => number },
+  ) {
+    this.#storage = storage;
+    this.#objects = parts.objects;
+    this.#log = parts.log;
+    this.#belief = parts.belief;
+    this.#recent = new Recent(() => this.#look(), parts);
+  }
+
+  /** Newest first. Throws StorageError. */
+  list(): Promise<readonly ExportRecord[]> {
+    return this.#recent.get();
+  }
+
+  /** A file by its name. Throws ExportNotFoundError or StorageError. */
+  async file(snapshotId: string, name: string): Promise<ExportFile> {
+    const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
+    const file = record?.files.find((_, place) => exportFileName(place) === name);
+    if (file) return file;
+    const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
+    throw new ExportNotFoundError(`${what}; GET /api/v1/markets/exports lists all.`);
+  }
+
+  /**
+   * The bytes of a file from `from` to `to` (exclusive), each chunk checked before any byte of it is passed on. Reading
+   * throws MissingObjectError, CorruptObjectError or StorageError.
+   */
+  read(file: ExportFile, range: { from: number; to: number }): Stream {
+    const [storage, objects] = [this.#storage, this.#objects];
+    return {
+      etag: `"${file.hash}"`,
+      count: range.to - range.from,
+      advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
+      async *read() {
+        const { hash } = file.chunks;
+        const stored = await objects.get(layout.exportChunksOf(hash), file.chunks);
+        const hashes = checkedHashes(stored, hash, file.bytes);
+        for await (const text of readChunks(storage, file, hashes, range)) yield { count: text.length, text };
+      },
+    };
+  }
+
+  async #look(): Promise<readonly ExportRecord[]> {
+    const known = new Map<string, ExportRecord | undefined>();
+    await inParallel(await this.#newest(), async ({ key, tag }) => {
+      const name = `${key} ${tag}`;
+      known.set(name, this.#known.has(name) ? this.#known.get(name) : await this.#read(key));
+    });
+    this.#known = known;
+    const listed: ExportRecord[] = [];
+    for (const record of known.values()) if (record && (await this.#agrees(record))) listed.push(record);
+    return listed.sort((a, b) => b.commit - a.commit);
+  }
+
+  /** The records that were written last. */
+  async #newest(): Promise<ObjectInfo[]> {
+    let newest: ObjectInfo[] = [];
+    for await (const info of this.#storage.list(layout.exportRecords)) {
+      newest.push(info);
+      if (newest.length >= 2 * maxRecords) newest = lastWritten(newest);
+    }
+    return lastWritten(newest);
+  }
+
+  /** A record that is sound and believed. */
+  async #read(key: string): Promise<ExportRecord | undefined> {
+    const record = await readSoundExport(this.#storage, hashIn(key));
+    return record && this.#belief.believesExport(record) ? record : undefined;
+  }
+
+  /** Whether a record agrees with a commit that no rollback withdrew. */
+  async #agrees(record: ExportRecord): Promise<boolean> {
+    if (this.#log.isWithdrawn(record.commit)) return false;
+    try {
+      const commit = await this.#log.entry(record.commit);
+      return (
+        commit?.snapshotId === record.snapshotId &&
+        commit.archiveRoot === record.archiveRoot &&
+        commit.publishedAt === record.publishedAt
+      );
+    } catch (error) {
+      if (error instanceof MissingObjectError || error instanceof CorruptObjectError) return false;
+      throw error;
+    }
+  }
+}
+
+function lastWritten(infos: readonly ObjectInfo[]): ObjectInfo[] {
+  return infos.toSorted((a, b) => b.modified.getTime() - a.modified.getTime()).slice(0, maxRecords);
+}
