@@ -5,6 +5,8 @@ import {
   BatchRequest,
   ChangeLine,
   Checkpoint,
+  ExportBytes,
+  ExportList,
   MarketFacets,
   MarketPage,
   MarketProof,
@@ -31,7 +33,10 @@ import { HistoricalMarket, ProtocolScore } from "./records.ts";
 /** One endpoint: a row of the endpoint table. */
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
-  /** `:slug` matches one path segment, `:id` a market's id, `:file` one of `files`. */
+  /**
+   * `:slug` matches one path segment, `:id` a market's id, `:snapshotId` and `:name` a snapshot and a file of its export,
+   * `:file` one of `files`.
+   */
   path: string;
   files?: readonly string[];
   /** The lowest plan that may call it. */
@@ -61,6 +66,9 @@ export interface Endpoint {
 
 /** Media type of answers with one JSON text per line. */
 export const ndjson = "application/x-ndjson";
+
+/** Media type of the files of exports. */
+export const parquet = "application/vnd.apache.parquet";
 
 /** Media type of answers as a table with a header line (RFC 4180). */
 export const csv = "text/csv";
@@ -159,6 +167,23 @@ export const endpoints = {
     response: ChangeLine,
     lines: true,
     summary: "What differs between two snapshots of the archive, as one NDJSON answer",
+  },
+  listExports: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/exports",
+    plan: "aegis",
+    response: ExportList,
+    summary: "Exports of the archive as Parquet files, newest first",
+  },
+  exportFile: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/exports/:snapshotId/:name",
+    plan: "aegis",
+    response: ExportBytes,
+    media: parquet,
+    summary: "A Parquet file of an export, or a range of its bytes",
   },
   getMarket: {
     ...metered,

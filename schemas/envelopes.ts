@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type FacetName, filterFields, paging } from "./filters.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
-import { Count, Digest, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
+import { Count, Digest, ExportName, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import {
   bounds,
   HistoricalMarket,
@@ -219,6 +219,38 @@ export const SnapshotList = z.strictObject({
     .describe("Newest first."),
 });
 export type SnapshotList = z.infer<typeof SnapshotList>;
+
+/** Answer of GET /api/v1/markets/exports (INTERFACE 4.11). */
+export const ExportList = z.strictObject({
+  count: Count,
+  exports: z
+    .array(
+      z.strictObject({
+        snapshotId: Digest,
+        publishedAt: Timestamp.describe("When the snapshot was published."),
+        rows: Count,
+        bytes: Count,
+        format: z.literal("parquet"),
+        archiveRoot: Digest.describe("Root of the tree over the archive's markets."),
+        files: z
+          .array(
+            z.strictObject({
+              name: ExportName,
+              url: z.string().describe("Path of the file on this service."),
+              rows: Count,
+              bytes: Count,
+              sha256: Digest,
+            }),
+          )
+          .describe("From the newest markets to the oldest."),
+      }),
+    )
+    .describe("Newest first."),
+});
+export type ExportList = z.infer<typeof ExportList>;
+
+/** Answer of GET /api/v1/markets/exports/:snapshotId/:name: bytes, not JSON. */
+export const ExportBytes = z.string().meta({ contentMediaType: "application/vnd.apache.parquet" });
 
 /** Answer of GET /api/v1/usage. `reset` is the same as X-RateLimit-Reset. */
 export const Usage = z.strictObject({

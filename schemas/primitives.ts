@@ -3,8 +3,10 @@ import { z } from "zod";
 /** A published time: UTC with exactly three decimals, `2026-02-02T08:21:59.229Z`. */
 export const Timestamp = z.iso.datetime({ precision: 3 });
 
+export const digestPattern = /^[0-9a-f]{64}$/;
+
 /** SHA-256 in 64 lower-case hex digits. */
-export const Digest = z.string().regex(/^[0-9a-f]{64}$/);
+export const Digest = z.string().regex(digestPattern);
 
 /** An integer from 0 to 2^53-1, which JavaScript can represent exactly. */
 export const Count = z.int().min(0);
@@ -19,6 +21,11 @@ export const marketIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The id of a market: a UUID in lower case. */
 export const MarketId = z.string().regex(marketIdPattern);
+
+export const exportNamePattern = /^markets-[0-9]{4,}\.parquet$/;
+
+/** The name of a file of an export. The names of an export are in the order of its files. */
+export const ExportName = z.string().regex(exportNamePattern);
 
 /** An integer from `min` to `max`, both included. */
 export function integerBetween(min: number, max: number) {

@@ -1,7 +1,7 @@
 import type { ErrorCode, Problem } from "../../schemas/errors.ts";
 
-/** What an error may carry beyond its code and detail. */
-export type ProblemExtras = Pick<Problem, "parameter" | "resumeCursor" | "nearest">;
+/** What an error may carry beyond its code and detail. `size`: the bytes of the file that has no such range. */
+export type ProblemExtras = Pick<Problem, "parameter" | "resumeCursor" | "nearest"> & { size?: number };
 
 /** Thrown anywhere in proxy/ and answered as a problem. `message` is the public detail. */
 export class ServiceError extends Error {
@@ -12,7 +12,7 @@ export class ServiceError extends Error {
   constructor(code: ErrorCode, detail: string, extras: ProblemExtras = {}, options?: ErrorOptions) {
     super(detail, options);
     this.code = code;
-    const { parameter, resumeCursor, nearest } = extras;
-    this.extras = { parameter, resumeCursor, nearest };
+    const { parameter, resumeCursor, nearest, size } = extras;
+    this.extras = { parameter, resumeCursor, nearest, ...(size !== undefined && { size }) };
   }
 }

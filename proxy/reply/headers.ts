@@ -25,6 +25,8 @@ const exposed = [
   ...rateLimit,
   ...ofLines,
   "X-Since-Snapshot-Id",
+  "Accept-Ranges",
+  "Content-Range",
   "Retry-After",
   "ETag",
   "Age",

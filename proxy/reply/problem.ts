@@ -40,7 +40,7 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
 /** An error as application/problem+json (INTERFACE 7, RFC 9457), with the headers that belong to its code. */
 export function problemReply(error: ServiceError, requestId: string): ProblemReply {
   const { status, title } = errors[error.code];
-  const { parameter, ...extras } = error.extras;
+  const { parameter, size, ...extras } = error.extras;
   const problem: Problem = {
     type: `urn:prs:error:${error.code}`,
     title,
@@ -63,6 +63,7 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
         Connection: "Upgrade, close",
         "Sec-WebSocket-Version": 13,
       }),
+      ...(size !== undefined && { "Content-Range": `bytes */${size}` }),
       ...(status === 401 && { "WWW-Authenticate": challenge(error.code) }),
     },
     body,

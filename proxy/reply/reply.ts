@@ -68,11 +68,11 @@ export async function prepare(request: Request, reply: Reply): Promise<Prepared>
     status: sent.partial ? 206 : 200,
     headers: {
       "Content-Type": "application/json",
+      ...(!stream && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
       ...headersOf(sent),
       ...sent.bodyHeaders,
       ...(sent.etag && { ETag: sent.etag(coding) }),
       ...(coding === "gzip" && { "Content-Encoding": coding }),
-      ...(!stream && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
     },
     body,
     streamed: stream && { stream, price },

@@ -2,6 +2,7 @@ import { ndjson } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
 import { readAsOf } from "../../snapshots/read/as-of.ts";
 import { ChangesReader } from "../../snapshots/read/changes.ts";
+import { listExports } from "../../snapshots/read/exports.ts";
 import { planFacets } from "../../snapshots/read/facets.ts";
 import { type FoundMarket, findMarket, proveMarket } from "../../snapshots/read/market.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
@@ -17,12 +18,13 @@ import type { Snapshot } from "../../snapshots/read/snapshot.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
+import { fileReply } from "../reply/file.ts";
 import { type Answer, textReply } from "../reply/reply.ts";
 import { changesReply, negotiated, preferredRows, requireChunks, rowsReply } from "../reply/rows.ts";
 
 type TextOf = (snapshot: Snapshot, found: FoundMarket) => Promise<Buffer>;
 
-/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.10). */
+/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.11). */
 export function archiveAnswers({ catalog, now }: AppParts) {
   const changes = new ChangesReader(catalog);
   /** What `textOf` makes of the market that a path names. */
@@ -60,6 +62,17 @@ export function archiveAnswers({ catalog, now }: AppParts) {
         snapshotId: plan.snapshot.manifest.snapshotId,
         body: encoded(async () => Buffer.from(JSON.stringify(await plan.count()))),
       };
+    },
+
+    listExports: async () => {
+      const { snapshotId } = catalog.requireCurrent().commit;
+      return textReply(Buffer.from(JSON.stringify(await listExports(catalog.exports))), snapshotId);
+    },
+
+    exportFile: async (request) => {
+      const { snapshotId, name } = request.params as Record<"snapshotId" | "name", string>;
+      catalog.requireCurrent();
+      return fileReply(request, catalog.exports, await catalog.exports.file(snapshotId, name), snapshotId);
     },
 
     getMarket: (request, response) => marketReply(request, response, async (_snapshot, { line }) => line),

@@ -1,24 +1,34 @@
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { marketIdPattern } from "../../schemas/primitives.ts";
+import { digestPattern, exportNamePattern, marketIdPattern } from "../../schemas/primitives.ts";
 import { isApiPath } from "../reply/headers.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
-const variable = /\\?:(slug|id)/;
+const variable = /\\?:(slug|id|snapshotId|name)/g;
 
 /** Addresses without a variable part, and those of all files. */
 const fixed = new Set(
   all
-    .filter(({ path }) => !variable.test(path))
+    .filter(({ path }) => path.search(variable) < 0)
     .flatMap(({ path, files }) => files?.map((file) => path.replace(":file", file)) ?? [path]),
 );
 
 // A segment that has one spelling only: nothing percent-encoded, no backslash, no fragment, no dot segment.
 const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
-const spelt: Record<string, string> = { slug: segment, id: marketIdPattern.source.slice(1, -1) };
+const spelt: Record<string, string> = {
+  slug: segment,
+  id: inner(marketIdPattern),
+  snapshotId: inner(digestPattern),
+  name: inner(exportNamePattern),
+};
 const patterns = all
-  .filter(({ path }) => variable.test(path))
-  .map(({ path }) => new RegExp(`^${literal(path).replace(variable, (_, name) => spelt[name]!)}$`));
+  .filter(({ path }) => path.search(variable) >= 0)
+  .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, (_, name) => spelt[name]!)}$`));
+
+/** A pattern without its ends. */
+function inner({ source }: RegExp): string {
+  return source.slice(1, -1);
+}
 
 function literal(text: string): string {
   return text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");

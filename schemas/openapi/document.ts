@@ -21,7 +21,7 @@ import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
-const { ChangeLine, MarketPage, MarketProof, SnapshotList } = envelopes;
+const { ChangeLine, ExportList, MarketPage, MarketProof, SnapshotList } = envelopes;
 const { Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that become named components. */
@@ -47,6 +47,7 @@ const schemas = {
   MonthFacet,
   MarketFacets,
   ChangeLine,
+  ExportList,
   MarketProof,
   SnapshotList,
   Usage,

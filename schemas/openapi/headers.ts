@@ -18,6 +18,11 @@ export const headers = {
     description: "For If-None-Match; 304 costs no unit, unless it was asked for with *.",
     schema: text,
   },
+  "Accept-Ranges": { description: "bytes", schema: text },
+  "Content-Range": {
+    description: "Which bytes of the file came, and how many it has; with 416 the latter alone.",
+    schema: text,
+  },
   "Cache-Control": { description: "How long it may be kept, and by whom.", schema: text },
   "X-RateLimit-Limit": { description: "Units of the caller's UTC day.", schema: number },
   "X-RateLimit-Remaining": { description: "Units left.", schema: number },
@@ -78,6 +83,7 @@ export const ofStatus: Partial<
   Record<(typeof errors)[keyof typeof errors]["status"], readonly HeaderName[]>
 > = {
   401: ["WWW-Authenticate"],
+  416: ["Content-Range"],
   426: ["Upgrade", "Sec-WebSocket-Version"],
   429: ["Retry-After"],
 };

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiParameters } from "zod-openapi";
 import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../endpoints.ts";
-import { historyDays, maxBatchSlugs, maxSnapshotsListed, ScoreBatch } from "../envelopes.ts";
+import { ExportList, historyDays, maxBatchSlugs, maxSnapshotsListed, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
-import { MarketId, ProtocolSlug } from "../primitives.ts";
+import { Digest, ExportName, MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,
   asOfParameter,
@@ -101,6 +101,24 @@ const notes: Record<DescribedId, Notes> = {
       "than `X-Count`. To continue, repeat `since`, send its `X-Snapshot-Id` as `until` and the number of whole lines " +
       "received as `skip`.",
   },
+  listExports: {
+    tag: "Archive",
+    etag: true,
+    codes: fromStore,
+    text:
+      "Columns are those of a record, typed, and `json`, its text byte for byte. An export is made some time after its snapshot, and " +
+      "not of each.",
+  },
+  exportFile: {
+    tag: "Archive",
+    etag: true,
+    ranges: true,
+    codes: [...fromStore, "SNAPSHOT_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
+    text:
+      "It costs one unit for every 256 KiB, taken as they are sent. To go on with a download that broke off, ask for " +
+      "`Range: bytes=RECEIVED-` with the `ETag` as `If-Range`. Readers of Parquet fetch only the ranges that they need. " +
+      "`ETag` is the file's SHA-256. Several ranges in one request are answered with the whole file.",
+  },
   getMarket: { tag: "Archive", etag: true, codes: fromStore },
   marketProof: {
     tag: "Archive",
@@ -150,7 +168,7 @@ function feedText(): string {
 /** The operation of every endpoint in the document. A WebSocket becomes the GET that opens it. */
 export function operationsOf(table: Record<EndpointId, Endpoint>) {
   return described.map((id) => ({
-    path: table[id].path.replace(/:(\w+)/, "{$1}"),
+    path: table[id].path.replaceAll(/:(\w+)/g, "{$1}"),
     method: table[id].method === "POST" ? ("post" as const) : ("get" as const),
     operation: operationOf(id, table[id]),
   }));
@@ -219,21 +237,24 @@ function parametersOf(
     name,
     (required ? schema : schema.optional()).describe(meaning),
   ]);
+  const named = Object.entries(pathParameters).filter(([name]) => path.split("/").includes(`:${name}`));
   return {
-    ...(path.includes(":slug") && { path: z.object({ slug: slugParameter }) }),
-    ...(path.includes(":id") && { path: z.object({ id: idParameter }) }),
+    ...(named.length > 0 && { path: z.object(Object.fromEntries(named)) }),
     ...(asked.length > 0 && { query: z.object(Object.fromEntries(inQuery)) }),
   };
 }
 
-const shown = HistoricalMarket.safeParse(answerExample("getMarket")).data;
-const idParameter = MarketId.meta({
-  description: "The market's id, a UUID in lower case.",
-  ...(shown && { param: { example: shown.id } }),
-});
-
 const scored = ProtocolScore.safeParse(answerExample("getScore")).data;
-const slugParameter = ProtocolSlug.meta({
-  description: "Protocol identifier.",
-  ...(scored && { param: { example: scored.slug } }),
-});
+const shown = HistoricalMarket.safeParse(answerExample("getMarket")).data;
+const exported = ExportList.safeParse(answerExample("listExports")).data?.exports[0];
+
+const pathParameters = {
+  slug: inPath(ProtocolSlug, "Protocol identifier.", scored?.slug),
+  id: inPath(MarketId, "The market's id, a UUID in lower case.", shown?.id),
+  snapshotId: inPath(Digest, "Snapshot of the export.", exported?.snapshotId),
+  name: inPath(ExportName, "Name of the file.", exported?.files[0]?.name),
+};
+
+function inPath(schema: z.ZodType, description: string, example: string | undefined): z.ZodType {
+  return schema.meta({ description, ...(example !== undefined && { param: { example } }) });
+}

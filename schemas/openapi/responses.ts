@@ -15,6 +15,8 @@ export interface Answers {
   /** Additional headers of a 200. */
   headers?: readonly HeaderName[];
   example?: unknown;
+  /** A range of the answer can be asked for. */
+  ranges?: true;
   /** Name of the component that describes a line of the answer in NDJSON, where there is one. */
   line?: string;
 }
@@ -64,7 +66,7 @@ export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers
 }
 
 function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
-  const { etag, headers = [], example, line } = answers;
+  const { etag, headers = [], example, line, ranges } = answers;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
@@ -72,9 +74,13 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
     return { 101: { description: "The connection is live.", headers: references(names) } };
   }
   const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
+  const extra = [
+    ...(line && !endpoint.lines ? ofLines : []),
+    ...(ranges ? (["Accept-Ranges"] as const) : []),
+  ];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
-    headers: references([...names, ...(line && !endpoint.lines ? ofLines : []), ...headers]),
+    headers: references([...names, ...extra, ...headers]),
     content: endpoint.lines
       ? { [ndjson]: { schema: { type: "string" }, example: rowsExample(id, "ndjson") } }
       : {
@@ -89,7 +95,12 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
     description: "The content is still the one that If-None-Match names.",
     headers: references(names),
   };
-  return { 200: found, ...(etag && { 304: held }) };
+  const part = {
+    ...found,
+    description: "The range that was asked for.",
+    headers: references([...names, ...extra, "Content-Range"]),
+  };
+  return { 200: found, ...(ranges && { 206: part }), ...(etag && { 304: held }) };
 }
 
 /**

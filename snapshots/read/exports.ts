@@ -1,3 +1,4 @@
+import type { ExportList } from "../../schemas/envelopes.ts";
 import type { ExportFile, ExportRecord } from "../../schemas/snapshot.ts";
 import { checkedHashes, readChunks } from "../export/chunks.ts";
 import { readSoundExport } from "../export/export-records.ts";
@@ -13,11 +14,31 @@ import type { ObjectCache } from "./object-cache.ts";
 import { Recent } from "./recent.ts";
 import type { Stream } from "./stream.ts";
 
+/** The answer to which exports there are (INTERFACE 4.11). Throws StorageError. */
+export async function listExports(exports: Exports): Promise<ExportList> {
+  const records = await exports.list();
+  const listed = records.map(({ snapshotId, publishedAt, archiveRoot, files }) => ({
+    snapshotId,
+    publishedAt,
+    rows: sum(files.map((file) => file.rows)),
+    bytes: sum(files.map((file) => file.bytes)),
+    format: "parquet" as const,
+    archiveRoot,
+    files: files.map(({ rows, bytes, hash }, place) => {
+      const name = exportFileName(place);
+      return { name, url: `/api/v1/markets/exports/${snapshotId}/${name}`, rows, bytes, sha256: hash };
+    }),
+  }));
+  return { count: listed.length, exports: listed };
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
+
 /** So many records are looked at, the newest ones: a collection keeps far fewer, but anybody may have put some there. */
 const maxRecords = 100;
 
 /** The name of a file of an export, by its place. */
-export const exportFileName = (place: number) => `markets-${String(place + 1).padStart(4, "0")}.parquet`;
+const exportFileName = (place: number) => `markets-${String(place + 1).padStart(4, "0")}.parquet`;
 
 /** The exports of a store that can be believed, and their files. */
 export class Exports {
@@ -89,6 +110,8 @@ export class Exports {
   async #newest(): Promise<ObjectInfo[]> {
     let newest: ObjectInfo[] = [];
     for await (const info of this.#storage.list(layout.exportRecords)) {
+      // Another key with the same digits would list the same record twice.
+      if (info.key !== layout.exportRecord(hashIn(info.key))) continue;
       newest.push(info);
       if (newest.length >= 2 * maxRecords) newest = lastWritten(newest);
     }

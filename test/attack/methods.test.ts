@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
+import { addressOf } from "../helpers/addresses.ts";
 import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack-target.ts";
 import { answersIn, headerOf, type WireAnswer } from "../helpers/attack-wire.ts";
 
@@ -16,10 +17,7 @@ const odd = ["get", "Get", "BREW", "GET\t", "G\0ET", "G\xcbT"];
 const slug = "aave";
 
 async function ask(method: string, path: string, fields = ""): Promise<WireAnswer> {
-  const address = path
-    .replace(":slug", slug)
-    .replace(":id", "00000000-0000-4000-8000-000000000007")
-    .replace(":file", table.find((row) => row.path === path)?.files?.[0] ?? "");
+  const address = addressOf(table.find((row) => row.path === path) ?? { path }, slug);
   const head = `${method} ${address} HTTP/1.1\r\nHost: proxy.test\r\n`;
   const received = answersIn(await proxy.raw(`${head}Connection: close\r\n${fields}\r\n`));
   expect(received).toHaveLength(1);

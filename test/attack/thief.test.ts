@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Commit } from "../../schemas/snapshot.ts";
+import { readExport } from "../../snapshots/export/export-records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { PreviousSnapshot } from "../../snapshots/publish/previous-snapshot.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
@@ -9,6 +10,7 @@ import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import {
   checkpointText,
@@ -20,6 +22,7 @@ import {
 import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { signNote } from "../../snapshots/trust/signed-note.ts";
 import { testFolder } from "../helpers/archive-store.ts";
+import { exportNewest } from "../helpers/exports.ts";
 import { linkedStore } from "../helpers/linked-store.ts";
 import { listen } from "../helpers/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/proxy.ts";
@@ -316,6 +319,78 @@ describe("what a thief puts into the store", () => {
       expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
       await each.stop();
     }
+  });
+
+  test("as an export is neither listed nor served, and no byte of what was is another", async () => {
+    const storage = await linkedStore(folder, "exported", async (made) => {
+      for (const bri of bris) await publishRecords(made, records(30), bri, { signing: { key: ours } });
+      await exportNewest(made, folder, { signing: { key: ours } });
+    });
+    const theirs = await linkedStore(folder, "forged export", async (made) => {
+      await publishRecords(made, records(50), 999);
+      await exportNewest(made, folder);
+    });
+    const { snapshotId } = await commitAt(storage, 3);
+    const { digest, note, ...good } = (await readExport(storage, snapshotId))!;
+    const { files } = (await readExport(theirs, (await commitAt(theirs, 1)).snapshotId))!;
+    for (const prefix of [layout.exportFiles, layout.exportChunks])
+      for await (const { key } of theirs.list(prefix)) await storage.put(key, (await theirs.get(key))!);
+    const proxy = await proxyOn(storage);
+    const key = await proxy.issue();
+    const ask = (path: string) => proxy.get(path, { headers: bearer(key) });
+    const listed = async () => {
+      // Beyond the time for which a listing serves.
+      proxy.clock.now += 60_000;
+      return (await ask("/api/v1/markets/exports")).json().exports;
+    };
+    const [whole] = await listed();
+    const { url, sha256: hash } = whole.files[0];
+    const { body } = await ask(url);
+    expect(sha256(body)).toBe(hash);
+
+    const forgedRecord = { ...good, files };
+    const subject = subjectOf.export(good);
+    const signs: ((digest: string) => { note?: string | undefined })[] = [
+      () => ({}),
+      () => ({ note: note! }),
+      ...thiefs.map((thief) => signRecord(thief, subject)),
+      () => signRecord(ours, subject)(digest),
+      (other) => signRecord(ours, subjectOf.export({ snapshotId: "0".repeat(64) }))(other),
+      (other) => signRecord(ours, subjectOf.run({ checkedAt: good.publishedAt }))(other),
+    ];
+    for (const sign of signs) {
+      await storage.put(layout.exportRecord(snapshotId), seal(forgedRecord, sign));
+      expect(await listed()).toEqual([]);
+      expect((await ask(url)).status).toBe(404);
+    }
+    expect(logOf(proxy)).toMatch(/exports\/records\/[0-9a-f]{64}\.json: nobody signed it/);
+    // An older snapshot's record under the name of another, and a record of a commit that there is not.
+    const older = (await commitAt(storage, 2)).snapshotId;
+    for (const content of [
+      { ...good, snapshotId: older },
+      { ...good, commit: 4 },
+    ]) {
+      await storage.put(layout.exportRecord(snapshotId), seal(content, signRecord(ours, subject)));
+      expect(await listed()).toEqual([]);
+    }
+    await storage.put(layout.exportRecord(snapshotId), seal(good, signRecord(ours, subject)));
+    expect(await listed()).toEqual([whole]);
+
+    // What the record names, with other content.
+    const [their, our] = [files[0]!, good.files[0]!];
+    const file = (await storage.get(layout.exportFile(our.hash)))!;
+    await storage.put(layout.exportFile(our.hash), (await theirs.get(layout.exportFile(their.hash)))!);
+    expect((await ask(url)).status).toBe(503);
+    await storage.put(layout.exportFile(our.hash), file.subarray(0, -1));
+    expect((await ask(url)).status).toBe(503);
+    await storage.put(layout.exportFile(our.hash), (await theirs.get(layout.exportFile(their.hash)))!);
+    await storage.put(
+      layout.exportChunksOf(our.chunks.hash),
+      (await theirs.get(layout.exportChunksOf(their.chunks.hash)))!,
+    );
+    const cold = await proxyOn(storage);
+    expect((await cold.get(url, { headers: bearer(key) })).status).toBe(503);
+    await Promise.all([proxy.stop(), cold.stop()]);
   });
 
   test("in commits of the past reaches neither cursors, the live feed, proofs nor a rollback", async () => {

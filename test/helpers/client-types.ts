@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { compile } from "json-schema-to-typescript";
 import { z } from "zod";
 import {
+  ExportList,
   MarketFacets,
   MarketPage,
   MarketProof,
@@ -45,6 +46,7 @@ const records = {
   ScoreDimensions,
   ScoreHistory,
   ScoreList,
+  ExportList,
   SnapshotList,
   Status,
   Usage,

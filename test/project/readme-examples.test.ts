@@ -4,6 +4,7 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../../proxy/config.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { runCommand } from "../helpers/archive-command.ts";
@@ -11,6 +12,7 @@ import { type Query, search } from "../helpers/archive-proxy.ts";
 import { withDuckDb } from "../helpers/archive-sql.ts";
 import { testFolder } from "../helpers/archive-store.ts";
 import { loadSample, publishCounted, writeTables } from "../helpers/editable-sources.ts";
+import { exportNewest } from "../helpers/exports.ts";
 import { takenUp } from "../helpers/live-feed.ts";
 import { wantsRows } from "../helpers/ndjson.ts";
 import { findProgram, nodeOptions } from "../helpers/programs.ts";
@@ -64,7 +66,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
       await loadSample(sql, folder);
       await publish(await writeTables(sql, join(folder, "sources")));
     });
-    for (const name of ["lines", "copy", "client", "types"]) await mkdir(join(folder, name));
+    for (const name of ["lines", "copy", "client", "export", "types"]) await mkdir(join(folder, name));
   });
   afterAll(() => proxy?.stop());
 
@@ -230,7 +232,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
 
     test("DuckDB: the share of disputed markets by tier", async () => {
       const rows = await withDuckDb(join(folder, "copy"), async (sql) => {
-        const query = block("sql", "SELECT tier").replace(
+        const query = block("sql", "SELECT tier, count(*) AS markets, round").replace(
           "'archive.ndjson'",
           `'${folder}/copy/copy/archive.ndjson'`,
         );
@@ -244,6 +246,36 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
       expect(rows).toEqual(expected);
       expect(rows.length).toBeGreaterThan(3);
     });
+  });
+
+  test("curl and DuckDB: an export, downloaded anew where it broke off, and the oracle's scores by category", async () => {
+    await exportNewest(proxy.storage, folder);
+    proxy.clock.now += 60_000;
+    const download = `set -e\n${block("sh", 'curl -sS --fail -H "x-api-key: $KEY" "$BASE/api/v1/markets/exports')}`;
+    await bash(download, "export");
+    const path = join(folder, "export/markets-0001.parquet");
+    const whole = await readFile(path);
+    await writeFile(path, whole.subarray(0, 1000));
+    for (const _ of ["goes on", "is whole"]) await bash(download, "export");
+    expect((await readFile(path)).equals(whole)).toBe(true);
+    const rows = await withDuckDb(folder, async (sql) => {
+      const query = block("sql", "SELECT category").replace("markets-*", `${folder}/export/markets-*`);
+      return (await sql.runAndReadAll(query)).getRowsJson();
+    });
+    const markets: HistoricalMarket[] = (await wholeArchive())
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line));
+    const asked = markets.filter(({ resolvedAt }) => resolvedAt >= "2025-01-01");
+    const oracle = ({ dimensions }: HistoricalMarket) =>
+      dimensions.find(({ key }) => key === "oracle")!.score;
+    const expected = [...Map.groupBy(asked, ({ category }) => category)].map(([category, some]) => [
+      category,
+      String(some.length),
+      expect.closeTo(some.reduce((sum, each) => sum + oracle(each), 0) / some.length),
+    ]);
+    expect(rows).toEqual(expected.sort(([a], [b]) => (String(a) < String(b) ? -1 : 1)));
+    expect(rows.length).toBeGreaterThan(1);
   });
 
   test("curl and jq: what was published, and totals as of then and now", async () => {

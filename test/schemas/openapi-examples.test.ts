@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../../schemas/endpoints.ts";
-import { ChangeLine } from "../../schemas/envelopes.ts";
+import { csv, type Endpoint, type EndpointId, endpoints, ndjson, parquet } from "../../schemas/endpoints.ts";
+import { ChangeLine, type ExportList } from "../../schemas/envelopes.ts";
 import type { ErrorCode } from "../../schemas/errors.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { ofLines } from "../../schemas/openapi/headers.ts";
@@ -16,7 +16,9 @@ import type { Sources } from "../../snapshots/sources/sources.ts";
 import { readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/checkpoint.ts";
+import { exportNewest } from "../helpers/exports.ts";
 import { listen, takenUp } from "../helpers/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { type Answer, bearer, type Call, problemOf } from "../helpers/proxy-client.ts";
@@ -38,6 +40,7 @@ beforeAll(async () => {
   const store = openStorage("store", folder);
   const { manifest } = (await readCommit(store, 1))!;
   await store.delete(layout.manifest(manifest.hash));
+  await exportNewest(store, folder, { signing: { key } });
   proxy = await startTestProxy({ snapshotStore: join(folder, "store"), empty: true });
   proxy.clock.now = publishedAt.getTime() + 90_000;
   await takenUp(proxy, snapshots[2]!);
@@ -99,7 +102,18 @@ function steadyCheckpoint(note: string): string {
   return signCheckpoint(key, { ...stated, digest: stated.snapshotId });
 }
 
+/** Replaces what depends on how Parquet is written by what does not. */
+function steadyFiles({ exports }: ExportList): void {
+  for (const each of exports) {
+    each.bytes = 1000 * each.rows;
+    for (const file of each.files)
+      Object.assign(file, { bytes: 1000 * file.rows, sha256: sha256(Buffer.from(file.name)) });
+  }
+}
+
 const archive = "/api/v1/markets/historical";
+const exportsList = "/api/v1/markets/exports";
+const exportName = "markets-0001.parquet";
 const slug = "kestrel-lend";
 const marketId = "bbfb8fdf-a355-4d14-a479-30c72827f998";
 const json = { "content-type": "application/json" };
@@ -122,6 +136,7 @@ const good: [EndpointId, string, () => Call][] = [
     "/api/v1/markets/facets?by=category,disputed,composite,month&limit=2&min_composite=600",
     () => keyed(),
   ],
+  ["listExports", exportsList, () => keyed()],
   ["getMarket", `/api/v1/markets/${marketId}`, () => keyed()],
   ["marketProof", `/api/v1/markets/${marketId}/proof`, () => keyed()],
   ["listSnapshots", "/api/v1/snapshots", () => ({})],
@@ -164,6 +179,11 @@ const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   PROTOCOL_NOT_FOUND: ["getScore", "/api/v1/scores/unheard-of", () => ({})],
   MARKET_NOT_FOUND: ["getMarket", `/api/v1/markets/${marketId.replace(/.$/, "0")}`, keyed],
   SNAPSHOT_EXPIRED: ["listScores", "/api/v1/scores?asOf=GONE", keyed],
+  RANGE_NOT_SATISFIABLE: [
+    "exportFile",
+    `${exportsList}/EXPORTED/${exportName}`,
+    () => ({ headers: { ...bearer(aegis), range: "bytes=99999999-" } }),
+  ],
   UPGRADE_REQUIRED: ["scoreFeed", "/api/v1/ws/scores", () => ({ headers: bearer(developer) })],
   QUOTA_EXCEEDED: ["listScores", "/api/v1/scores", () => ({ headers: bearer(spent) })],
 };
@@ -179,7 +199,7 @@ const known = Object.keys(document.components?.headers ?? {});
 /** What the description says of an answer of an endpoint. */
 function describedOf(id: EndpointId, status: number): Described {
   const { path, method }: Endpoint = endpoints[id];
-  const item = document.paths?.[path.replace(/:(\w+)/, "{$1}")];
+  const item = document.paths?.[path.replaceAll(/:(\w+)/g, "{$1}")];
   const operation = method === "WS" ? item?.["x-websocket"] : method === "POST" ? item?.post : item?.get;
   return operation?.responses?.[status] as Described;
 }
@@ -199,10 +219,11 @@ const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 describe("examples of answers", () => {
   test("are of every endpoint that answers data, and no others are kept", async () => {
     const answering = Object.entries<Endpoint>(endpoints).filter(([, { response }]) => response);
-    const asked = [...good.map(([id]) => id), "marketChanges", "scoreFeed"].sort();
+    const asked = [...good.map(([id]) => id), "marketChanges", "exportFile", "scoreFeed"].sort();
     expect(asked).toEqual(answering.map(([id]) => id).sort());
     const kept = await readdir(new URL("../../schemas/openapi/examples/", import.meta.url));
-    const expected = asked.filter((id) => !["openapi", "marketChanges"].includes(id)).concat("problems");
+    const others = ["openapi", "marketChanges", "exportFile"];
+    const expected = asked.filter((id) => !others.includes(id)).concat("problems");
     const files = [
       ...expected.map((name) => `${name}.json`),
       "marketsHistorical.ndjson",
@@ -221,6 +242,7 @@ describe("examples of answers", () => {
     expect(sent).toEqual(described);
     const { response, media }: Endpoint = endpoints[id];
     const body = media ? steadyCheckpoint(answer.text) : answer.json();
+    if (id === "listExports") steadyFiles(body);
     if (id === "marketProof") body.checkpoint = steadyCheckpoint(body.checkpoint);
     response?.parse(body);
     if (id !== "openapi") await expect(pretty(body)).toMatchFileSnapshot(golden(id));
@@ -264,6 +286,22 @@ describe("examples of answers", () => {
     }
   });
 
+  test("exportFile: a file and a range of it, with the headers described", async () => {
+    const address = `${exportsList}/${snapshots[2]}/${exportName}`;
+    const { headers } = keyed();
+    for (const [status, more] of [
+      [200, {}],
+      [206, { range: "bytes=0-3" }],
+    ] as const) {
+      const answer = await proxy.get(address, { headers: { ...headers, ...more } });
+      expect([answer.status, answer.headers["content-type"]]).toEqual([status, parquet]);
+      expect(Object.keys(describedOf("exportFile", status).content ?? {})).toEqual([parquet]);
+      expect(answer.text.slice(0, 4)).toBe("PAR1");
+      const { sent, described } = comparedHeaders("exportFile", answer);
+      expect(sent).toEqual(described);
+    }
+  });
+
   test("marketsHistorical in CSV: the example, with the headers described", async () => {
     const headers = { ...bearer(aegis), accept: csv };
     const answer = await proxy.get(`${archive}?disputed=true&min_composite=700`, { headers });
@@ -283,7 +321,8 @@ describe("examples of answers", () => {
         path
           .replace("=EXPIRED", `=${expired}`)
           .replace("=CURSOR", `=${cursor}`)
-          .replace("=GONE", `=${snapshots[0]}`),
+          .replace("=GONE", `=${snapshots[0]}`)
+          .replace("EXPORTED", snapshots[2]!),
         how(),
       );
       const problem = problemOf(answer);

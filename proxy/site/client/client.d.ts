@@ -217,6 +217,12 @@ export declare class Client {
    */
   snapshots(options?: CallOptions): Promise<SnapshotList>;
   /**
+   * The exports of the archive as Parquet files, newest first. Files are fetched by their `url`, with the key, and may be in ranges.
+   * @param {CallOptions} [options]
+   * @returns {Promise<ExportList>}
+   */
+  exports(options?: CallOptions): Promise<ExportList>;
+  /**
    * One market. Throws ApiError `MARKET_NOT_FOUND`.
    * @param {string} id
    * @param {ReadOptions} [options]
@@ -1089,7 +1095,7 @@ export interface Problem {
   title: string;
   status: number;
   /**
-   * BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SNAPSHOT_NOT_FOUND (404): No such snapshot. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time.
+   * BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SNAPSHOT_NOT_FOUND (404): No such snapshot. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. RANGE_NOT_SATISFIABLE (416): The range is not within the file. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time.
    */
   code:
     | "BAD_REQUEST"
@@ -1113,6 +1119,7 @@ export interface Problem {
     | "SNAPSHOT_EXPIRED"
     | "BODY_TOO_LARGE"
     | "UNSUPPORTED_MEDIA_TYPE"
+    | "RANGE_NOT_SATISFIABLE"
     | "UPGRADE_REQUIRED"
     | "TOO_MANY_CONNECTIONS"
     | "QUOTA_EXCEEDED"
@@ -1344,6 +1351,39 @@ export interface ScoreList {
      * Total value locked, as it is displayed.
      */
     tvl: string;
+  }[];
+}
+export interface ExportList {
+  count: number;
+  /**
+   * Newest first.
+   */
+  exports: {
+    snapshotId: string;
+    /**
+     * When the snapshot was published.
+     */
+    publishedAt: string;
+    rows: number;
+    bytes: number;
+    format: "parquet";
+    /**
+     * Root of the tree over the archive's markets.
+     */
+    archiveRoot: string;
+    /**
+     * From the newest markets to the oldest.
+     */
+    files: {
+      name: string;
+      /**
+       * Path of the file on this service.
+       */
+      url: string;
+      rows: number;
+      bytes: number;
+      sha256: string;
+    }[];
   }[];
 }
 export interface SnapshotList {

@@ -1,6 +1,6 @@
 // The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or later.
 /**
- * @import { Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, SnapshotList, Status, Usage } from "./client.d.ts"
+ * @import { ExportList, Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, SnapshotList, Status, Usage } from "./client.d.ts"
  */
 
 /**
@@ -273,6 +273,15 @@ export class Client {
    */
   snapshots(options) {
     return this.#json("/snapshots", { ...options });
+  }
+
+  /**
+   * The exports of the archive as Parquet files, newest first. Files are fetched by their `url`, with the key, and may be in ranges.
+   * @param {CallOptions} [options]
+   * @returns {Promise<ExportList>}
+   */
+  exports(options) {
+    return this.#json("/markets/exports", { ...options });
   }
 
   /**

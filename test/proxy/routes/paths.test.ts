@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { canonicalTarget } from "../../../proxy/routes/target.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
+import { addressOf } from "../../helpers/addresses.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 
 let proxy: TestProxy;
@@ -93,8 +94,8 @@ describe("canonicalTarget(raw)", () => {
   const nowhere = /^(\/api\/v1)?\/-$/;
 
   test("leaves the path of every row of the endpoint table as it is", () => {
-    for (const { path, files = [""] } of Object.values<Endpoint>(endpoints)) {
-      const target = path.replace(":slug", "curve.fi").replace(":id", id).replace(":file", files[0]!);
+    for (const endpoint of Object.values<Endpoint>(endpoints)) {
+      const target = addressOf(endpoint, "curve.fi");
       for (const raw of [target, `${target}?`, `${target}?a=b?c&%zz`]) expect(canonicalTarget(raw)).toBe(raw);
     }
   });
@@ -125,8 +126,43 @@ describe("canonicalTarget(raw)", () => {
       expect(canonicalTarget(`/api/v1/markets/${segment}`)).toMatch(nowhere);
   });
 
+  test("takes nothing but a snapshot and a name for a file of an export", () => {
+    const [snapshot, name] = ["0a".repeat(32), "markets-0001.parquet"];
+    const at = (...segments: string[]) => `/api/v1/markets/exports/${segments.join("/")}`;
+    for (const file of [name, "markets-12345.parquet"])
+      expect(canonicalTarget(at(snapshot, file))).toBe(at(snapshot, file));
+    const [other, longer] = [snapshot.toUpperCase(), `${snapshot}0`];
+    for (const raw of [
+      ...[at(""), at(snapshot), at(snapshot, ""), at(name), at(snapshot, name, ""), at(other, name)],
+      ...[
+        at(longer, name),
+        at(snapshot, "..", name),
+        at(snapshot, "markets-1.parquet"),
+        at(snapshot, `${name}x`),
+      ],
+      ...[
+        at(snapshot, "markets-0001xparquet"),
+        at(snapshot, "x.parquet"),
+        at(snapshot, `%6d${name.slice(1)}`),
+      ],
+    ])
+      expect(canonicalTarget(raw)).toMatch(nowhere);
+  });
+
   test("never throws, and what it leaves is spelled as the table spells it", () => {
-    const pieces = ["api", "v1", "scores", "markets", "historical", "batch", "status", "healthz", "aave"];
+    const exported = ["exports", "0".repeat(64), "markets-0001.parquet"];
+    const pieces = [
+      ...exported,
+      "api",
+      "v1",
+      "scores",
+      "markets",
+      "historical",
+      "batch",
+      "status",
+      "healthz",
+      "aave",
+    ];
     const odd = [
       id,
       id.toUpperCase(),
@@ -149,7 +185,12 @@ describe("canonicalTarget(raw)", () => {
       const file = (files ?? []).map((name) => name.replaceAll(".", "\\.")).join("|");
       const slug = "(?!\\.{1,2}(/|$))[^/\\\\%#?]+";
       const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-      return path.replace(":slug", slug).replace(":id", uuid).replace(":file", `(${file})`);
+      return path
+        .replace(":slug", slug)
+        .replace(":id", uuid)
+        .replace(":snapshotId", "[0-9a-f]{64}")
+        .replace(":name", "markets-[0-9]{4,}\\.parquet")
+        .replace(":file", `(${file})`);
     });
     const table = new RegExp(`^(${written.join("|")})(\\?.*)?$`, "s");
     fc.assert(

@@ -1,13 +1,13 @@
-import { cp, mkdir, mkdtemp, realpath, writeFile } from "node:fs/promises";
+import { cp, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { ExportList } from "../../../schemas/envelopes.ts";
 import type { ExportRecord } from "../../../schemas/snapshot.ts";
 import { readExport } from "../../../snapshots/export/export-records.ts";
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
-import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { planPage } from "../../../snapshots/read/paging.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
@@ -21,6 +21,7 @@ import { firstColumn, withDuckDb } from "../../helpers/archive-sql.ts";
 import { sqlFilter } from "../../helpers/archive-sql-filter.ts";
 import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
 import { publishSources, testFolder } from "../../helpers/archive-store.ts";
+import { exportNewest } from "../../helpers/exports.ts";
 import { Crash, listed, steppedStorage } from "../../helpers/faulty-store.ts";
 import { wantsRows } from "../../helpers/ndjson.ts";
 import { publishRecords } from "../../helpers/proxy-archive.ts";
@@ -29,10 +30,8 @@ import { start, timedStore } from "../../helpers/timed-store.ts";
 
 const folder = testFolder();
 /** Exports the newest snapshot, in files of a few pages. */
-async function exported(storage: Storage, maxTextBytes = 300_000) {
-  const temporaryDirectory = await realpath(await mkdtemp(join(folder, "export-")));
-  return exportSnapshot(storage, undefined, { temporaryDirectory, progress: () => {}, maxTextBytes });
-}
+const exported = (storage: Storage, maxTextBytes = 300_000) =>
+  exportNewest(storage, folder, { maxTextBytes });
 
 const faultsOf = async (storage: Storage) => (await verify(storage, () => {}, {})).faults;
 
@@ -47,10 +46,11 @@ describe("the files of an export", () => {
     expect([outcome, record.files.length]).toEqual(["exported", expect.any(Number)]);
     directory = join(folder, "downloaded");
     await mkdir(join(directory, "markets"), { recursive: true });
-    for (const [index, { hash }] of record.files.entries()) {
-      const name = `part-${String(index).padStart(4, "0")}.parquet`;
-      await writeFile(join(directory, "markets", name), (await served.storage.get(layout.exportFile(hash)))!);
-    }
+    const { address, headers } = served.proxy;
+    const ask = (path: string) => fetch(new URL(path, address), { headers });
+    const { exports } = ExportList.parse(await (await ask("/api/v1/markets/exports")).json());
+    for (const { name, url } of exports[0]!.files)
+      await writeFile(join(directory, "markets", name), await (await ask(url)).bytes());
   });
 
   const sql = <T>(work: (sql: DuckDBConnection) => Promise<T>) => withDuckDb(folder, work);

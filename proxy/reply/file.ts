@@ -1,0 +1,50 @@
+import { parquet } from "../../schemas/endpoints.ts";
+import type { ExportFile } from "../../schemas/snapshot.ts";
+import type { Exports } from "../../snapshots/read/exports.ts";
+import { ServiceError } from "../errors/service-error.ts";
+import type { Request } from "../exchange.ts";
+import { heldTag } from "./coding.ts";
+import type { Reply } from "./reply.ts";
+
+/** A reply with a file of an export, or with the range of it that a request wants. Throws as rangeOf does. */
+export function fileReply(request: Request, exports: Exports, file: ExportFile, snapshotId: string): Reply {
+  const { bytes, hash } = file;
+  const tag = `"${hash}"`;
+  const etag = () => tag;
+  // A caller who has the file gets 304, whatever range it wants (RFC 9110, 13.2.2).
+  const range = heldTag(request, etag) ? undefined : rangeOf(request, { bytes, tag });
+  const { from, to } = range ?? { from: 0, to: bytes };
+  return {
+    etag,
+    snapshotId,
+    coding: "identity",
+    bodyHeaders: {
+      "Content-Type": parquet,
+      "Content-Length": to - from,
+      "Accept-Ranges": "bytes",
+      ...(range && { "Content-Range": `bytes ${from}-${to - 1}/${bytes}` }),
+    },
+    ...(range && { partial: true }),
+    // HEAD also tells the size to a caller whose units do not pay for all of the file.
+    ...(request.method !== "HEAD" && { stream: exports.read(file, { from, to }), price: "bytes" }),
+  };
+}
+
+/**
+ * The one range that a request wants, `to` exclusive; undefined for the whole file, also where several ranges are wanted or
+ * If-Range names another file (RFC 9110, 14.2). Throws ServiceError RANGE_NOT_SATISFIABLE.
+ */
+function rangeOf(
+  { method, headers }: Request,
+  { bytes, tag }: { bytes: number; tag: string },
+): { from: number; to: number } | undefined {
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.range ?? "") ?? [];
+  if (method !== "GET" || (headers["if-range"] ?? tag) !== tag || !(first || last)) return undefined;
+  const from = first ? Number(first) : Math.max(0, bytes - Number(last));
+  const to = first && last ? Math.min(bytes, Number(last) + 1) : bytes;
+  if (first && last && Number(last) < from) return undefined;
+  if (from < to) return { from, to };
+  throw new ServiceError("RANGE_NOT_SATISFIABLE", "Content-Range says how many bytes the file has.", {
+    size: bytes,
+  });
+}

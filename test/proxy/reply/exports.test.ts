@@ -1,0 +1,387 @@
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { request as httpRequest } from "node:http";
+import fc from "fast-check";
+import { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from "hyparquet";
+import { compressors } from "hyparquet-compressors";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ExportList } from "../../../schemas/envelopes.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { exportNewest } from "../../helpers/exports.ts";
+import { linkedStore } from "../../helpers/linked-store.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { bearer, type Call, outcome, problemOf, until } from "../../helpers/proxy-client.ts";
+import { startSmallS3 } from "../../helpers/small-s3.ts";
+
+const folder = testFolder();
+const list = "/api/v1/markets/exports";
+const unit = 256 * 1024;
+const [rows, randomBytesEach] = [400, 4_000];
+
+/** Markets that hardly shrink, so that a file has many chunks. */
+const markets = Array.from({ length: rows }, (_, index) => ({
+  ...market(index),
+  question: randomBytes(randomBytesEach).toString("base64"),
+}));
+
+/** A store with two exports: of a small snapshot, and of a newer one with one file of many chunks. */
+const exported = () =>
+  linkedStore(folder, "exported", async (storage) => {
+    await publishRecords(storage, markets.slice(0, 100), 600);
+    await exportNewest(storage, folder);
+    await publishRecords(storage, markets);
+    await exportNewest(storage, folder);
+  });
+
+const proxies: TestProxy[] = [];
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.stop();
+});
+
+async function proxyOn({ location }: Pick<Storage, "location">, options: TestProxyOptions = {}) {
+  const proxy = await startTestProxy({ empty: true, snapshotStore: location, ...options });
+  proxies.push(proxy);
+  return proxy;
+}
+
+/** A proxy with a key for it, and the newest export's first file. */
+async function served(storage: Storage, options: TestProxyOptions & { quota?: number } = {}) {
+  const { quota = 100_000, ...others } = options;
+  const proxy = await proxyOn(storage, others);
+  const key = await proxy.issue({ quota });
+  const get = (path: string, headers: Record<string, string> = {}, how: Call = {}) =>
+    proxy.get(path, { ...how, headers: { ...bearer(key), ...headers } });
+  const left = async (): Promise<number> => (await get("/api/v1/usage")).json().remaining;
+  const { exports } = ExportList.parse((await get(list)).json());
+  const file = exports[0]!.files[0]!;
+  const bytes = (await storage.get(layout.exportFile(file.sha256)))!;
+  return { proxy, key, get, left, exports, file, bytes, tag: `"${file.sha256}"` };
+}
+
+describe("a list of exports", () => {
+  test("names every export that there is, newest first, and every file of it", async () => {
+    const storage = await exported();
+    const { get, exports } = await served(storage);
+    const commits = (await get("/api/v1/snapshots")).json().snapshots;
+    expect(exports.map(({ snapshotId }) => snapshotId)).toEqual(
+      commits.map((commit: { snapshotId: string }) => commit.snapshotId),
+    );
+    for (const [place, { rows: count, bytes, files, ...rest }] of exports.entries()) {
+      const { archiveRoot, publishedAt } = commits[place];
+      expect(rest).toMatchObject({ archiveRoot, publishedAt, format: "parquet" });
+      expect(count).toBe(commits[place].counts.markets);
+      expect(files.reduce((sum, file) => sum + file.rows, 0)).toBe(count);
+      expect(files.reduce((sum, file) => sum + file.bytes, 0)).toBe(bytes);
+      for (const file of files) {
+        const { status, body } = await get(file.url);
+        expect([status, body.length, sha256(body)]).toEqual([200, file.bytes, file.sha256]);
+      }
+    }
+  });
+
+  test("costs one unit, and none when nothing is new", async () => {
+    const { get, left } = await served(await exported());
+    const before = await left();
+    const { headers } = await get(list);
+    expect(headers["cache-control"]).toBe("private, no-cache");
+    expect(await left()).toBe(before - 1);
+    expect((await get(list, { "if-none-match": String(headers.etag) })).status).toBe(304);
+    expect(await left()).toBe(before - 1);
+  });
+
+  test("is empty while there are none, and shows a new one and none that was withdrawn", async () => {
+    const storage = await linkedStore(folder, "plain", async (made) => {
+      await publishRecords(made, markets.slice(0, 40), 600);
+      await publishRecords(made, markets.slice(0, 50), 700);
+    });
+    const proxy = await proxyOn(storage);
+    const key = await proxy.issue();
+    const listed = async () => ExportList.parse((await proxy.get(list, { headers: bearer(key) })).json());
+    expect(await listed()).toEqual({ count: 0, exports: [] });
+    const { snapshotId } = await exportNewest(storage, folder);
+    proxy.clock.now += 60_000;
+    const { exports, count } = await listed();
+    expect([count, exports[0]?.snapshotId]).toEqual([1, snapshotId]);
+    await rollback(storage, "1", () => new Date(proxy.clock.now));
+    await until("the export to be withdrawn", async () => (await listed()).count === 0);
+    const { url } = exports[0]!.files[0]!;
+    expect(outcome(await proxy.get(url, { headers: bearer(key) }))).toBe("404 SNAPSHOT_NOT_FOUND");
+  });
+
+  test("is for Aegis, as files are", async () => {
+    const { proxy, file } = await served(await exported());
+    const developer = await proxy.issue({ plan: "developer", owner: "dev" });
+    for (const path of [list, file.url]) {
+      expect(outcome(await proxy.get(path))).toBe("401 API_KEY_REQUIRED");
+      expect(outcome(await proxy.get(path, { headers: bearer(developer) }))).toBe("403 AEGIS_REQUIRED");
+    }
+  });
+});
+
+describe("a file of an export", () => {
+  let all: Awaited<ReturnType<typeof served>>;
+  beforeAll(async () => {
+    all = await served(await exported(), { quota: 1_000_000 });
+  });
+
+  test("comes whole, with what a download needs to go on", async () => {
+    const { get, file, bytes, tag, exports } = all;
+    const answer = await get(file.url, { "accept-encoding": "gzip" });
+    expect(answer.status).toBe(200);
+    expect(answer.body.equals(bytes)).toBe(true);
+    const expected = {
+      "content-type": "application/vnd.apache.parquet",
+      "content-length": String(bytes.length),
+      "accept-ranges": "bytes",
+      "cache-control": "private, no-cache",
+      etag: tag,
+      "x-snapshot-id": exports[0]!.snapshotId,
+    };
+    expect(answer.headers).toMatchObject(expected);
+    expect(answer.headers).not.toHaveProperty("content-encoding");
+    const head = await get(file.url, { range: "bytes=5-9" }, { method: "HEAD" });
+    expect([head.status, head.body.length]).toEqual([200, 0]);
+    expect(head.headers).toMatchObject(expected);
+  });
+
+  test("is not sent again to whoever has it, whatever range it wants", async () => {
+    const { get, left, file, tag } = all;
+    const before = await left();
+    for (const range of ["", "bytes=0-9", "bytes=99999999-"]) {
+      const headers = { "if-none-match": `W/"other", ${tag}`, ...(range && { range }) };
+      expect((await get(file.url, headers)).status).toBe(304);
+    }
+    expect(await left()).toBe(before);
+    const other = await get(file.url, { "if-none-match": '"other"', range: "bytes=0-9" });
+    expect(other.status).toBe(206);
+  });
+
+  test("that does not exist is 404", async () => {
+    const { get, file, exports } = all;
+    for (const path of [
+      file.url.replace("0001", "0002"),
+      file.url.replace("0001", "00001"),
+      file.url.replace(exports[0]!.snapshotId, "0".repeat(64)),
+    ])
+      expect(outcome(await get(path))).toBe("404 SNAPSHOT_NOT_FOUND");
+    for (const path of [file.url.replace("0001", "1"), file.url.replace(".parquet", ""), `${file.url}/`])
+      expect(outcome(await get(path))).toBe("404 NOT_FOUND");
+    expect(outcome(await get(`${file.url}?x=1`))).toBe("400 INVALID_PARAMETER");
+  });
+
+  const size = "SIZE";
+  const ranges: [range: string, part: [from: number, to: number] | "whole" | "none"][] = [
+    ["bytes=0-0", [0, 1]],
+    ["bytes=10-99", [10, 100]],
+    [`bytes=${unit - 1}-${unit}`, [unit - 1, unit + 1]],
+    ["bytes=-7", [-7, 0]],
+    ["BYTES=1000000-", [1_000_000, 0]],
+    [`bytes=5-${"9".repeat(400)}`, [5, 0]],
+    [`bytes=-${"9".repeat(400)}`, [0, 0]],
+    [`bytes=${size}-`, "none"],
+    [`bytes=${"9".repeat(400)}-`, "none"],
+    ["bytes=-0", "none"],
+    ["bytes=9-3", "whole"],
+    ["bytes=0-1,5-6", "whole"],
+    ["bytes=a-b", "whole"],
+    ["bytes=-", "whole"],
+    ["bytes= 0-1", "whole"],
+    ["rows=0-1", "whole"],
+    ["bytes=-1-2", "whole"],
+    ["bytes=0x1-2", "whole"],
+  ];
+  const named = ranges.map(([range, part]) => [range.slice(0, 24), range, part] as const);
+  test.each(named)("Range: %s", async (_, range, part) => {
+    const { get, file, bytes } = all;
+    const answer = await get(file.url, { range: range.replace(size, String(bytes.length)) });
+    if (part === "none") {
+      expect(outcome(answer)).toBe("416 RANGE_NOT_SATISFIABLE");
+      expect(answer.headers["content-range"]).toBe(`bytes */${bytes.length}`);
+      return;
+    }
+    const [from, to] =
+      part === "whole"
+        ? [0, bytes.length]
+        : [part[0] < 0 ? bytes.length + part[0] : part[0], part[1] || bytes.length];
+    expect(answer.status).toBe(part === "whole" ? 200 : 206);
+    expect(answer.body.equals(bytes.subarray(from, to))).toBe(true);
+    expect(answer.headers["content-length"]).toBe(String(to - from));
+    const stated = part === "whole" ? undefined : `bytes ${from}-${to - 1}/${bytes.length}`;
+    expect(answer.headers["content-range"]).toBe(stated);
+  });
+
+  test("gives any range of its bytes, for a unit for every 256 KiB of them", async () => {
+    const { get, left, file, bytes } = all;
+    const range = fc.tuple(fc.nat(bytes.length - 1), fc.oneof(fc.nat(100), fc.nat(bytes.length)));
+    await fc.assert(
+      fc.asyncProperty(range, async ([from, length]) => {
+        const before = await left();
+        const answer = await get(file.url, { range: `bytes=${from}-${from + length}` });
+        const expected = bytes.subarray(from, from + length + 1);
+        expect([answer.status, answer.body.equals(expected)]).toEqual([206, true]);
+        expect(before - (await left())).toBe(Math.max(1, Math.ceil(expected.length / unit)));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test("comes whole instead of a range when If-Range names another one", async () => {
+    const { get, file, tag, bytes } = all;
+    const of = async (value: string) =>
+      (await get(file.url, { range: "bytes=0-9", "if-range": value })).body.length;
+    expect(await of(tag)).toBe(10);
+    for (const other of [`W/${tag}`, '"other"', "Sun, 01 Mar 2026 00:00:00 GMT", file.sha256])
+      expect(await of(other)).toBe(bytes.length);
+  });
+});
+
+/** Begins to read a file, and waits for so many bytes. */
+async function begin({ proxy, key, file }: Awaited<ReturnType<typeof served>>, least: number) {
+  const request = httpRequest(`http://127.0.0.1:${proxy.port}${file.url}`, {
+    agent: false,
+    headers: bearer(key),
+  });
+  request.end();
+  request.on("error", () => {});
+  const [response] = await once(request, "response");
+  const chunks: AsyncIterator<Buffer> = response[Symbol.asyncIterator]();
+  const received: Buffer[] = [];
+  const more = async () => {
+    const { value, done } = await chunks.next();
+    if (!done) received.push(value);
+    return !done;
+  };
+  while (Buffer.concat(received).length < least && (await more()));
+  return {
+    status: response.statusCode,
+    leave: () => request.destroy(),
+    /** Reads on to where the answer ends, and returns all of it. */
+    async rest(): Promise<Buffer> {
+      await (async () => {
+        while (await more());
+      })().catch(() => {});
+      return Buffer.concat(received);
+    },
+  };
+}
+
+describe("a download", () => {
+  test("that is left costs what was sent, and goes on where it ended", async () => {
+    const all = await served(await exported());
+    const { get, left, file, bytes, tag } = all;
+    const before = await left();
+    const download = await begin(all, unit);
+    download.leave();
+    const part = await download.rest();
+    let last = -1;
+    await until("the units to be settled", async () => {
+      const seen = last;
+      last = await left();
+      return seen === last;
+    });
+    // What waited in buffers of both ends was sent.
+    const units = before - last;
+    expect(units).toBeGreaterThan(0);
+    expect(units).toBeLessThan(Math.ceil(bytes.length / unit));
+    const others = await get(file.url, { range: `bytes=${part.length}-`, "if-range": tag });
+    expect(others.status).toBe(206);
+    expect(Buffer.concat([part, others.body]).equals(bytes)).toBe(true);
+  });
+
+  test("that costs more than is left is refused beforehand, and ranges are not", async () => {
+    const all = await served(await exported(), { quota: 8 });
+    const { get, left, file, bytes } = all;
+    expect(bytes.length).toBeGreaterThan(8 * unit);
+    const before = await left();
+    const refusal = await get(file.url);
+    expect(outcome(refusal)).toBe("429 QUOTA_EXCEEDED");
+    expect(problemOf(refusal).detail).toMatch(
+      /take a unit for every 262144, more than the 7 left.*ranges of the file/,
+    );
+    expect(await left()).toBe(before);
+    expect((await get(file.url, {}, { method: "HEAD" })).status).toBe(200);
+    expect((await get(file.url, { range: `bytes=0-${6 * unit - 1}` })).status).toBe(206);
+    expect(await left()).toBe(0);
+  });
+
+  test("is one of at most eight of an owner", async () => {
+    const all = await served(await exported());
+    const open = await Promise.all(Array.from({ length: 8 }, () => begin(all, 1)));
+    expect(open.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    expect(outcome(await all.get(all.file.url))).toBe("429 TOO_MANY_CONNECTIONS");
+    for (const each of open) each.leave();
+    await until("a place to be free", async () => {
+      const { status } = await all.get(all.file.url, { range: "bytes=0-1" });
+      return status === 206;
+    });
+  });
+
+  test("contains no byte of a chunk that is not the record's, and then breaks off", async () => {
+    const storage = await exported();
+    const all = await served(storage);
+    const { file, bytes, proxy, get } = all;
+    const changed = Buffer.from(bytes);
+    changed[4 * unit + 17]! ^= 1;
+    await storage.put(layout.exportFile(file.sha256), changed);
+    const download = await begin(all, 1);
+    expect((await download.rest()).equals(bytes.subarray(0, 4 * unit))).toBe(true);
+    await until("the log to say why", () => proxy.logged.some((line) => /chunk 4 does not match/.test(line)));
+    expect(outcome(await get(file.url, { range: `bytes=${4 * unit}-` }))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect((await get(file.url, { range: `bytes=${5 * unit}-` })).status).toBe(206);
+  });
+});
+
+test("hyparquet reads one column with a key, and fetches little more than that", async () => {
+  const { proxy, key, file, bytes, left } = await served(await exported());
+  const before = await left();
+  let fetched = 0;
+  const counting: typeof fetch = async (input, init) => {
+    const answer = await fetch(input, init);
+    fetched += Number(answer.headers.get("Content-Length")) * (init?.method === "HEAD" ? 0 : 1);
+    return answer;
+  };
+  const url = `http://127.0.0.1:${proxy.port}${file.url}`;
+  const source = await asyncBufferFromUrl({ url, requestInit: { headers: bearer(key) }, fetch: counting });
+  const metadata = await parquetMetadataAsync(source, { initialFetchSize: 8192 });
+  const group = metadata.row_groups[0]!;
+  const column = group.columns.find(({ meta_data }) => meta_data?.path_in_schema.join() === "composite")!;
+  const options = { file: source, metadata, compressors, columns: ["composite"] };
+  const found = await parquetReadObjects({ ...options, rowStart: 0, rowEnd: Number(group.num_rows) });
+  expect(found.map(({ composite }) => composite)).toEqual(
+    markets.map(({ composite }) => composite).reverse(),
+  );
+  const needed = Number(column.meta_data!.total_compressed_size) + metadata.metadata_length;
+  expect(fetched).toBeLessThan(needed + 8192 + 64);
+  expect(fetched).toBeLessThan(bytes.length / 100);
+  // HEAD, the footer, and the column.
+  expect(before - (await left())).toBeLessThanOrEqual(4);
+});
+
+test("a store on S3 is asked for the chunks of a range alone", async () => {
+  const storage = await exported();
+  const s3 = await startSmallS3(storage);
+  const proxy = await proxyOn({ location: "s3://bucket" }, { environment: s3.environment });
+  const key = await proxy.issue();
+  const headers = bearer(key);
+  const { exports } = ExportList.parse((await proxy.get(list, { headers })).json());
+  const file = exports[0]!.files[0]!;
+  const bytes = (await storage.get(layout.exportFile(file.sha256)))!;
+  let asked = 0;
+  s3.fault = (_method, name) => {
+    if (name === layout.exportFile(file.sha256)) asked += 1;
+    return undefined;
+  };
+  const range = `bytes=${unit + 5}-${3 * unit}`;
+  const answer = await proxy.get(file.url, { headers: { ...headers, range } });
+  expect([answer.status, answer.body.equals(bytes.subarray(unit + 5, 3 * unit + 1))]).toEqual([206, true]);
+  expect(asked).toBe(3);
+  expect(sha256((await proxy.get(file.url, { headers })).body)).toBe(file.sha256);
+  await proxy.stop();
+  proxies.splice(proxies.indexOf(proxy), 1);
+  await s3.stop();
+});
