@@ -1,10 +1,20 @@
 // Runs a snapshot command in a workflow: node .ci/snapshot-job.mjs FOLDER COMMAND [ARGUMENT...]
 // It writes report.json and log.txt to FOLDER, and the counts to the run's summary. Exit code 4, a commit that another publisher
-// made first, is no failure.
+// made first, is no failure. A signing key in SIGNING_KEY_TEXT, and public keys in TRUSTED_KEYS_TEXT, become files that only
+// the command sees.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { appendFileSync, createWriteStream, mkdirSync, readFileSync } from "node:fs";
+import {
+  appendFileSync,
+  createWriteStream,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 
@@ -30,17 +40,30 @@ if (!folder || command.length === 0) {
 mkdirSync(folder, { recursive: true });
 const [reportFile, logFile] = [join(folder, "report.json"), join(folder, "log.txt")];
 
+// Not in FOLDER, which the workflow uploads.
+const secrets = mkdtempSync(join(process.env.RUNNER_TEMP ?? tmpdir(), "keys-"));
+const env = { ...process.env };
+for (const name of ["SIGNING_KEY", "TRUSTED_KEYS"]) {
+  const { [`${name}_TEXT`]: text } = env;
+  delete env[`${name}_TEXT`];
+  if (!text) continue;
+  env[name] = join(secrets, name);
+  writeFileSync(env[name], `${text.trim()}\n`, { mode: 0o600 });
+}
+
 // Messages can quote the sources. Without this, the runner could execute a quoted text as a workflow command.
 const token = randomUUID();
 console.log(`::stop-commands::${token}`);
 const child = spawn("npm", ["run", "--silent", "snapshot", "--", ...command, "--json"], {
   stdio: ["ignore", "pipe", "pipe"],
+  env,
 });
 const [report, log] = [createWriteStream(reportFile), createWriteStream(logFile)];
 child.stdout.pipe(report);
 child.stderr.pipe(log);
 child.stderr.pipe(process.stderr);
 const [[code]] = await Promise.all([once(child, "close"), finished(report), finished(log)]);
+rmSync(secrets, { recursive: true });
 console.log(`::${token}::`);
 
 const meaning = meanings.get(code) ?? `ended with exit code ${code}`;

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { testFolder } from "../helpers/archive-store.ts";
+import { keyText } from "../helpers/signing.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 const folder = testFolder();
@@ -24,10 +25,11 @@ function run(program: string, parameters: string[], environment: Record<string, 
 
 describe("snapshot-job.mjs", () => {
   const summaryFile = join(folder, "summary.md");
-  const job = async (...command: string[]) => {
+  const job = async (command: string[], environment = {}) => {
     await rm(summaryFile, { force: true });
     const parameters = [".ci/snapshot-job.mjs", join(folder, "job"), ...command];
-    const done = await run(process.execPath, parameters, { GITHUB_STEP_SUMMARY: summaryFile });
+    const summary = { GITHUB_STEP_SUMMARY: summaryFile };
+    const done = await run(process.execPath, parameters, { ...summary, ...environment });
     return { ...done, summary: await readFile(summaryFile, "utf8") };
   };
 
@@ -35,7 +37,7 @@ describe("snapshot-job.mjs", () => {
     const sources = join(folder, "sources");
     await writeSample({ ...sampleDefaults, directory: sources, markets: 100, protocols: 5, days: 2 });
     const arguments_ = ["publish", "--sources", sources, "--store", join(folder, "store")];
-    const first = await job(...arguments_);
+    const first = await job(arguments_);
     expect(first).toMatchObject({ code: 0 });
     expect(first.summary).toMatch(/^### snapshot publish: done\n/);
     for (const row of ["outcome | published", "commit | 1", "counts.markets | 100", "counts.protocols | 5"]) {
@@ -44,13 +46,28 @@ describe("snapshot-job.mjs", () => {
     const report = JSON.parse(await readFile(join(folder, "job/report.json"), "utf8"));
     expect(first.summary).toContain(`| uploaded.objects | ${report.uploaded.objects} |`);
 
-    expect((await job(...arguments_)).summary).toContain("| outcome | unchanged |");
+    expect((await job(arguments_)).summary).toContain("| outcome | unchanged |");
+
+    // Signing makes a commit of its own.
+    const text = keyText("prs.example/scores");
+    const temporary = join(folder, "runner");
+    await mkdir(temporary);
+    const signing = { SIGNING_KEY_TEXT: text, RUNNER_TEMP: temporary };
+    expect((await job(arguments_, signing)).code).toBe(3);
+    const signed = await job([...arguments_, "--sign-over", "1"], signing);
+    expect(signed.summary).toContain("| signature | signed |");
+    const { checkpoint } = JSON.parse(await readFile(join(folder, "store/commits/0000000002.json"), "utf8"));
+    expect(checkpoint).toContain("— prs.example/scores ");
+    // Nothing of the key stays on the machine.
+    expect(await readdir(temporary)).toEqual([]);
+    for (const file of ["report.json", "log.txt"])
+      expect(await readFile(join(folder, "job", file), "utf8")).not.toContain(text);
   });
 
   test("fails with the command's exit code and shows why", async () => {
     const sources = join(folder, "empty-sources");
     await mkdir(sources);
-    const refused = await job("publish", "--sources", sources, "--store", join(folder, "store"));
+    const refused = await job(["publish", "--sources", sources, "--store", join(folder, "store")]);
     expect(refused.code).toBe(3);
     expect(refused.stdout).toMatch(/^::error title=snapshot publish::the sources were refused/m);
     const reason = (await readFile(join(folder, "job/log.txt"), "utf8")).split("\n")[0]!;
@@ -110,7 +127,10 @@ describe("what the jobs make of a command's end", () => {
     // The first four are npm's own.
     return (await readFile(argumentsFile, "utf8")).trimEnd().split("\n").slice(4);
   };
-  const none = { ALLOW_REMOVED: "", ALLOW_CHANGED: "", ALLOW_ADDED: "", RESUME: "", DRY_RUN: "" };
+  const none = {
+    ...{ ALLOW_REMOVED: "", ALLOW_CHANGED: "", ALLOW_ADDED: "" },
+    ...{ SIGN_OVER: "", RESUME: "", DRY_RUN: "" },
+  };
   const where = { SOURCES: "s3://sources", STORE: "s3://store" };
 
   test("publish.yml hands on the overrides it was given, and only these", async () => {
@@ -120,13 +140,14 @@ describe("what the jobs make of a command's end", () => {
       ALLOW_REMOVED: "12",
       ALLOW_CHANGED: "3; touch x",
       ALLOW_ADDED: "4",
+      SIGN_OVER: "5",
       RESUME: "yes",
       DRY_RUN: "yes",
     };
     expect(await script("publish.yml", "Publish", { ...all, ...where })).toEqual([
       ...plain,
       ...["--allow-removed", "12", "--allow-changed", "3; touch x", "--allow-added", "4"],
-      ...["--resume", "--dry-run", "--json"],
+      ...["--sign-over", "5", "--resume", "--dry-run", "--json"],
     ]);
   });
 
