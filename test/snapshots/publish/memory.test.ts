@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { ndjsonForm, planRows } from "../../../snapshots/read/rows.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { scriptProcess } from "../../helpers/archive-command.ts";
@@ -11,6 +12,7 @@ import { recordsOf } from "../../helpers/archive-records.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import { testFolder } from "../../helpers/archive-store.ts";
 import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { rowsQuery } from "../../helpers/query.ts";
 
 const folder = testFolder();
 // The whole size takes a while; both sizes are far above what does not depend on it.
@@ -22,7 +24,7 @@ describe(`an archive of ${markets} markets`, () => {
     { labels: "few outcome labels", outcomes: 800 },
     { labels: "an outcome label for every second market", outcomes: markets / 2 },
   ])(
-    "with $labels is published within 1 GiB and served from 20 bytes a market",
+    "with $labels is published within 1 GiB and served from 20 bytes a market, and 30 more for ids and words",
     { timeout: 600_000 },
     async ({ outcomes }) => {
       const directory = join(folder, `sources-${outcomes}`);
@@ -41,18 +43,32 @@ describe(`an archive of ${markets} markets`, () => {
       const before = process.memoryUsage();
       const catalog = new Catalog(directoryStorage(store), { cacheBytes: 1024 * 1024 });
       await catalog.refresh();
-      await collectGarbage();
-      const after = process.memoryUsage();
-      expect(catalog.current()?.archive.markets).toBe(markets);
-      const resident = catalog.residentBytes();
+      const snapshot = catalog.requireCurrent();
+      expect(snapshot.archive.markets).toBe(markets);
+      /** What it says of itself, which is what the process took, small change aside. */
+      const bytesAMarket = async () => {
+        await collectGarbage();
+        const after = process.memoryUsage();
+        const resident = catalog.residentBytes();
+        expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(resident + 2 ** 18);
+        expect(after.heapUsed - before.heapUsed).toBeLessThan(2 ** 21);
+        return resident / markets;
+      };
+      const columns = await bytesAMarket();
+      await catalog.ids.candidates(snapshot, "00000000-0000-4000-8000-000000000000");
+      const withIds = await bytesAMarket();
+      for (const q of ["will", "the be*", "before"])
+        await planRows(catalog, rowsQuery(String(new URLSearchParams({ q }))), ndjsonForm);
+      const withWords = await bytesAMarket();
+      const told = [columns, withIds, withWords].map((bytes) => bytes.toFixed(1));
       console.log(
         `${markets} markets, ${outcomes} labels: publish peak ${Math.round(Number(await peak) / 2 ** 20)} MiB, ` +
-          `index ${(resident / markets).toFixed(1)} bytes a market`,
+          `index ${told[0]} bytes a market, ${told[1]} with ids, ${told[2]} with words`,
       );
-      expect(resident).toBeLessThan(20 * markets);
-      // What it says of itself is what the process took, small change aside.
-      expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(resident + 2 ** 18);
-      expect(after.heapUsed - before.heapUsed).toBeLessThan(2 ** 21);
+      expect(columns).toBeLessThan(20);
+      expect(withIds).toBeGreaterThan(columns);
+      expect(withWords).toBeGreaterThan(withIds);
+      expect(withWords - columns).toBeLessThan(30);
     },
   );
 });
