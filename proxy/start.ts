@@ -113,6 +113,8 @@ export async function startService(
   await poller.once();
   // Not awaited, since a store may take long to answer.
   if (!catalog.current()) void warnOfNoStore(storage, log);
+  // A long log takes many requests to a remote store. Whoever needs it before it is here waits or tries again.
+  else void catalog.readable().catch(() => {});
   const release = () => {
     forwarder.close();
     origin?.close();

@@ -9,7 +9,7 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import type { Allowance } from "../../snapshots/publish/guards.ts";
 import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { type ApiPlace, apiPlaceAt } from "../../snapshots/publish/site.ts";
-import { listCommits, readCommit } from "../../snapshots/store/commits.ts";
+import { readCommit, readLog } from "../../snapshots/store/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { writeSigningKey } from "../../snapshots/trust/key-files.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
@@ -315,10 +315,7 @@ async function listCommand(
   shell: Shell,
 ): Promise<undefined> {
   const storage = await openStore(shell, values.store);
-  const commits = [];
-  for (const number of (await listCommits(storage)).reverse())
-    commits.push(await readCommit(storage, number));
-  const known = commits.filter((commit) => commit !== undefined);
+  const known = (await readLog(storage)).reverse();
   const withdrawn = known[0]?.withdrawn ?? [];
   const stateOf = (number: number, hold: boolean) => {
     const gone = withdrawn.some(([first, last]) => first <= number && number <= last);

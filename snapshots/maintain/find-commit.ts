@@ -1,5 +1,5 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { listCommits, readCommit } from "../store/commits.ts";
+import { readCommit, readLog } from "../store/commits.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** No commit, or more than one snapshot, has the name that was given. */
@@ -23,10 +23,8 @@ export async function findCommit(storage: Storage, target: string): Promise<Comm
     );
   }
   const found = new Map<string, Commit>();
-  for (const number of await listCommits(storage)) {
-    const commit = await readCommit(storage, number);
-    if (commit?.snapshotId.startsWith(target)) found.set(commit.snapshotId, commit);
-  }
+  for (const commit of await readLog(storage))
+    if (commit.snapshotId.startsWith(target)) found.set(commit.snapshotId, commit);
   const [commit, another] = [...found.values()];
   if (!commit)
     throw new UnknownSnapshotError(

@@ -6,7 +6,7 @@ import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { publicNames } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
-import { listCommits, readCommit } from "../store/commits.ts";
+import { readLog } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -267,14 +267,4 @@ class Survey {
 async function modifiedOf(storage: Storage, key: string): Promise<Date | undefined> {
   for await (const info of storage.list(key)) if (info.key === key) return info.modified;
   return undefined;
-}
-
-/** The whole log, oldest first. */
-async function readLog(storage: Storage): Promise<Commit[]> {
-  const commits: Commit[] = [];
-  for (const number of await listCommits(storage)) {
-    const commit = await readCommit(storage, number);
-    if (commit) commits.push(commit);
-  }
-  return commits;
 }

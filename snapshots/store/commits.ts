@@ -1,5 +1,6 @@
 import { Commit, Head } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "./corrupt-object.ts";
+import { inParallel } from "./in-parallel.ts";
 import { layout } from "./layout.ts";
 import { type Signature, seal, unseal } from "./sealed.ts";
 import { type Storage, StorageError } from "./storage.ts";
@@ -71,6 +72,19 @@ export class CommitLostError extends Error {
  */
 export class CommitUnknownError extends Error {
   override readonly name = "CommitUnknownError";
+}
+
+/**
+ * Every commit of the store, oldest first, whether or not the log leads there. Throws CorruptObjectError or StorageError.
+ */
+export async function readLog(storage: Storage): Promise<Commit[]> {
+  const numbers = await listCommits(storage);
+  const commits: (Commit | undefined)[] = [];
+  // One after the other, a remote store's latency would make a long log take minutes.
+  await inParallel(numbers.entries(), async ([index, number]) => {
+    commits[index] = await readCommit(storage, number);
+  });
+  return commits.filter((commit) => commit !== undefined);
 }
 
 /** A commit before it is sealed. */

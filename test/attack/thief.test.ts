@@ -395,7 +395,9 @@ describe("what a thief puts into the store", () => {
 
   test("in commits of the past reaches neither cursors, the live feed, proofs nor a rollback", async () => {
     const storage = await signedStore();
+    // This one has read the log before.
     const proxy = await proxyOn(storage);
+    expect((await proxy.get("/api/v1/snapshots")).json().count).toBe(3);
     const [aegis, developer] = [await proxy.issue(), await proxy.issue({ plan: "developer" })];
     const first = await commitAt(storage, 1);
     const archive = "/api/v1/markets/historical?pageSize=10";
@@ -427,9 +429,14 @@ describe("what a thief puts into the store", () => {
       }
       const proof = await ask(each, `/api/v1/markets/${market(45).id}/proof`);
       expect(proof.status).toBe(404);
-      // The changes since then cannot be told.
-      await expect(listen(each.port, developer, { since: first.snapshotId })).rejects.toThrow("503");
     }
+    const since = { since: first.snapshotId };
+    await expect(listen(cold.port, developer, since)).rejects.toThrow("503");
+    const listener = await listen(proxy.port, developer, since);
+    await until("all changes", () => listener.changes().length === 2 * slugs.length);
+    const heard = listener.changes().map(({ current }) => current?.bri);
+    expect(heard).toEqual([...slugs.map(() => bris[1]), ...slugs.map(() => bris[2])]);
+    listener.socket.terminate();
     const signing = { key: ours };
     for (const target of ["1", "2", theirs.snapshotId.slice(0, 12)])
       await expect(rollback(storage, target, () => new Date(), { signing })).rejects.toThrow(/does not lead/);

@@ -6,9 +6,11 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { inArchiveOrder } from "../../helpers/archive-records.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { market, publishRecords, slugs } from "../../helpers/proxy-archive.ts";
-import { type Answer, bearer, problemOf } from "../../helpers/proxy-client.ts";
+import { type Answer, bearer, problemOf, until } from "../../helpers/proxy-client.ts";
+import { startSmallS3 } from "../../helpers/small-s3.ts";
 
 // Published at noon of these days; the fourth is withdrawn by the fifth, which has the content of the third again, and the
 // second is collected.
@@ -271,6 +273,24 @@ test("the list has the snapshots that can be read, newest first", async () => {
   });
   expect([count, snapshots]).toEqual([3, [row(4, undefined), row(2, 3), row(0, 1)]]);
   expect(refusalOf(await ask("snapshots?asOf=2026-02-10"))).toEqual([400, "INVALID_PARAMETER", "asOf"]);
+});
+
+test("a proxy has read the log before somebody asks for the list", async () => {
+  const storage = memoryStorage(new Map());
+  for (const bri of bris) await publishRecords(storage, contents[0]!, bri);
+  const s3 = await startSmallS3(storage);
+  const read = new Set<string>();
+  s3.fault = (_, key) => void read.add(key);
+  const { environment } = s3;
+  const place = { snapshotStore: "s3://bucket", environment };
+  const other = await startTestProxy({ empty: true, pollSeconds: 3600, ...place });
+  const known = bris.map((_, place) => layout.commit(place + 1));
+  await until("all commits to be read", async () => known.every((key) => read.has(key)));
+  read.clear();
+  expect((await other.get("/api/v1/snapshots")).json().count).toBe(bris.length);
+  expect([...read]).toEqual([]);
+  await other.stop();
+  await s3.stop();
 });
 
 test("what was deleted since it was loaded is 410, and never 500", async () => {
