@@ -1,13 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { cp, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { revokeKey } from "../../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { collectGarbage } from "../../helpers/archive-memory.ts";
 import { testFolder } from "../../helpers/archive-store.ts";
 import { listed } from "../../helpers/faulty-store.ts";
+import { linkedStore } from "../../helpers/linked-store.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/ndjson.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
 import { market, publishArchive, publishRecords } from "../../helpers/proxy-archive.ts";
@@ -15,18 +14,19 @@ import { bearer, outcome, problemOf, until } from "../../helpers/proxy-client.ts
 
 const archive = "/api/v1/markets/historical";
 const day = 86_400_000;
-/** Eight units, and far more than the buffers of both ends hold: 60 MB, of which gzip leaves three quarters. */
-const [rows, randomBytesEach] = [4_000, 11_250];
+/** Eight units, and far more than the buffers of both ends hold: 30 MB, of which gzip leaves three quarters. */
+const [rows, randomBytesEach] = [4_000, 5_625];
 
 const folder = testFolder();
-const original = join(folder, "store");
-beforeAll(async () => {
-  const markets = Array.from({ length: rows }, (_, index) => ({
-    ...market(index),
-    question: randomBytes(randomBytesEach).toString("base64"),
-  }));
-  await publishRecords(directoryStorage(original), markets);
-});
+const fill = (storage: Storage) =>
+  publishRecords(
+    storage,
+    Array.from({ length: rows }, (_, index) => {
+      const { dimensions, ...rest } = market(index);
+      const description = randomBytes(randomBytesEach).toString("base64");
+      return { ...rest, dimensions: [{ ...dimensions[0]!, description }, ...dimensions.slice(1)] };
+    }),
+  );
 
 let proxy: TestProxy;
 let stopped: Promise<void> | undefined;
@@ -40,14 +40,12 @@ afterEach(async () => {
   for (const reader of readers) reader.leave();
   readers = [];
   await stop();
-  await rm(join(folder, "copy"), { recursive: true });
 });
 
 /** Starts a proxy on a copy of the archive, free to be tampered with. */
 async function start(options: TestProxyOptions = {}): Promise<void> {
   stopped = undefined;
-  const snapshotStore = join(folder, "copy");
-  await cp(original, snapshotStore, { recursive: true });
+  const { location: snapshotStore } = await linkedStore(folder, "rows", fill);
   proxy = await startTestProxy({ ...options, empty: true, snapshotStore });
 }
 
