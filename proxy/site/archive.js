@@ -31,7 +31,7 @@ const defaultPageSize = "25";
 /** What the right side shows, by the value of `show`. */
 const sides = /** @type {const} */ ({
   "": "Markets",
-  score: "Do the scores mean something?",
+  score: "Do scores mean something?",
   file: "Download",
 });
 
@@ -102,7 +102,7 @@ class Explorer {
       type: "search",
       autocomplete: "off",
       spellcheck: "false",
-      placeholder: "Words of the question, such as: fed cut*",
+      placeholder: "Search questions: fed cut*",
       "aria-label": labelOf("q"),
       "aria-describedby": "problem-q",
       oninput: () => {

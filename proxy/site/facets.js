@@ -109,7 +109,10 @@ export function choiceList(facet, go) {
       });
     }
     const most = Math.max(1, ...[...shown.values()].map(({ count }) => count));
-    const items = [...shown].map(([value, { value: spelled, count, disputed }]) => {
+    // Spellings that count together may have passed others.
+    const listed = [...shown];
+    if (facet === "category") listed.sort(([, a], [, b]) => b.count - a.count);
+    const items = listed.map(([value, { value: spelled, count, disputed }]) => {
       const here = chosen.includes(value);
       const next = here
         ? chosen.filter((each) => each !== value)

@@ -49,7 +49,7 @@ export function accessStrip(place, api, changed) {
   fill(place, html("div", { class: "access" }, standing, entry, forget));
   api.onquota = () => {
     const { quota, plan } = api;
-    const left = quota && `${grouped(quota.remaining)} of ${grouped(quota.limit)} requests left today`;
+    const left = quota && `${grouped(quota.remaining)} of ${grouped(quota.limit)} left today`;
     fill(standing, html("strong", {}, `${planNames[plan]} plan`), left ? ` · ${left}` : "");
     entry.hidden = api.keyed;
     forget.hidden = !api.keyed;

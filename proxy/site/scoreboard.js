@@ -78,6 +78,9 @@ const columns = [
 ];
 const briColumn = columns.findIndex(({ name }) => name === "BRI");
 
+/** How many rows are drawn at once; more when the reader comes to their end. */
+const batch = 60;
+
 const magnitudes = ["", "K", "M", "B", "T"];
 
 /** The number that a text like `$1.2B` shows, or −1.
@@ -199,7 +202,8 @@ export function distribution(scores) {
  */
 function board(scores, curveOf) {
   const most = Math.max(...scores.map(({ delta }) => Math.abs(delta)));
-  const rows = new Map(scores.map((entry) => [entry, rowsOf(entry, most, curveOf)]));
+  /** @type {Map<ScoreListEntry, HTMLElement[]>} */
+  const rows = new Map();
   const body = html("tbody", { role: "rowgroup" });
   const count = html("p", { class: "count", role: "status" });
   const empty = html(
@@ -239,6 +243,26 @@ function board(scores, curveOf) {
   const chips = tiers.map((name) => chipOf(name, scores, toggle));
   const picture = html("div", { class: "distribution" });
 
+  /** Matches that are not drawn yet. A browser needs a second for a thousand rows.
+   * @type {readonly ScoreListEntry[]} */
+  let following = [];
+  const rest = html("button", { type: "button", class: "plain", onclick: () => showMore(following.length) });
+  new IntersectionObserver(([entry]) => {
+    if (entry?.isIntersecting) showMore(batch);
+  }).observe(rest);
+
+  /** @param {number} count */
+  function showMore(count) {
+    for (const entry of following.slice(0, count)) {
+      const made = rows.get(entry) ?? rowsOf(entry, most, curveOf);
+      rows.set(entry, made);
+      body.append(...made);
+    }
+    following = following.slice(count);
+    rest.hidden = following.length === 0;
+    fill(rest, `Show ${grouped(following.length)} more`);
+  }
+
   /** @param {number} place */
   function sortBy(place) {
     choice.descending = choice.column === place ? !choice.descending : (columns[place]?.descending ?? false);
@@ -260,7 +284,9 @@ function board(scores, curveOf) {
 
   function draw() {
     const shown = sorted(scores.filter(matches));
-    fill(body, ...shown.flatMap((entry) => rows.get(entry) ?? []));
+    fill(body);
+    following = shown;
+    showMore(batch);
     empty.hidden = shown.length > 0;
     fill(count, html("b", {}, grouped(shown.length)), ` of ${counted(scores.length, "protocol")}`);
     for (const [place, heading] of headings.entries()) {
@@ -306,6 +332,7 @@ function board(scores, curveOf) {
     html("div", { class: "chips", role: "group", "aria-label": "Tiers" }, chips),
     html("div", { class: "tools" }, text, count),
     table,
+    rest,
     empty,
   ];
 }

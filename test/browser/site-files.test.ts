@@ -199,7 +199,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     });
     await page.waitForSelector("tbody tr");
     await enterKey(page, key);
-    await page.waitForSelector("text=of 100,000 requests left today");
+    await page.waitForSelector("text=of 100,000 left today");
     await page.click("text=curve.fi");
     await page.waitForSelector(".chart");
     await page.click("nav >> text=Archive");

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LabelFacet, ScoreDimensions, ScoreFacet, ScoreHistory } from "../../schemas/envelopes.ts";
@@ -15,6 +16,7 @@ import {
   unsoundness,
   type WatchedPage,
 } from "../helpers/site-page.ts";
+import { pictureFile, takePicture } from "../helpers/site-picture.ts";
 import {
   asRow,
   cellsOf,
@@ -29,6 +31,7 @@ import {
 } from "../helpers/site-served.ts";
 
 const program = findChromium();
+const root = new URL("../..", import.meta.url).pathname;
 
 describe.skipIf(!program)("the site in Chromium", () => {
   const site = serveSite();
@@ -50,7 +53,6 @@ describe.skipIf(!program)("the site in Chromium", () => {
     expect(await page.textContent(".count")).toBe(`${protocols} of ${protocols} protocols`);
     const firstRow = (await page.locator("tbody tr").first().boundingBox())!;
     expect(firstRow.y + firstRow.height).toBeLessThan(600);
-    expect(await unsoundness(watched)).toEqual([]);
 
     const { category, chain, tvl } = list[0]!;
     const finds: [text: string, found: (entry: ScoreListEntry) => boolean][] = [
@@ -90,6 +92,31 @@ describe.skipIf(!program)("the site in Chromium", () => {
     expect(await page.locator("[aria-sort]").allTextContents()).toEqual(["Confidence"]);
     expect(await page.getAttribute("[aria-sort]", "aria-sort")).toBe("ascending");
     expect(await unsoundness(watched)).toEqual([]);
+  });
+
+  test("of many protocols it draws those that are looked at, and all on demand", async () => {
+    const [entry] = await site.scores();
+    const scores = Array.from({ length: 300 }, (_, place) => ({
+      ...entry,
+      slug: `p${place}`,
+      bri: 999 - place,
+    }));
+    const { page: other, context, faults } = await openWatched(site.browser, `${site.home}#/archive`);
+    await other.route("**/api/v1/scores", (route) =>
+      route.fulfill({ json: { count: 300, updatedAt: entry!.updatedAt, scores } }),
+    );
+    await other.click("nav >> text=Scores");
+    await other.waitForSelector("text=300 of 300");
+    const rows = other.locator(".board tbody tr");
+    expect(await rows.count()).toBe(60);
+    await rows.last().scrollIntoViewIfNeeded();
+    await other.waitForSelector("tbody >> text=p100");
+    await other.click("text=/^Show \\d+ more/");
+    expect(await rows.count()).toBe(300);
+    await other.fill("#filter", "p29");
+    expect(await rows.count()).toBe(11);
+    expect(faults).toEqual([]);
+    await context.close();
   });
 
   test("numbers say what they mean, at a tap and at the focus", async () => {
@@ -224,7 +251,9 @@ describe.skipIf(!program)("the site in Chromium", () => {
       categories.set(value.toLowerCase(), (categories.get(value.toLowerCase()) ?? 0) + count);
     expect(
       (await choicesOf(page, "category")).map(([value = "", count]) => [value.toLowerCase(), count]),
-    ).toEqual([...categories].map(([value, count]) => [value, grouped(count)]));
+    ).toEqual(
+      [...categories].toSorted(([, a], [, b]) => b - a).map(([value, count]) => [value, grouped(count)]),
+    );
     for (const [facet, words] of [
       ["disputed", { true: "Disputed", false: "Undisputed" }],
       ["outcome", {}],
@@ -305,7 +334,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
   });
 
   test("shares of disputed markets come with their intervals and numbers", async () => {
-    await page.click(".tabs >> text=Do the scores mean something?");
+    await page.click(".tabs >> text=Do scores mean something?");
     await page.click(".versions a:has-text('bri-pm-v1')");
     await page.waitForSelector(".chart .second");
     const asked = async (query: string) =>
@@ -436,6 +465,19 @@ describe.skipIf(!program)("the site in Chromium", () => {
       evidence.map(({ reference }) => [reference.url, reference.label, "noopener noreferrer"]),
     );
   }
+
+  test("has a picture in the README, which can be taken anew", async () => {
+    const readme = await readFile(join(root, "README.md"), "utf8");
+    expect(readme).toContain(`](${pictureFile})`);
+    for (const picture of [
+      await readFile(join(root, pictureFile)),
+      await takePicture(site.browser, site.home, site.aegis),
+    ]) {
+      expect(picture.subarray(1, 4).toString()).toBe("PNG");
+      expect(picture.readUInt32BE(16)).toBe(960);
+      expect(picture.length).toBeLessThan(200_000);
+    }
+  });
 
   test("the key is forgotten on demand, and was left nowhere", async () => {
     expect(await tracesOf(watched, site.aegis)).toEqual([]);
