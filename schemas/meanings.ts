@@ -38,7 +38,7 @@ export const meanings = {
   weight: { field: "`weight`", meaning: "Weight of a dimension in the composite, from 0 to 1." },
   computation: {
     field: "`computation`",
-    meaning: "Where the score of a dimension starts (`baseline`), and what raises and lowers it.",
+    meaning: "Where the score of a dimension starts (baseline), and what raises and lowers it.",
   },
   change7d: {
     field: "`change7d`",
@@ -50,7 +50,7 @@ export const meanings = {
   },
   cascade: {
     field: "`cascade`",
-    meaning: "What a failure would reach (`blastRadius`), and what the protocol depends on (`upstreamDeps`).",
+    meaning: "What a failure would reach (blastRadius), and what the protocol depends on (upstreamDeps).",
   },
   findings: { field: "`findings`", meaning: "Number of findings by severity: fewer is safer." },
   tvl: { field: "`tvl`", meaning: "Total value locked, as it is displayed." },
