@@ -124,13 +124,17 @@ const questions = [
 /** Hand-made markets, so many that every label is combined with every time. */
 const count = times.length * categories.length;
 
-/** Ids after which a segment ends (snapshots/SPEC.md, "Cuts"), so that a small archive has several. */
-export function* segmentEnds(): Generator<string> {
+/** Ids after which a page ends (snapshots/SPEC.md, "Cuts"), so that a small archive has several. */
+export function* pageEnds(): Generator<string> {
   for (let n = 0; ; n += 1) {
     const id = `5e6e7d00-0000-4000-8000-${String(n).padStart(12, "0")}`;
-    if (crc32(id) % (cuts.pageModulus * cuts.segmentModulus) === 0) yield id;
+    if (crc32(id) % cuts.pageModulus === 0) yield id;
   }
 }
+
+/** Ids after which a segment ends as well. */
+export const segmentEnds = (): Iterable<string> & Pick<IteratorObject<string>, "take"> =>
+  pageEnds().filter((id) => crc32(id) % (cuts.pageModulus * cuts.segmentModulus) === 0);
 
 /**
  * Adds `markets/odd.parquet` to a sample: hand-made markets with the sample's evidence, two of them with the lowest and

@@ -11,7 +11,7 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { segmentEnds } from "./archive-odd-markets.ts";
+import { pageEnds, segmentEnds } from "./archive-odd-markets.ts";
 import { recordsOf } from "./archive-records.ts";
 import { memoryStorage } from "./archive-storage.ts";
 import { publishRecords } from "./proxy-archive.ts";
@@ -19,14 +19,19 @@ import { publishRecords } from "./proxy-archive.ts";
 /** The content of a store by key. */
 export type Objects = Map<string, Buffer>;
 
-/** A store of three commits, two keys and a revocation; the newest archive has two segments and 200 markets. */
+/** A store of three commits, two keys and a revocation; the newest archive has two segments and 120 markets. */
 export async function goodStore(): Promise<Objects> {
   const objects: Objects = new Map();
   const storage = memoryStorage(objects);
-  const [ending] = segmentEnds().take(1);
-  for (const last of [90, 160, 199]) {
+  const [[pageEnd], [segmentEnd]] = [pageEnds().take(1), segmentEnds().take(1)];
+  for (const last of [60, 100, 118]) {
     const records = recordsOf(0, last);
-    await publishRecords(storage, [{ ...records[100 % last]!, id: ending! }, ...records], 600 + last);
+    // Pages hardly longer than the shortest there may be: one of the first segment, two of the other.
+    const ends = [
+      { ...records[last - 36]!, id: segmentEnd! },
+      { ...records[Math.max(last - 75, 0)]!, id: pageEnd! },
+    ];
+    await publishRecords(storage, [...ends, ...records], 600 + last);
   }
   const now = new Date("2026-03-01T00:00:00.000Z");
   await issueKey(storage, { plan: "aegis", owner: "acme" }, now);

@@ -36,7 +36,7 @@ test("finds no fault in a good store, and looks at every byte", async () => {
   expect(report).toEqual({
     commits: 3,
     collected: 0,
-    markets: 200,
+    markets: 120,
     objects: good.size,
     bytes,
     unreferenced: 0,
