@@ -77,9 +77,11 @@ describe.skipIf(!environment)("a publish command over S3", () => {
     ["the hint", /\/head\.json$/, "new"],
     ["the record of the run", /\/checked\.json$/, "new"],
   ] as const;
-  const kills = places.flatMap(([name, key, leaves]) =>
-    (["before", "after"] as const).map((when) => [when, name, key, leaves] as const),
-  );
+  const kills = [
+    ...places.map((place) => ["after", ...place] as const),
+    // Before a write is after the one before it, but for those that are made side by side and for the commit.
+    ...[places[1], places[3]].map((place) => ["before", ...place] as const),
+  ];
 
   test.for(kills)("killed %s it put %s, leaves one whole snapshot", async ([when, , key, leaves]) => {
     const { location, storage } = await storeWithOld();
@@ -133,16 +135,16 @@ describe.skipIf(!environment)("a publish command over S3", () => {
     },
   );
 
-  test("of six that commit at the same time, one takes the number, and nothing is lost", async () => {
+  test("of four that commit at the same time, one takes the number, and nothing is lost", async () => {
     const { location, storage } = await storeWithOld();
-    const rivals = [1, 2, 3, 4, 5, 6].map((count) => ({ count, directory: join(folder, `rival-${count}`) }));
+    const rivals = [1, 2, 3, 4].map((count) => ({ count, directory: join(folder, `rival-${count}`) }));
     for (const { count, directory } of rivals) {
       await writeSources(directory, { markets: 100 });
       await addMarkets(directory, count);
     }
     const server = await startFaultyS3(environment!);
     const ready: (() => void)[] = [];
-    // Nobody's commit goes on before all six have sent theirs.
+    // Nobody's commit goes on before all four have sent theirs.
     server.follow(async ({ method, path }) => {
       if (method !== "PUT" || !path.endsWith(layout.commit(2))) return undefined;
       await new Promise<void>((go) => {
