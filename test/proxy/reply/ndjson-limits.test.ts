@@ -138,8 +138,10 @@ describe("an owner", () => {
     const reader = await open(key);
     await reader.until(1);
     const before = await left(second);
-    expect(outcome(await get(second))).toBe("429 TOO_MANY_CONNECTIONS");
-    expect(await left(second)).toBe(before);
+    for (let count = 0; count < 20; count += 1)
+      expect(outcome(await get(second))).toBe("429 TOO_MANY_CONNECTIONS");
+    // The answer under way may take its eight units meanwhile.
+    expect(before - (await left(second))).toBeLessThanOrEqual(8);
     expect(outcome(await proxy.get(archive, { headers: bearer(key) }))).toBe("200");
     const head = await proxy.get(archive, { method: "HEAD", headers: { ...bearer(key), ...wantsRows } });
     expect(head.status).toBe(200);
