@@ -10,7 +10,7 @@ import { addMarkets } from "../../helpers/archive-odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
 import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { contentOf, publishSources, writeSources } from "../../helpers/archive-store.ts";
+import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/archive-store.ts";
 import { Crash } from "../../helpers/faulty-store.ts";
 import { publishRecords, slugs } from "../../helpers/proxy-archive.ts";
 import { describeStores } from "../../helpers/stores.ts";
@@ -41,51 +41,6 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
         uploaded: { objects: 0, bytes: 0 },
       });
       expect(await contentOf(storage)).toEqual(before);
-    });
-  });
-
-  describe("a small change", () => {
-    const sources = join(folder, "growing");
-
-    test("uploads the pages around it, and what names them, and nothing else", async () => {
-      await writeSources(sources, { markets: 5_000 });
-      const storage = newStore();
-      const before = await publishSources(sources, storage, folder);
-      await addMarkets(sources, 5);
-      const counting = countingStorage(storage);
-      const done = await publishSources(sources, counting, folder);
-      const { uploaded, unchanged, total, changeRecord, counts } = done;
-      expect(counts.markets).toBe(before.counts.markets + 5);
-      const written = counting.written();
-      const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
-      // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
-      expect(under(layout.pages)).toBeLessThanOrEqual(10);
-      expect(under(layout.segments)).toBeLessThanOrEqual(5);
-      expect(under(layout.publicObjects)).toBe(0);
-      expect(under(layout.rows)).toBe(under(layout.segments));
-      expect(under(layout.ids)).toBe(under(layout.segments));
-      expect(under(layout.words)).toBe(under(layout.segments));
-      const shared = [layout.pages, layout.segments, layout.rows, layout.ids, layout.words];
-      const parts = [...shared, layout.manifests];
-      expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
-      expect(changeRecord.objects).toBe(under(layout.changes));
-      expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
-      expect(total).toEqual({
-        objects: uploaded.objects + unchanged.objects,
-        bytes: uploaded.bytes + unchanged.bytes,
-      });
-      // What the commit says, and what a repetition and a dry run count.
-      expect((await newestCommit(storage))!.size).toEqual(total);
-      for (const dryRun of [true, false]) {
-        const again = await publishSources(sources, storage, folder, { dryRun });
-        expect(again).toMatchObject({ unchanged: total, total, changeRecord: { objects: 0, bytes: 0 } });
-      }
-      // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
-      const read = counting.calls.filter(
-        ({ operation, key }) => operation === "get" && key.startsWith(layout.pages),
-      );
-      expect(read.length).toBeLessThanOrEqual(10);
-      expect((await verify(storage, () => {})).faults).toEqual([]);
     });
   });
 
@@ -282,6 +237,51 @@ describeStores("publishing to %s", ({ folder, environment, newStore }) => {
     await mkdir(temporary);
     await publishSources(join(folder, "small"), newStore(), temporary);
     expect(await readdir(temporary)).toEqual([]);
+  });
+});
+
+describe("a small change", () => {
+  const folder = testFolder();
+
+  test("uploads the pages around it, and what names them, and nothing else", async () => {
+    const sources = await writeSources(join(folder, "growing"), { markets: 5_000 });
+    const storage = memoryStorage(new Map());
+    const before = await publishSources(sources, storage, folder);
+    await addMarkets(sources, 5);
+    const counting = countingStorage(storage);
+    const done = await publishSources(sources, counting, folder);
+    const { uploaded, unchanged, total, changeRecord, counts } = done;
+    expect(counts.markets).toBe(before.counts.markets + 5);
+    const written = counting.written();
+    const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
+    // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
+    expect(under(layout.pages)).toBeLessThanOrEqual(10);
+    expect(under(layout.segments)).toBeLessThanOrEqual(5);
+    expect(under(layout.publicObjects)).toBe(0);
+    expect(under(layout.rows)).toBe(under(layout.segments));
+    expect(under(layout.ids)).toBe(under(layout.segments));
+    expect(under(layout.words)).toBe(under(layout.segments));
+    const shared = [layout.pages, layout.segments, layout.rows, layout.ids, layout.words];
+    const parts = [...shared, layout.manifests];
+    expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
+    expect(changeRecord.objects).toBe(under(layout.changes));
+    expect(uploaded.bytes).toBeLessThan(total.bytes / 4);
+    expect(total).toEqual({
+      objects: uploaded.objects + unchanged.objects,
+      bytes: uploaded.bytes + unchanged.bytes,
+    });
+    // What the commit says, and what a repetition and a dry run count.
+    expect((await newestCommit(storage))!.size).toEqual(total);
+    for (const dryRun of [true, false]) {
+      const again = await publishSources(sources, storage, folder, { dryRun });
+      expect(again).toMatchObject({ unchanged: total, total, changeRecord: { objects: 0, bytes: 0 } });
+    }
+    // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
+    const read = counting.calls.filter(
+      ({ operation, key }) => operation === "get" && key.startsWith(layout.pages),
+    );
+    expect(read.length).toBeLessThanOrEqual(10);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
   });
 });
 
