@@ -59,7 +59,7 @@ describe.skipIf(!present)("the archive of the real sources", () => {
   });
 
   testFields(served);
-  testWalks(served, { cursor: [37, 499, 500], page: [100] });
+  testWalks(served, { cursor: [37, 500], page: [] });
 
   test("a cursor walk at pageSize 1 shows every market once, in order", { timeout: 600_000 }, async () => {
     // Without HTTP, which would take most of the time of 18,133 requests.

@@ -15,8 +15,8 @@ import { publishRecords } from "../../helpers/proxy-archive.ts";
 import { rowsQuery } from "../../helpers/query.ts";
 
 const folder = testFolder();
-// The whole size takes a while; both sizes are far above what does not depend on it.
-const markets = process.env.CI ? 60_000 : 30_000;
+// Far above what does not depend on the size.
+const markets = 30_000;
 const measurable = existsSync("/proc/self/task");
 
 describe(`an archive of ${markets} markets`, () => {
