@@ -1,5 +1,6 @@
 import { ConfigError } from "../proxy/config.ts";
 import { ApiError, IntegrityError } from "../proxy/site/client/client.js";
+import { KeyEndedError } from "../snapshots/keys/records.ts";
 import { SnapshotGoneError } from "../snapshots/maintain/diff.ts";
 import { ExportError } from "../snapshots/maintain/export.ts";
 import { UnknownSnapshotError } from "../snapshots/maintain/find-commit.ts";
@@ -71,6 +72,7 @@ const meanings = [
   [PublishingOnHoldError, exitCodes.refused],
   [UntrustedPredecessorError, exitCodes.refused],
   [KeyFileError, exitCodes.usage],
+  [KeyEndedError, exitCodes.usage],
   [CommitLostError, exitCodes.lost],
   [CollectedMeanwhileError, exitCodes.lost],
   [CommitUnknownError, exitCodes.unreachable],

@@ -1,6 +1,6 @@
 import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/keys.ts";
 import { KeyPlan, plans } from "../../schemas/plans.ts";
-import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
+import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
 import { printable } from "../../snapshots/sources/printable.ts";
 import { exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
@@ -72,17 +72,43 @@ const revoke = command({
     json,
   },
   async run(values, operand, shell) {
-    const id = KeyId.safeParse(operand);
-    if (!id.success) throw new UsageError("revoke takes the id of a key, 16 hex digits as `list` shows them");
+    const id = keyIdOption("revoke", operand);
     const at = values.at ? moment("at", values.at, 0) : new Date();
-    const revocation = await revokeKey(
-      await openStore(shell, values.store, { keysFirst: true }),
-      id.data,
-      at,
-    );
-    if (!revocation) throw new UsageError(`there is no key ${id.data} in this store`);
+    const revocation = await revokeKey(await openStore(shell, values.store, { keysFirst: true }), id, at);
+    if (!revocation) throw unknownKey(id);
     const { revokedAt } = revocation;
-    shell.report(values.json ?? false, { id: id.data, revokedAt }, [`key ${id.data} ends at ${revokedAt}`]);
+    shell.report(values.json ?? false, { id, revokedAt }, [`key ${id} ends at ${revokedAt}`]);
+    return exitCodes.done;
+  },
+});
+
+const rotate = command({
+  name: "rotate",
+  operand: "ID",
+  does: "prints a new key with the owner, plan, quota and expiry of an old one, which ends when the grace is over",
+  options: {
+    grace: {
+      type: "string",
+      value: "TIME",
+      default: "24h",
+      does: "how long both work, as 90m, 24h or 7d; at most 30d",
+    },
+    ...storeOption,
+    json,
+  },
+  async run(values, operand, shell) {
+    const id = keyIdOption("rotate", operand);
+    const grace = duration("grace", values.grace);
+    const storage = await openStore(shell, values.store, { keysFirst: true });
+    const rotated = await rotateKey(storage, id, grace, new Date());
+    if (!rotated) throw unknownKey(id);
+    const { key, record, revocation } = rotated;
+    const replaces = { id, revokedAt: revocation.revokedAt };
+    shell.say(
+      `${describe(record, undefined)}\nIt takes the place of key ${id}, which ends at ${replaces.revokedAt}.`,
+    );
+    shell.say("The key is shown this once:");
+    shell.report(values.json ?? false, { key, ...shown(record, undefined), replaces }, [key]);
     return exitCodes.done;
   },
 });
@@ -90,10 +116,27 @@ const revoke = command({
 /** `npm run keys` */
 export const keysProgram: Program = {
   call: "npm run keys --",
-  commands: [issue, list, revoke],
-  notes: `Keys of one owner and plan share a daily counter. To rotate a key, issue a second one, then revoke the first --at a
-time ahead. STORE is a directory or s3://bucket/prefix.`,
+  commands: [issue, list, revoke, rotate],
+  notes: `Keys of one owner and plan share a daily counter, also while a key is being rotated. STORE is a directory or s3://bucket/prefix.`,
 };
+
+/** The operand of a command that takes a key's id. Throws UsageError. */
+function keyIdOption(name: string, operand: string): string {
+  const id = KeyId.safeParse(operand);
+  if (id.success) return id.data;
+  throw new UsageError(`${name} takes the id of a key, 16 hex digits as \`list\` shows them`);
+}
+
+const unknownKey = (id: string) => new UsageError(`there is no key ${id} in this store`);
+
+/** Parses a time span of at most 30 days into milliseconds. Throws UsageError. */
+function duration(name: string, value: string): number {
+  const [, digits, unit] = /^(\d{1,6})([mhd])$/.exec(value) ?? [];
+  const milliseconds =
+    Number(digits) * { m: 60_000, h: 3_600_000, d: dayMilliseconds }[unit as "m" | "h" | "d"];
+  if (milliseconds <= 30 * dayMilliseconds) return milliseconds;
+  throw new UsageError(`--${name} must be minutes, hours or days, as 90m, 24h or 7d, and at most 30d`);
+}
 
 /** Parses a day or a moment. A day alone means its start plus `dayAddition` milliseconds. Throws UsageError. */
 function moment(name: string, value: string, dayAddition: number): Date {

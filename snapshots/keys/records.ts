@@ -103,11 +103,47 @@ export async function revokeKey(storage: Storage, id: string, at: Date): Promise
   const mine = unseal(layout.keyRevocation(id), sealed, KeyRevocation);
   // A revocation is never replaced: of two concurrent ones, the later could overwrite the earlier.
   if (await storage.putIfAbsent(layout.keyRevocation(id), sealed)) return mine;
-  let earliest = mine;
-  for await (const { key } of storage.list(`${layout.keys}${id}.`)) {
-    if (isKeyRevocation(key)) earliest = earlierOf(earliest, (await readKeyObject(storage, key))?.revocation);
-  }
+  const earliest = earlierOf(mine, await earliestRevocation(storage, id));
   if (earliest === mine) await storage.putIfAbsent(layout.keyRevocation(id, at.getTime()), sealed);
+  return earliest;
+}
+
+/** A key that has ended already cannot be rotated. */
+export class KeyEndedError extends Error {
+  override readonly name = "KeyEndedError";
+}
+
+/**
+ * Issues a key with the owner, plan, quota and expiry of another one, which ends `graceMilliseconds` later, or earlier where it
+ * was to end earlier. Returns undefined when there is no such key. If the store fails in between, the new key has not been
+ * shown, so it opens nothing, and the old one stays as it is: rotate again. Throws KeyEndedError, CorruptObjectError or
+ * StorageError.
+ */
+export async function rotateKey(
+  storage: Storage,
+  id: string,
+  graceMilliseconds: number,
+  now: Date,
+): Promise<{ key: string; record: KeyRecord; revocation: KeyRevocation } | undefined> {
+  const old = (await readKeyObject(storage, layout.key(id)))?.record;
+  if (!old) return undefined;
+  const { owner, plan, quota } = old;
+  const expiresAt = old.expiresAt === undefined ? undefined : new Date(old.expiresAt);
+  const ended = [old.expiresAt, (await earliestRevocation(storage, id))?.revokedAt].find(
+    (end) => end !== undefined && Date.parse(end) <= now.getTime(),
+  );
+  if (ended) throw new KeyEndedError(`key ${id} ended at ${ended}; issue a new one`);
+  const issued = await issueKey(storage, { owner, plan, quota, expiresAt }, now);
+  const revocation = await revokeKey(storage, id, new Date(now.getTime() + graceMilliseconds));
+  return { ...issued, revocation: revocation! };
+}
+
+async function earliestRevocation(storage: Storage, id: string): Promise<KeyRevocation | undefined> {
+  let earliest: KeyRevocation | undefined;
+  for await (const { key } of storage.list(`${layout.keys}${id}.`)) {
+    const found = isKeyRevocation(key) ? (await readKeyObject(storage, key))?.revocation : undefined;
+    if (found) earliest = earlierOf(found, earliest);
+  }
   return earliest;
 }
 

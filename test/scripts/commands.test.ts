@@ -57,6 +57,7 @@ describe("--help and -h", () => {
     ],
     ["snapshot export -h", ["--snapshot ID", "--json"]],
     ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
+    ["keys rotate -h", ["rotate ID", "--grace TIME", "(default: 24h)", "at most 30d"]],
     ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],
     [
       "scripts/proxy --help",
@@ -68,7 +69,7 @@ describe("--help and -h", () => {
     const { code, stdout, stderr } = await (asProcess ? runProcess(script!, args) : run(line));
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     for (const part of told) expect(stdout).toContain(part);
-    if (/ (gc|publish|issue) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
+    if (/ (gc|publish|issue|rotate) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
   });
 });
 

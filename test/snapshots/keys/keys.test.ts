@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { generateKey, isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
-import { issueKey, readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { issueKey, readKeys, revokeKey, rotateKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -64,6 +64,48 @@ describe("the store", () => {
     const stored = await readFile(join(directory, "store", layout.key(record.id)), "utf8");
     expect(stored).not.toContain(key.slice(9));
     expect(await readKeys(storage)).toEqual({ records: [record], revocations: new Map(), damaged: [] });
+  });
+});
+
+describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
+  const hour = 3_600_000;
+  const later = (hours: number) => new Date(now.getTime() + hours * hour);
+
+  test("makes a key with the same rights; the old one ends with the grace, and not before", async () => {
+    const old = await issueKey(storage, { ...request, quota: 7, expiresAt: later(99) }, now);
+    const fresh = (await rotateKey(storage, old.record.id, 24 * hour, later(1)))!;
+    const { id: _, secretHash: __, issuedAt, digest: ___, ...rights } = fresh.record;
+    const expiresAt = later(99).toISOString();
+    expect(rights).toEqual({ owner: "acme", plan: "aegis", quota: 7, expiresAt });
+    expect(issuedAt).toBe(later(1).toISOString());
+    expect(fresh.revocation).toMatchObject({ id: old.record.id, revokedAt: later(25).toISOString() });
+    const clock = { now: later(25).getTime() - 1 };
+    const keys = keyRing(storage, { now: () => clock.now, damaged: failing });
+    await keys.reload();
+    const states = () => [old, fresh].map(({ key }) => keys.judge(key).state);
+    expect(states()).toEqual(["active", "active"]);
+    clock.now += 1;
+    expect(states()).toEqual(["revoked", "active"]);
+  });
+
+  test("leaves an end that comes before the grace is over", async () => {
+    const { record } = await issueKey(storage, request, now);
+    await revokeKey(storage, record.id, later(2));
+    const rotated = await rotateKey(storage, record.id, 24 * hour, later(1));
+    expect(rotated?.revocation.revokedAt).toBe(later(2).toISOString());
+  });
+
+  test("refuses a key that has ended, and makes none then", async () => {
+    const expired = await issueKey(storage, { ...request, expiresAt: later(1) }, now);
+    const revoked = await issueKey(storage, request, now);
+    await revokeKey(storage, revoked.record.id, later(9));
+    await revokeKey(storage, revoked.record.id, later(1));
+    for (const { record } of [expired, revoked]) {
+      const rotation = rotateKey(storage, record.id, hour, later(1));
+      await expect(rotation).rejects.toThrow(`key ${record.id} ended at ${later(1).toISOString()}`);
+    }
+    expect(await rotateKey(storage, "0123456789abcdef", hour, now)).toBeUndefined();
+    expect((await readKeys(storage)).records).toHaveLength(2);
   });
 });
 
@@ -198,8 +240,12 @@ describeStores("keys in %s", ({ folder, newStore, newLocation, environment }) =>
     const { key, ...issued } = await run("issue", "--plan", "aegis", "--owner", "acme", "--create");
     expect(isWellFormedKey(key)).toBe(true);
     expect(await run("list")).toEqual({ keys: [issued], damaged: [] });
-    const { revokedAt } = await run("revoke", issued.id);
-    expect(await run("list")).toEqual({ keys: [{ ...issued, revokedAt }], damaged: [] });
+    const { key: fresh, replaces, ...second } = await run("rotate", issued.id);
+    const old = { ...issued, revokedAt: replaces.revokedAt };
+    expect([isWellFormedKey(fresh), fresh === key, replaces.id]).toEqual([true, false, issued.id]);
+    expect(await run("list")).toEqual({ keys: [old, second], damaged: [] });
+    const { revokedAt } = await run("revoke", second.id);
+    expect(await run("list")).toEqual({ keys: [old, { ...second, revokedAt }], damaged: [] });
   });
 });
 
@@ -255,14 +301,27 @@ describe("npm run keys", () => {
     expect(key).toMatch(/^prs_live_/);
   });
 
+  test("rotate prints the new key alone on stdout, and says when the old one ends", async () => {
+    const { key, record } = await issueKey(storage, request, now);
+    const before = Date.now();
+    const { code, stdout, stderr } = await run("rotate", record.id, "--grace", "90m", "--store", "store");
+    expect([code, isWellFormedKey(stdout.trim())]).toEqual([0, true]);
+    expect(stderr).not.toContain(stdout.trim());
+    expect(stdout + stderr).not.toContain(key);
+    const { revocations } = await readKeys(storage);
+    const { revokedAt } = revocations.get(record.id)!;
+    expect(stderr).toContain(`key ${record.id}, which ends at ${revokedAt}`);
+    expect(Date.parse(revokedAt) - before).toBeGreaterThanOrEqual(90 * 60_000);
+  });
+
   test.each([
     [
       "no owner that moves the cursor",
       ["issue", "--plan", "aegis", "--owner", "o\u001b[2J", "--store", "s"],
       /control/,
     ],
-    ["no command", [], /issue, list, revoke/],
-    ["an unknown command", ["drop", "--store", "s"], /issue, list, revoke/],
+    ["no command", [], /issue, list, revoke, rotate/],
+    ["an unknown command", ["drop", "--store", "s"], /issue, list, revoke, rotate/],
     ["no store", ["list"], /--store is missing/],
     ["no owner", ["issue", "--plan", "aegis", "--store", "s"], /--owner is missing/],
     ["no plan for free", ["issue", "--plan", "free", "--owner", "o", "--store", "s"], /developer, aegis/],
@@ -284,6 +343,10 @@ describe("npm run keys", () => {
     ["an option of another command", ["list", "--owner", "o", "--store", "s"], /owner/],
     ["an id too many", ["revoke", "0123456789abcdef", "x", "--store", "s"], /"x"/],
     ["no id", ["revoke", "--store", "s"], /16 hex/],
+    ["no id to rotate", ["rotate", "--store", "s"], /rotate takes .* 16 hex/],
+    ["a grace without unit", ["rotate", "0123456789abcdef", "--grace", "24", "--store", "s"], /--grace/],
+    ["a grace too long", ["rotate", "0123456789abcdef", "--grace", "721h", "--store", "s"], /at most 30d/],
+    ["nothing to rotate", ["rotate", "0123456789abcdef", "--store", "store"], /no key 0123456789abcdef/],
     ["an id of no key", ["revoke", "0123456789abcdef", "--store", "store"], /no key 0123456789abcdef/],
   ])("ends with 2: %s", async (_what, args, message) => {
     await issueKey(storage, request, now);
