@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Count, Digest, ProtocolSlug, Timestamp } from "./primitives.ts";
+import { ForgeTier } from "./tiers.ts";
 
 /** Version of the snapshot format, which snapshots/SPEC.md documents. */
 export const formatVersion = 2;
@@ -146,6 +147,27 @@ export const ExportRecord = z.object({
   note: z.string().optional(),
 });
 export type ExportRecord = z.infer<typeof ExportRecord>;
+
+/** A protocol's change of tier: its BRI then, and the `publishedAt` of the commit. */
+export const TierChange = z.strictObject({
+  slug: ProtocolSlug,
+  from: ForgeTier,
+  to: ForgeTier,
+  bri: Count,
+  at: Timestamp,
+});
+export type TierChange = z.infer<typeof TierChange>;
+
+/**
+ * `public/tiers.json`: the tier of each protocol, and the changes of 30 days, newest first. `since` is the `publishedAt` of the
+ * commit with which this record began.
+ */
+export const Tiers = z.strictObject({
+  since: Timestamp,
+  tiers: z.record(ProtocolSlug, ForgeTier),
+  changes: z.array(TierChange),
+});
+export type Tiers = z.infer<typeof Tiers>;
 
 /** `collecting/<id>.json`: the keys that a collection is about to delete. */
 export const Collecting = z.object({ keys: z.array(z.string()), digest: Digest });

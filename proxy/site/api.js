@@ -18,6 +18,9 @@ export class Api {
   /** The base of API paths, without a slash at the end; undefined when there is no service.
    * @type {string | undefined} */
   #base;
+  /** The address below which badges are published, if they are.
+   * @type {string | undefined} */
+  published;
   /** Asks the service, with the key if there is one. */
   service;
   /** Reads the files beside the page. */
@@ -29,9 +32,13 @@ export class Api {
   /** Called whenever `quota` changes. */
   onquota = () => {};
 
-  /** @param {string | null} base */
-  constructor(base) {
+  /**
+   * @param {string | null} base
+   * @param {string} [published]
+   */
+  constructor(base, published) {
     this.#base = base ?? undefined;
+    this.published = published;
     this.service = this.#clientWith(undefined);
     this.#beside = new Client({
       url: absolute("api/v1"),
@@ -43,9 +50,9 @@ export class Api {
   /** The API named by the file `site/api.json`. Throws ApiError. */
   static async find() {
     try {
-      /** @type {{ api: string | null }} */
-      const { api } = await (await request(absolute("site/api.json"), {})).json();
-      return new Api(api);
+      /** @type {{ api: string | null, site?: string }} */
+      const { api, site } = await (await request(absolute("site/api.json"), {})).json();
+      return new Api(api, site);
     } catch (cause) {
       throw new ApiError("UNREACHABLE", "Check your connection and reload the page.", {
         title: "The service cannot be reached",

@@ -30,8 +30,8 @@ function pageFor(api: ApiPlace): Buffer {
   return Buffer.from(String(readOwn("index.html")).replace(policyMark, policyFor(api)));
 }
 
-function fileFor(name: FileName, api: ApiPlace): Buffer {
-  if (name === "api.json") return Buffer.from(JSON.stringify({ api }));
+function fileFor(name: FileName, api: ApiPlace, site?: string | null): Buffer {
+  if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...(site && { site }) }));
   if (name === "client.js") return lean("client/client.js");
   if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
   return lean(name);
@@ -39,9 +39,9 @@ function fileFor(name: FileName, api: ApiPlace): Buffer {
 
 /** The site as publishers put it into the store, for a CDN that serves it without the proxy. */
 export const publishedSite: Site = {
-  files(api) {
+  files(api, site) {
     const files = endpoints.siteFile.files.map(
-      (name) => [layout.siteFile(name), fileFor(name, api)] as const,
+      (name) => [layout.siteFile(name), fileFor(name, api, site)] as const,
     );
     return new Map([[layout.siteIndex, pageFor(api)], ...files]);
   },

@@ -41,7 +41,7 @@ export function openProtocol(site, slug) {
       const history = html("section", { "aria-labelledby": "history" });
       const dimensions = html("section", { "aria-labelledby": "dimensions" });
       fill(dimensions, dimensionTable(record));
-      fill(place, summary(record, among), dimensions, history, about(record), badge(record));
+      fill(place, summary(record, among), dimensions, history, about(record), badge(record, api.published));
       const parts = [loadAmong(record, among)];
       if (api.keyed) parts.push(loadHistory(history), loadMoves(record, dimensions));
       else if (api.live)
@@ -336,10 +336,11 @@ function card(title, rows) {
 }
 
 /**
- * A badge for other pages: a picture and its source.
+ * A badge for other pages: a picture and its source. Where badges are published, the source names the file, which is renewed.
  * @param {ProtocolScore} record
+ * @param {string} [published]
  */
-function badge({ slug, bri, forgeScale }) {
+function badge({ slug, bri, forgeScale }, published) {
   const left = 12 + 7 * slug.length;
   const right = 12 + 7 * `${bri} ${forgeScale}`.length;
   const text = (/** @type {number} */ x, /** @type {string} */ words) =>
@@ -358,6 +359,27 @@ function badge({ slug, bri, forgeScale }) {
     { class: "badge", "aria-labelledby": "badge" },
     html("h2", { id: "badge" }, "Badge"),
     html("p", {}, picture),
-    copyable("Source of the badge", new XMLSerializer().serializeToString(picture)),
+    published === undefined
+      ? copyable("Source of the badge", new XMLSerializer().serializeToString(picture))
+      : copyable("Source of the badge", embedded(published, slug)),
   );
+}
+
+/**
+ * HTML that shows the published badge of a protocol. It stays right when the score changes.
+ * @param {string} published
+ * @param {string} slug
+ */
+function embedded(published, slug) {
+  // Of a document that loads nothing: the policy of this page may forbid that address.
+  const inert = document.implementation.createHTMLDocument("");
+  const [link, picture] = [inert.createElement("a"), inert.createElement("img")];
+  link.href = `${published}protocols/${slug}/index.html`;
+  [picture.src, picture.alt, picture.height] = [
+    `${published}badges/${slug}.svg`,
+    `Risk score of ${slug}`,
+    20,
+  ];
+  link.append(picture);
+  return link.outerHTML;
 }

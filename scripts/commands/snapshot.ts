@@ -7,8 +7,8 @@ import { exportSnapshot } from "../../snapshots/maintain/export.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import type { Allowance } from "../../snapshots/publish/guards.ts";
-import { type PublishReport, publish } from "../../snapshots/publish/publish.ts";
-import { type ApiPlace, apiPlaceAt } from "../../snapshots/publish/site.ts";
+import { type PublishOptions, type PublishReport, publish } from "../../snapshots/publish/publish.ts";
+import { apiPlaceAt, siteAddressAt } from "../../snapshots/publish/site.ts";
 import { readCommit, readLog } from "../../snapshots/store/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { writeSigningKey } from "../../snapshots/trust/key-files.ts";
@@ -52,12 +52,19 @@ const apiUrlOption = {
   value: "URL",
   does: "the service that the site in the public tree opens history and archive from (or API_URL)",
 } as const;
+const siteUrlOption = {
+  type: "string",
+  value: "URL",
+  does: "where the public tree is found, for badges, pages, feed and sitemap in it; none ends them (or SITE_URL)",
+  otherwise: "what the store names",
+} as const;
 const publishing = {
   sources: { ...sourcesOption, required: true },
   ...common,
   ...allowing,
   ...signOverOption,
   "api-url": apiUrlOption,
+  "site-url": siteUrlOption,
   "dry-run": flag("writes nothing"),
 };
 const verifying = {
@@ -114,9 +121,11 @@ async function publishCommand(
   shell: Shell,
 ): Promise<ExitCode> {
   const choices = readPublishing(shell, values);
-  const api = apiOption(values["api-url"] ?? shell.env.API_URL);
+  const api = addressOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt) ?? null;
+  const address = values["site-url"] ?? shell.env.SITE_URL;
+  const siteUrl = address === "none" ? null : addressOption("site-url", address, siteAddressAt);
   const signing = await publisherSigning(shell, values);
-  const more = { api, signing, dryRun: values["dry-run"] ?? false };
+  const more = { api, siteUrl, signing, dryRun: values["dry-run"] ?? false };
   const done = await publishFrom(shell, choices, openNewStore(shell, values.store), more);
   if (done.signature === "lost") shell.say(lostSignature);
   shell.report(values.json ?? false, done, describePublish(done));
@@ -152,7 +161,7 @@ async function publishFrom(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,
   storage: Storage,
-  more: { api?: ApiPlace; signing: Signing; dryRun?: boolean; faulty?: ReadonlySet<string> },
+  more: Pick<PublishOptions, "api" | "siteUrl" | "signing" | "dryRun" | "faulty">,
 ): Promise<PublishReport> {
   const progress = progressOn(shell.stderr);
   return withTemporaryFolder((temporaryDirectory) =>
@@ -171,14 +180,20 @@ async function publishFrom(
   );
 }
 
-function apiOption(address: string | undefined): ApiPlace {
-  if (!address) return null;
+/** The address in an option; undefined when it is left out or empty. Throws UsageError. */
+function addressOption(
+  name: "api-url" | "site-url",
+  address: string | undefined,
+  normal: (address: string) => string,
+): string | undefined {
+  if (!address) return undefined;
   try {
-    return apiPlaceAt(address);
+    return normal(address);
   } catch {
-    const given = JSON.stringify(address);
+    const [variable, given] = [name.replace("-", "_").toUpperCase(), JSON.stringify(address)];
+    const whose = name === "api-url" ? "the service's" : "the public tree's";
     throw new UsageError(
-      `--api-url (or API_URL) must be the service's address, https://HOST, and is ${given}`,
+      `--${name} (or ${variable}) must be ${whose} address, https://HOST, and is ${given}`,
     );
   }
 }

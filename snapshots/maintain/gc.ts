@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import { artefactFolders } from "../artefacts/artefacts.ts";
 import { changeObjects } from "../changes/record.ts";
 import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
-import { publicNames } from "../publish/public-names.ts";
+import { namesOfProtocols } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
 import { readLog } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
@@ -52,6 +53,7 @@ const collected = [
   layout.changes,
   layout.publicObjects,
   layout.stableScores,
+  ...artefactFolders,
   layout.siteFiles,
   layout.privateObjects,
   layout.segments,
@@ -216,7 +218,7 @@ class Survey {
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
       this.#reach([key, ...scoreObjects(manifest).keys()], keptBy);
-      if (newest) this.#reach(publicNames(manifest).keys(), rungs.current);
+      if (newest) this.#reach(namesOfProtocols(manifest), rungs.current);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
         segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy });

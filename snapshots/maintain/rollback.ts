@@ -7,7 +7,7 @@ import { leafHash } from "../format/tree.ts";
 import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objects.ts";
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
-import { publicNames } from "../publish/public-names.ts";
+import { namesOfProtocols } from "../publish/public-names.ts";
 import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
@@ -104,7 +104,7 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
   const unsafe = [...wanted.present].filter(([key]) => !safe.has(key));
   await inParallel(unsafe, ([key, bytes]) => again(key, { hash: hashIn(key), bytes }));
   const objects = new Set(unsafe.map(([key]) => key));
-  await refuseCollected(storage, objects, publicNames(wanted.manifest).keys());
+  await refuseCollected(storage, objects, namesOfProtocols(wanted.manifest));
   const { manifest } = wanted.commit;
   const manifestKey = layout.manifest(manifest.hash);
   await again(manifestKey, manifest);

@@ -6,7 +6,7 @@ import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import type { SigningKey } from "../trust/note-keys.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
-import { type ApiPlace, putIfDifferent, type Site, updateSite } from "./site.ts";
+import { type ApiPlace, publishedAddresses, putIfDifferent, type Site, updateSite } from "./site.ts";
 
 /** The site to publish beside the scores. */
 export interface SiteOptions {
@@ -14,16 +14,21 @@ export interface SiteOptions {
   site?: Site | undefined;
   /** The API that its pages ask; when left out, the one that the store already names. */
   api?: ApiPlace | undefined;
+  /**
+   * The address of the public tree, for which its artefacts are written; null for none. When left out, the one that the store
+   * already names: badges that a run passed over would go on showing old scores.
+   */
+  siteUrl?: string | null | undefined;
 }
 
 /**
- * Updates head.json, the public checkpoint and the public names to the newest commit, and the site to this version. Returns the commit's number,
+ * Updates head.json, the public checkpoint, the public names and the artefacts to the newest commit, and the site to this version. Returns the commit's number,
  * or 0 before the first. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  * Throws MissingObjectError, CorruptObjectError or StorageError.
  */
 export async function updateMutableObjects(
   storage: Storage,
-  { site, api }: SiteOptions,
+  { site, api, siteUrl }: SiteOptions,
   inMemory: ObjectsByHash = new Map(),
 ): Promise<number> {
   const newest = await newestCommit(storage);
@@ -31,8 +36,14 @@ export async function updateMutableObjects(
   // An unsigned commit leaves the one before it there.
   if (newest?.checkpoint !== undefined)
     await putIfDifferent(storage, layout.checkpoint, Buffer.from(newest.checkpoint));
-  const commit = await updatePublicNames(storage, inMemory);
-  if (site) await updateSite(storage, site, api);
+  const named = await publishedAddresses(storage);
+  const addresses = {
+    api: api === undefined ? named.api : api,
+    site: siteUrl === undefined ? named.site : siteUrl,
+  };
+  const places = addresses.site === null ? undefined : { api: addresses.api, site: addresses.site };
+  const commit = await updatePublicNames(storage, inMemory, places);
+  if (site) await updateSite(storage, site, addresses);
   return commit;
 }
 

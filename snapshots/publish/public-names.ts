@@ -1,5 +1,7 @@
 import { hash } from "node:crypto";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { artefactFolders, artefactsOf } from "../artefacts/artefacts.ts";
+import type { Places } from "../artefacts/places.ts";
 import { newestCommit } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -7,6 +9,9 @@ import { layout } from "../store/layout.ts";
 import { readManifest, readObject } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
+import { artefactsAt } from "./public-artefacts.ts";
+import { referTo } from "./score-objects.ts";
+import { putIfDifferent } from "./site.ts";
 
 /** Bytes of public objects, by hash. */
 export type ObjectsByHash = ReadonlyMap<string, Buffer>;
@@ -16,19 +21,32 @@ const maxRounds = 16;
 
 /**
  * Updates the stable names of the public tree to the newest commit's manifest. Returns that commit's number, or 0 when
- * there is none. Their content is always compared, since a publisher that was stopped or delayed may have left anything
+ * there is none. With `places` the artefacts are brought up to date too. Their content is always compared, since a publisher that was stopped or delayed may have left anything
  * there. Names of removed protocols stay until the next collection, because publishers may not delete. Throws
  * MissingObjectError, CorruptObjectError or StorageError.
  */
-export async function updatePublicNames(storage: Storage, inMemory: ObjectsByHash): Promise<number> {
+export async function updatePublicNames(
+  storage: Storage,
+  inMemory: ObjectsByHash,
+  places: Places | undefined,
+): Promise<number> {
   for (let round = 0; round < maxRounds; round += 1) {
     // Listed before the newest commit is read: what the publisher of a later commit changes from here on has another tag.
     const listed = new Map<string, ObjectInfo>();
-    for await (const info of storage.list(layout.stableScores)) listed.set(info.key, info);
+    for (const folder of [layout.stableScores, ...(places ? artefactFolders : [])])
+      for await (const info of storage.list(folder)) listed.set(info.key, info);
     const commit = await newestCommit(storage);
     if (!commit) return 0;
-    const names = publicNames(await readManifest(storage, commit.manifest));
-    const undisturbed = await updateNames(storage, names, listed, inMemory);
+    const manifest = await readManifest(storage, commit.manifest);
+    const names = publicNames(manifest);
+    const known = new Map(inMemory);
+    for (const [key, bytes] of places ? await artefactsAt(storage, commit, manifest, places, inMemory) : []) {
+      const ref = referTo(bytes);
+      known.set(ref.hash, bytes);
+      if (artefactFolders.some((folder) => key.startsWith(folder))) names.set(key, ref);
+      else await putIfDifferent(storage, key, bytes);
+    }
+    const undisturbed = await updateNames(storage, names, listed, known);
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
     const newest = await newestCommit(storage, commit.commit);
     if (undisturbed && newest?.commit === commit.commit) return commit.commit;
@@ -79,4 +97,9 @@ export function publicNames({ scores }: Manifest): Map<string, ObjectRef> {
     ([slug, ref]) => [layout.stableScore(slug), ref] as const,
   );
   return new Map([[layout.stableScoreList, scores.list], ...records]);
+}
+
+/** The keys that only this manifest's protocols keep: their stable names and their artefacts. */
+export function namesOfProtocols(manifest: Manifest): string[] {
+  return [...publicNames(manifest).keys(), ...Object.keys(manifest.scores.records).flatMap(artefactsOf)];
 }

@@ -26,7 +26,7 @@ import { mergeMarkets } from "./merge-markets.ts";
 import { finishRun, type SiteOptions, updateMutableObjects } from "./mutable-objects.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous-snapshot.ts";
-import { publicNames } from "./public-names.ts";
+import { namesOfProtocols } from "./public-names.ts";
 import { publicObjects, referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: about 50 MB of JSON text. */
@@ -145,7 +145,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
   if (!same && !dryRun) {
     const written = objects.written.union(records.written);
-    await refuseCollected(storage, written, publicNames(manifest).keys());
+    await refuseCollected(storage, written, namesOfProtocols(manifest));
   }
   if (same && kept) objects.keep(kept, current.manifest.bytes);
   else await objects.write(manifestKey, manifestBytes);

@@ -15,6 +15,16 @@ export const layout = {
   siteIndex: "public/index.html",
   siteFiles: "public/site/",
   siteFile: (name: string) => `public/site/${name}`,
+  badges: "public/badges/",
+  badge: (slug: string) => `public/badges/${slug}.svg`,
+  protocolPages: "public/protocols/",
+  protocolPage: (slug: string) => `public/protocols/${slug}/index.html`,
+  tiers: "public/tiers.json",
+  feed: "public/feed.xml",
+  sitemap: "public/sitemap.xml",
+  llms: "public/llms.txt",
+  dataset: "public/dataset.jsonld",
+  apiCatalog: "public/.well-known/api-catalog",
   /** The newest checkpoint. */
   checkpoint: "public/checkpoint",
   privateObjects: "private/objects/",
@@ -78,18 +88,26 @@ const contentTypes: Record<string, string> = {
   html: "text/html; charset=utf-8",
   js: "text/javascript; charset=utf-8",
   json: "application/json",
+  jsonld: "application/ld+json",
   parquet: "application/vnd.apache.parquet",
   svg: "image/svg+xml",
+  txt: plainText,
+  xml: "application/xml",
+};
+
+/** Types that the end of the key does not tell. */
+const contentTypesOfKeys: Record<string, string> = {
+  [layout.checkpoint]: plainText,
+  [layout.feed]: "application/atom+xml",
+  [layout.apiCatalog]: 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
 };
 
 function contentTypeOf(key: string): string {
-  if (key === layout.checkpoint) return plainText;
+  if (Object.hasOwn(contentTypesOfKeys, key)) return contentTypesOfKeys[key]!;
   return contentTypes[/\.([a-z]+)$/.exec(key)?.[1] ?? ""] ?? "application/octet-stream";
 }
 
-const stableNames = [layout.stableScores, layout.siteFiles, layout.siteIndex, layout.checkpoint];
-
 function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects)) return immutable;
-  return stableNames.some((prefix) => key.startsWith(prefix)) ? shortLived : "private, no-store";
+  return key.startsWith("public/") ? shortLived : "private, no-store";
 }

@@ -8,9 +8,11 @@ import {
   type ObjectRef,
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
+import { artefactFiles, artefactFolders, renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import type { ReadObject } from "../changes/walk.ts";
+import { artefactsAt, recordAt } from "../publish/public-artefacts.ts";
 import { publicNames } from "../publish/public-names.ts";
-import { publishedApi, type Site } from "../publish/site.ts";
+import { type Addresses, publishedAddresses, type Site } from "../publish/site.ts";
 import { listCommits, readCommit } from "../store/commits.ts";
 import { probeBody } from "../store/conditional-writes.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
@@ -78,6 +80,7 @@ class StoreCheck {
   readonly #manifests = new Map<string, Manifest | undefined>();
   /** Hashes of all score lists and records that a manifest names. */
   readonly #published = new Set<string>();
+  #addresses: Addresses = { api: null, site: null };
   #collected = 0;
   #bytes = 0;
 
@@ -103,6 +106,7 @@ class StoreCheck {
       trust: this.#trust,
     });
     await this.#siteFiles();
+    if (newest) await this.#artefacts(newest, numbers.at(-1)!);
     await this.#attempt(() => this.#probe());
     await this.#sealed(layout.checked, (bytes) => this.#run(bytes), publishAgain);
     const unreferenced = await this.#everythingElse(keys);
@@ -311,15 +315,32 @@ class StoreCheck {
   /** Checks that the site is this version's. The next publish run replaces any other content. */
   async #siteFiles(): Promise<void> {
     if (!this.#site) {
-      for (const prefix of [layout.siteIndex, layout.siteFiles]) await this.#countOnly(prefix);
+      for (const prefix of [layout.siteIndex, layout.siteFiles, ...artefactFolders, ...artefactFiles])
+        await this.#countOnly(prefix);
       return;
     }
-    for (const [key, bytes] of this.#site.files(await publishedApi(this.#storage))) {
+    this.#addresses = await publishedAddresses(this.#storage);
+    const { api, site } = this.#addresses;
+    await this.#sameFiles(this.#site.files(api, site), "it differs from this version's file");
+  }
+
+  /** Checks the artefacts, where the store names an address for them: they follow from the newest commit and from the tiers beside them. */
+  async #artefacts(manifest: Manifest, number: number): Promise<void> {
+    const { api, site } = this.#addresses;
+    const commit = this.#commitsByNumber.get(number);
+    if (site === null || !commit) return;
+    const places = { api, site };
+    const expected = await this.#attempt(() => artefactsAt(this.#storage, commit, manifest, places));
+    if (expected) await this.#sameFiles(expected, `it differs from what commit ${number} shows`);
+  }
+
+  async #sameFiles(files: ReadonlyMap<string, Buffer>, difference: string): Promise<void> {
+    for (const [key, bytes] of files) {
       await this.#attempt(async () => {
         const stored = await this.#storage.get(key);
         if (!stored) throw new MissingObjectError(key);
         this.#count(key, stored.length);
-        if (!stored.equals(bytes)) throw new CorruptObjectError(key, "it differs from this version's file");
+        if (!stored.equals(bytes)) throw new CorruptObjectError(key, difference);
       }, publishAgain);
     }
   }
@@ -380,7 +401,22 @@ class StoreCheck {
     if (hash) return;
     // The name of a removed protocol stays, with its last content, until it is collected.
     const leftover = key.startsWith(layout.stableScores) && this.#published.has(sha256(bytes));
-    if (!leftover) throw new CorruptObjectError(key, "a store has no objects with such names");
+    if (!leftover && !(await this.#isLeftArtefact(key, bytes)))
+      throw new CorruptObjectError(key, "a store has no objects with such names");
+  }
+
+  /** Whether it shows a removed protocol as a snapshot that is kept has it. */
+  async #isLeftArtefact(key: string, bytes: Buffer): Promise<boolean> {
+    const { api, site } = this.#addresses;
+    const slug = slugOfArtefact(key);
+    if (site === null || slug === undefined) return false;
+    for (const manifest of this.#manifests.values()) {
+      const ref = manifest && Object.hasOwn(manifest.scores.records, slug) && manifest.scores.records[slug];
+      if (!ref) continue;
+      const shown = new Map(renderProtocol({ api, site }, await recordAt(this.#storage, ref)));
+      if (shown.get(key)?.equals(bytes)) return true;
+    }
+    return false;
   }
 }
 

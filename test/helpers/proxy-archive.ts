@@ -38,7 +38,7 @@ export async function publishRecords(
   storage: Storage,
   markets: readonly HistoricalMarket[],
   bri = 700,
-  choices: Partial<Pick<PublishOptions, "resume" | "now" | "api" | "signing">> = {},
+  choices: Partial<Pick<PublishOptions, "resume" | "now" | "api" | "siteUrl" | "signing" | "sources">> = {},
 ): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   const now = () => new Date("2026-03-01T00:00:00.000Z");
@@ -73,8 +73,12 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
 
 /** The current scores of the slugs above. */
 export function scoreRows(bri: number): ScoreRow[] {
-  return [...slugs].sort().map((slug) => {
-    const record = score(slug, bri);
+  return scoreRowsOf([...slugs].sort().map((slug) => score(slug, bri)));
+}
+
+/** The rows of these records. */
+export function scoreRowsOf(records: readonly ProtocolScore[]): ScoreRow[] {
+  return records.map((record) => {
     const history = JSON.stringify(historyOf(record));
     return {
       entry: listEntryOf(record),

@@ -36,11 +36,11 @@ describe("npm run snapshot -- publish", () => {
     // Plain lines where there is no terminal.
     expect(first.stderr).toMatch(/^writing pages: \d+ of \d+ \(100 %\)$/m);
     expect(first.stderr).not.toContain("\r");
-    const api = "--api-url https://api.example.org/";
+    const api = "--api-url https://api.example.org/ --site-url https://cdn.example.org";
     const again = await run(`publish --sources sources --store elsewhere/store ${api}`);
     expect(again).toMatchObject({ code: 0 });
     const named = await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8");
-    expect(named).toBe('{"api":"https://api.example.org/api/v1"}');
+    expect(named).toBe('{"api":"https://api.example.org/api/v1","site":"https://cdn.example.org/"}');
     expect(again.stdout).toContain(`Nothing new: commit 1 already has snapshot ${snapshotId}`);
   });
 
@@ -215,6 +215,7 @@ describe("a wrong command line ends with exit code 2, says why and shows the usa
     ["publish --store store", "--sources is missing"],
     ["publish --sources sources --store store again", 'unexpected argument "again"'],
     ["publish --sources sources --store store --api-url api.example.org", "--api-url (or API_URL) must be"],
+    ["publish --sources sources --store store --site-url cdn/x", "--site-url (or SITE_URL) must be"],
     ["verify --store store --dry-run", "--dry-run"],
     ["verify --store store --repair", "--sources is missing"],
     ["verify --store store --resume", "--resume goes with --repair"],

@@ -1,0 +1,32 @@
+import type { ProtocolScore } from "../../schemas/records.ts";
+import type { ForgeTier } from "../../schemas/tiers.ts";
+import { type Markup, markup } from "./markup.ts";
+
+/** Behind white text, so each has a contrast of 4.5 to 1 at least. */
+export const badgeColours: Record<ForgeTier, string> = {
+  RAW: "#5f6468",
+  CAST: "#4a6a73",
+  FORGED: "#2f6f74",
+  TEMPERED: "#1a6d6f",
+  DAMASCUS: "#0f6669",
+  MITHRIL: "#096266",
+  ADAMANTINE: "#044a50",
+};
+
+const characterWidth = 7;
+const padding = 6;
+
+/** A badge with the score and the tier of a protocol. Its title says the same to a screen reader. */
+export function renderBadge({ slug, bri, forgeScale }: ProtocolScore): Markup {
+  const score = `${bri} ${forgeScale}`;
+  const said = `${slug}: BRI ${bri}, ${forgeScale}`;
+  const [left, right] = [slug, score].map((text) => text.length * characterWidth + 2 * padding) as [
+    number,
+    number,
+  ];
+  // The lengths keep the words within the badge whatever font there is.
+  const words = (x: number, text: string) =>
+    markup`<text x="${x}" y="14" textLength="${text.length * characterWidth}" lengthAdjust="spacingAndGlyphs">${text}</text>`;
+  return markup`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${said}"><title>${said}</title><rect width="${left + right}" height="20" rx="3" fill="#2b2f33"/><path d="M${left} 0h${right - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-${right - 3}z" fill="${badgeColours[forgeScale]}"/><g fill="#fff" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">${words(padding, slug)}${words(left + padding, score)}</g></svg>
+`;
+}

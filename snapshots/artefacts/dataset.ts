@@ -1,0 +1,166 @@
+import { meanings } from "../../schemas/meanings.ts";
+import { type ProtocolScore, protocolDimensionKeys, ScoreListEntry } from "../../schemas/records.ts";
+import type { ObjectRef } from "../../schemas/snapshot.ts";
+import {
+  datasetAddress,
+  feedAddress,
+  homeAddress,
+  listAddress,
+  type Places,
+  pageAddress,
+  recordAddress,
+  siteName,
+} from "./places.ts";
+
+/** The context that Croissant 1.0 asks for. */
+const context = {
+  "@language": "en",
+  "@vocab": "https://schema.org/",
+  citeAs: "cr:citeAs",
+  column: "cr:column",
+  conformsTo: "dct:conformsTo",
+  cr: "http://mlcommons.org/croissant/",
+  data: { "@id": "cr:data", "@type": "@json" },
+  dataType: { "@id": "cr:dataType", "@type": "@vocab" },
+  dct: "http://purl.org/dc/terms/",
+  examples: { "@id": "cr:examples", "@type": "@json" },
+  extract: "cr:extract",
+  field: "cr:field",
+  fileObject: "cr:fileObject",
+  fileProperty: "cr:fileProperty",
+  fileSet: "cr:fileSet",
+  format: "cr:format",
+  includes: "cr:includes",
+  isLiveDataset: "cr:isLiveDataset",
+  jsonPath: "cr:jsonPath",
+  key: "cr:key",
+  md5: "cr:md5",
+  parentField: "cr:parentField",
+  path: "cr:path",
+  rai: "http://mlcommons.org/croissant/RAI/",
+  recordSet: "cr:recordSet",
+  references: "cr:references",
+  regex: "cr:regex",
+  repeated: "cr:repeated",
+  replace: "cr:replace",
+  sc: "https://schema.org/",
+  separator: "cr:separator",
+  source: "cr:source",
+  subField: "cr:subField",
+  transform: "cr:transform",
+};
+
+const datasetDescription = `Risk scores of DeFi protocols, the current one of each. BRI: ${meanings.bri.meaning} Tier: ${meanings.tier.meaning}`;
+
+const creatorOf = (places: Places) => ({ "@type": "Organization", name: siteName, url: homeAddress(places) });
+
+/** What is said of the data, beside the records. */
+export interface DatasetFacts {
+  /** The score list under its public name. */
+  list: ObjectRef;
+  since: string;
+  newestUpdatedAt: string;
+}
+
+/** The public scores as a schema.org Dataset with the members of Croissant 1.0. No licence is named: that is the operator's to grant. */
+export function renderDataset(places: Places, { list, since, newestUpdatedAt }: DatasetFacts) {
+  const file = "scores.json";
+  return {
+    "@context": context,
+    "@type": "sc:Dataset",
+    "@id": datasetAddress(places),
+    conformsTo: "http://mlcommons.org/croissant/1.0",
+    name: siteName,
+    description: datasetDescription,
+    url: homeAddress(places),
+    creator: creatorOf(places),
+    datePublished: since,
+    dateModified: newestUpdatedAt,
+    isLiveDataset: true,
+    isAccessibleForFree: true,
+    keywords: ["DeFi", "risk score", "protocol risk", "Forge Scale"],
+    subjectOf: { "@type": "DataFeed", name: `${siteName}: changes of tier`, url: feedAddress(places) },
+    distribution: [
+      {
+        "@type": "cr:FileObject",
+        "@id": file,
+        name: file,
+        description: "All scores, by BRI from the highest down.",
+        contentUrl: listAddress(places),
+        contentSize: `${list.bytes} B`,
+        encodingFormat: "application/json",
+        sha256: list.hash,
+      },
+    ],
+    recordSet: [
+      {
+        "@type": "cr:RecordSet",
+        "@id": "scores",
+        name: "scores",
+        description: "One row for each protocol.",
+        key: { "@id": "scores/slug" },
+        field: Object.keys(ScoreListEntry.shape).map((name) => ({
+          "@type": "cr:Field",
+          "@id": `scores/${name}`,
+          name,
+          ...describedField(name as keyof typeof ScoreListEntry.shape),
+          source: { fileObject: { "@id": file }, extract: { jsonPath: `$.scores[*].${name}` } },
+        })),
+      },
+    ],
+  };
+}
+
+const integers = ["bri", "forgeScaleNum", "confidence", "delta"];
+
+function describedField(name: keyof typeof ScoreListEntry.shape): { description?: string; dataType: string } {
+  const { description } = ScoreListEntry.shape[name];
+  const dataType = integers.includes(name) ? "sc:Integer" : name === "updatedAt" ? "sc:DateTime" : "sc:Text";
+  return { ...(description && { description }), dataType };
+}
+
+/** A protocol's page as schema.org sees it: a page about the data of one protocol. */
+export function renderPageData(places: Places, record: ProtocolScore) {
+  const { slug, bri, forgeScale, confidence, updatedAt, dimensions } = record;
+  const measured = (name: string, value: number | string, description: string, maxValue?: number) => ({
+    "@type": "PropertyValue",
+    name,
+    value,
+    ...(maxValue !== undefined && { minValue: 0, maxValue }),
+    description,
+  });
+  const about = `${slug}: BRI ${bri} of 1000, tier ${forgeScale}. ${meanings.bri.meaning}`;
+  return {
+    "@context": "https://schema.org",
+    "@type": "WebPage",
+    "@id": pageAddress(places, slug),
+    url: pageAddress(places, slug),
+    name: `Risk score of ${slug}`,
+    description: about,
+    dateModified: updatedAt,
+    isPartOf: { "@type": "WebSite", name: siteName, url: homeAddress(places) },
+    mainEntity: {
+      "@type": "Dataset",
+      name: `Risk score of ${slug}`,
+      description: about,
+      url: pageAddress(places, slug),
+      dateModified: updatedAt,
+      creator: creatorOf(places),
+      isAccessibleForFree: true,
+      isPartOf: datasetAddress(places),
+      distribution: {
+        "@type": "DataDownload",
+        encodingFormat: "application/json",
+        contentUrl: recordAddress(places, slug),
+      },
+      variableMeasured: [
+        measured("bri", bri, meanings.bri.meaning, 1000),
+        measured("forgeScale", forgeScale, meanings.tier.meaning),
+        measured("confidence", confidence, meanings.confidence.meaning, 100),
+        ...protocolDimensionKeys.map((key) =>
+          measured(key, dimensions[key], meanings.protocolDimension.meaning, 100),
+        ),
+      ],
+    },
+  };
+}

@@ -1,0 +1,100 @@
+import { meanings } from "../../schemas/meanings.ts";
+import type { ProtocolScore } from "../../schemas/records.ts";
+import { type Markup, markup } from "./markup.ts";
+import {
+  datasetAddress,
+  feedAddress,
+  homeAddress,
+  listAddress,
+  type Places,
+  pageAddress,
+  recordAddress,
+  serviceAddress,
+  siteDescription,
+  siteName,
+} from "./places.ts";
+
+/** The most addresses that a sitemap may hold. */
+const maxAddresses = 50_000;
+
+/** The pages for search engines (sitemaps.org). */
+export function renderSitemap(places: Places, records: readonly ProtocolScore[]): Markup {
+  const pages = records
+    .slice(0, maxAddresses - 1)
+    .map(
+      ({ slug, updatedAt }) =>
+        markup`<url><loc>${pageAddress(places, slug)}</loc><lastmod>${updatedAt}</lastmod></url>\n`,
+    );
+  return markup`<?xml version="1.0" encoding="utf-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+<url><loc>${homeAddress(places)}</loc></url>
+${pages}</urlset>
+`;
+}
+
+/** What a language model should know of the site (llmstxt.org). */
+export function renderLlms(places: Places): string {
+  const { api, site } = places;
+  const link = (name: string, address: string, does: string) => `- [${name}](${address}): ${does}\n`;
+  const { bri, tier, confidence, delta, protocolDimension } = meanings;
+  const numbers = [bri, tier, confidence, delta, protocolDimension];
+  return `# ${siteName}
+
+> ${siteDescription}
+
+What the numbers mean:
+
+${numbers.map(({ field, meaning }) => `- ${field}: ${meaning}\n`).join("")}
+## Data
+
+${[
+  link("All scores", listAddress(places), "JSON, by BRI from the highest down"),
+  link("One protocol", recordAddress(places, "SLUG"), "JSON; put the protocol's slug in place of SLUG"),
+  link("Page of a protocol", pageAddress(places, "SLUG"), "HTML that needs no script"),
+  link("Changes of tier", feedAddress(places), "Atom, 30 days"),
+  link("Tiers", `${site}tiers.json`, "JSON: the tier of every protocol and the changes of 30 days"),
+  link("Description of the data", datasetAddress(places), "schema.org Dataset with Croissant"),
+  link("All pages", `${site}sitemap.xml`, "sitemap"),
+].join("")}${
+  api === null
+    ? ""
+    : `
+## API
+
+${[
+  link(
+    "Description",
+    serviceAddress(api, "openapi.json"),
+    "OpenAPI 3.1: histories, the archive of markets, plans and quotas",
+  ),
+  link("Documentation", serviceAddress(api, "docs/"), "the same as a page"),
+  link("Client", serviceAddress(api, "client.js"), "JavaScript for browsers and Node"),
+].join("")}`
+}`;
+}
+
+/** The APIs of this site (RFC 9727), as a linkset (RFC 9264). */
+export function renderApiCatalog(places: Places) {
+  const { api, site } = places;
+  const files = {
+    anchor: listAddress(places),
+    describedby: [{ href: datasetAddress(places), type: "application/ld+json" }],
+    "service-doc": [{ href: `${site}llms.txt`, type: "text/plain" }],
+  };
+  const service = api !== null && {
+    anchor: api,
+    "service-desc": [{ href: serviceAddress(api, "openapi.json"), type: "application/json" }],
+    "service-doc": [{ href: serviceAddress(api, "docs/"), type: "text/html" }],
+    status: [{ href: `${api}/status`, type: "application/json" }],
+  };
+  const described = [...(service ? [service] : []), files];
+  return {
+    linkset: [
+      {
+        anchor: `${site}.well-known/api-catalog`,
+        item: described.map(({ anchor }) => ({ href: anchor })),
+      },
+      ...described,
+    ],
+  };
+}

@@ -1,0 +1,33 @@
+import { meanings } from "../../schemas/meanings.ts";
+import type { Tiers } from "../../schemas/snapshot.ts";
+import { type Markup, markup } from "./markup.ts";
+import { feedAddress, homeAddress, type Places, pageAddress, siteName } from "./places.ts";
+import { changeId } from "./tiers.ts";
+
+/** The changes of tier as an Atom feed (RFC 4287), newest first. */
+export function renderFeed(places: Places, { since, changes }: Tiers): Markup {
+  const entries = changes.map((change) => {
+    const { slug, from, to, bri, at } = change;
+    return markup`  <entry>
+    <id>${changeId(change)}</id>
+    <title>${slug} moved from ${from} to ${to}</title>
+    <published>${at}</published>
+    <updated>${at}</updated>
+    <link rel="alternate" type="text/html" href="${pageAddress(places, slug)}"/>
+    <category term="${to}"/>
+    <summary>BRI ${bri}. ${meanings.tier.meaning}</summary>
+  </entry>
+`;
+  });
+  return markup`<?xml version="1.0" encoding="utf-8"?>
+<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="en">
+  <id>${feedAddress(places)}</id>
+  <title>${siteName}: changes of tier</title>
+  <subtitle>${meanings.tier.meaning}</subtitle>
+  <updated>${changes[0]?.at ?? since}</updated>
+  <author><name>${siteName}</name></author>
+  <link rel="self" type="application/atom+xml" href="${feedAddress(places)}"/>
+  <link rel="alternate" type="text/html" href="${homeAddress(places)}"/>
+${entries}</feed>
+`;
+}

@@ -1,0 +1,27 @@
+/** What the site is called where it has no other name. */
+export const siteName = "Protocol Risk Scores";
+export const siteDescription =
+  "Risk scores of DeFi protocols in twelve dimensions, and an archive of resolved prediction markets.";
+
+/** Where the public tree and the service are found. */
+export interface Places {
+  /** The address of the public tree, with a slash at its end. */
+  site: string;
+  /** The address of the API, https://HOST/api/v1, if there is one. */
+  api: string | null;
+}
+
+// Not every CDN shows the index.html of a folder under the folder's own name.
+/** The address of a protocol's page. */
+export const pageAddress = ({ site }: Places, slug: string) => `${site}protocols/${slug}/index.html`;
+export const badgeAddress = ({ site }: Places, slug: string) => `${site}badges/${slug}.svg`;
+export const recordAddress = ({ site }: Places, slug: string) => `${site}api/v1/scores/${slug}.json`;
+export const listAddress = ({ site }: Places) => `${site}api/v1/scores.json`;
+export const datasetAddress = ({ site }: Places) => `${site}dataset.jsonld`;
+export const feedAddress = ({ site }: Places) => `${site}feed.xml`;
+export const homeAddress = ({ site }: Places) => `${site}index.html`;
+
+/** A path of the service, beside its API. */
+export function serviceAddress(api: string, path: string): string {
+  return `${api.replace(/api\/v1$/, "")}${path}`;
+}

@@ -1,0 +1,52 @@
+import { createHash } from "node:crypto";
+import type { ProtocolScore } from "../../schemas/records.ts";
+import { type TierChange, Tiers } from "../../schemas/snapshot.ts";
+
+/** Changes are told for so many days before the newest commit. */
+const changeDays = 30;
+const dayMilliseconds = 86_400_000;
+/** The most changes that are told, the newest ones. A formula that moves every protocol must not make a feed of any size. */
+export const maxChanges = 500;
+
+/**
+ * The tiers after a commit: those of its records, and what changed since `before`, which the public tree shows. Without
+ * it nothing is known to have changed. The same commit again changes nothing.
+ */
+export function tiersAfter(
+  before: Tiers | undefined,
+  records: readonly ProtocolScore[],
+  publishedAt: string,
+): Tiers {
+  const from = (slug: string) =>
+    before && Object.hasOwn(before.tiers, slug) ? before.tiers[slug] : undefined;
+  const fresh = records.flatMap(({ slug, forgeScale, bri }): TierChange[] => {
+    const old = from(slug);
+    return old === undefined || old === forgeScale
+      ? []
+      : [{ slug, from: old, to: forgeScale, bri, at: publishedAt }];
+  });
+  const oldest = new Date(Date.parse(publishedAt) - changeDays * dayMilliseconds).toISOString();
+  const recent = (before?.changes ?? []).filter(({ at }) => at >= oldest);
+  return {
+    since: before?.since ?? publishedAt,
+    tiers: Object.fromEntries(records.map(({ slug, forgeScale }) => [slug, forgeScale])),
+    changes: [...fresh, ...recent].slice(0, maxChanges),
+  };
+}
+
+/** Reads tiers as they are stored; undefined when they are not there or damaged. */
+export function readTiers(bytes: Buffer | undefined): Tiers | undefined {
+  try {
+    return bytes && Tiers.parse(JSON.parse(String(bytes)));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The id of a change: a UUID of version 8 made of what changed, so that it stays when the site moves. */
+export function changeId({ slug, from, to, at }: TierChange): string {
+  const digits = createHash("sha256").update([slug, from, to, at].join("\n")).digest("hex");
+  const variant = "89ab"[Number.parseInt(digits[16]!, 16) % 4];
+  const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`];
+  return `urn:uuid:${[...parts, `${variant}${digits.slice(17, 20)}`, digits.slice(20, 32)].join("-")}`;
+}

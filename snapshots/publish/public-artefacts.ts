@@ -1,0 +1,50 @@
+import { ProtocolScore } from "../../schemas/records.ts";
+import type { Commit, Manifest, ObjectRef, Tiers } from "../../schemas/snapshot.ts";
+import { renderArtefacts } from "../artefacts/artefacts.ts";
+import type { Places } from "../artefacts/places.ts";
+import { readTiers, tiersAfter } from "../artefacts/tiers.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { layout } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
+import { parseObject } from "../store/parse-object.ts";
+import type { Storage } from "../store/storage.ts";
+
+const maxTiersBytes = 16 * 1024 * 1024;
+
+/**
+ * The artefacts of a commit, by key. What changed follows from the tiers that the public tree shows. `inMemory` holds objects
+ * by hash that need not be read. Throws MissingObjectError, CorruptObjectError or StorageError.
+ */
+export async function artefactsAt(
+  storage: Storage,
+  { publishedAt }: Pick<Commit, "publishedAt">,
+  manifest: Manifest,
+  places: Places,
+  inMemory: ReadonlyMap<string, Buffer> = new Map(),
+): Promise<Map<string, Buffer>> {
+  const { scores, newestUpdatedAt } = manifest;
+  const records: ProtocolScore[] = [];
+  await inParallel(Object.values(scores.records), async (ref) => {
+    records.push(await recordAt(storage, ref, inMemory.get(ref.hash)));
+  });
+  records.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+  const tiers = tiersAfter(await storedTiers(storage), records, publishedAt);
+  return renderArtefacts(places, records, tiers, { list: scores.list, newestUpdatedAt });
+}
+
+/** A protocol's record. Throws MissingObjectError, CorruptObjectError or StorageError. */
+export async function recordAt(storage: Storage, ref: ObjectRef, inMemory?: Buffer): Promise<ProtocolScore> {
+  const key = layout.publicObject(ref.hash);
+  return parseObject(key, inMemory ?? (await readObject(storage, key, ref)), ProtocolScore);
+}
+
+/** The tiers that the public tree shows; undefined when it has none that can be read. Throws StorageError. */
+async function storedTiers(storage: Storage): Promise<Tiers | undefined> {
+  try {
+    return readTiers(await storage.get(layout.tiers, { maxBytes: maxTiersBytes }));
+  } catch (error) {
+    if (error instanceof CorruptObjectError) return undefined;
+    throw error;
+  }
+}

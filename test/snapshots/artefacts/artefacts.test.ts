@@ -1,0 +1,147 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
+import type { Tiers } from "../../../schemas/snapshot.ts";
+import { type ForgeTier, forgeScaleNumber, forgeTiers } from "../../../schemas/tiers.ts";
+import { renderArtefacts, slugOfArtefact } from "../../../snapshots/artefacts/artefacts.ts";
+import { badgeColours, renderBadge } from "../../../snapshots/artefacts/badge.ts";
+import { renderProtocolPage } from "../../../snapshots/artefacts/protocol-page.ts";
+import { changeId, maxChanges, readTiers, tiersAfter } from "../../../snapshots/artefacts/tiers.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { score } from "../../helpers/proxy-archive.ts";
+
+const folder = testFolder();
+const golden = join(import.meta.dirname, "golden");
+const checker = join(import.meta.dirname, "check.py");
+const places = { site: "https://scores.example.org/", api: "https://api.example.org/api/v1" };
+const facts = { list: { hash: "0".repeat(64), bytes: 321 }, newestUpdatedAt: "2026-02-02T08:21:59.229Z" };
+
+const rated = (slug: string, forgeScale: ForgeTier, bri = 700): ProtocolScore => ({
+  ...score(slug, bri),
+  forgeScale,
+  forgeScaleNum: forgeScaleNumber(forgeScale),
+});
+
+const hostile = `"/><script>alert(1)</script><!--'&amp;\u202e\u0000\ufffe]]></title>\u2028\ud800`;
+const odd: ProtocolScore = {
+  ...rated("0.a_b-c", "RAW", 0),
+  evidenceHash: hostile,
+  metadata: { category: hostile, chain: hostile, tvl: hostile, contracts: 0, zFactor: -0.5 },
+};
+
+const at = (day: number) => new Date(Date.UTC(2026, 1, day)).toISOString();
+
+/** What the checker finds in a folder with these artefacts. Throws with its message. */
+async function checked(name: string, site: string, files: ReadonlyMap<string, Buffer>) {
+  const root = join(folder, name);
+  for (const [key, bytes] of files) {
+    await mkdir(dirname(join(root, key)), { recursive: true });
+    await writeFile(join(root, key), bytes);
+  }
+  return JSON.parse(execFileSync("python3", [checker, join(root, "public"), site], { encoding: "utf8" }));
+}
+
+describe("renderArtefacts()", () => {
+  const before = tiersAfter(undefined, [rated("aave", "CAST"), odd], at(1));
+  const records = [odd, rated("aave", "MITHRIL"), rated("constructor", "DAMASCUS")];
+  const tiers = tiersAfter(before, records, at(2));
+  const files = renderArtefacts(places, records, tiers, facts);
+
+  test("gives the golden files, byte for byte", async () => {
+    const shown = [...files].filter(([key]) => [undefined, odd.slug].includes(slugOfArtefact(key)));
+    for (const [key, bytes] of shown) await expect(String(bytes)).toMatchFileSnapshot(join(golden, key));
+    const kept = await readdir(golden, { recursive: true, withFileTypes: true });
+    expect(kept.filter((entry) => entry.isFile())).toHaveLength(shown.length);
+  });
+
+  test("is right by the rules of each field, and hostile texts stay text", async () => {
+    const found = await checked("fields", places.site, files);
+    expect(found.entries).toEqual(["aave moved from CAST to MITHRIL"]);
+    expect(found.badges).toEqual(["0.a_b-c.svg", "aave.svg", "constructor.svg"]);
+    expect(found.fields).toEqual(Object.keys(ScoreListEntry.shape));
+    expect(found.addresses).toHaveLength(4);
+    const shown = `"/><script>alert(1)</script><!--'&amp;\u202e\ufffd\ufffd]]></title>\u2028\ufffd`;
+    expect(found.texts["0.a_b-c"].split(shown)).toHaveLength(5);
+  });
+
+  test("is right with any texts, an odd address and no API", async () => {
+    const site = "https://h.example:8443/a&b/'c/";
+    const texts = fc.string({ unit: "binary", maxLength: 20 });
+    const values = fc.sample(fc.tuple(texts, texts, texts, texts), 12);
+    const any = values.map(([category, chain, tvl, evidenceHash], place) => {
+      const base = rated(`p${place}`, forgeTiers[place % 7]!);
+      return { ...base, evidenceHash, metadata: { ...base.metadata, category, chain, tvl } };
+    });
+    const others = { site, api: null };
+    const all = renderArtefacts(others, any, tiersAfter(undefined, any, at(3)), facts);
+    expect((await checked("any", site, all)).badges).toHaveLength(12);
+  });
+
+  test("does not touch a protocol's page or badge when another one's score changes", () => {
+    const later = renderArtefacts(places, [odd, rated("aave", "CAST", 1)], tiers, facts);
+    for (const [key, bytes] of files) if (key.includes("0.a_b-c")) expect(later.get(key)).toEqual(bytes);
+  });
+});
+
+describe("renderBadge()", () => {
+  test("stays below 1.5 kB with the longest slug", () => {
+    const record = rated("w".repeat(100), "ADAMANTINE", 1000);
+    expect(Buffer.byteLength(renderBadge(record).text)).toBeLessThanOrEqual(1500);
+  });
+
+  test("writes white on colours with a contrast of 4.5 at least", () => {
+    const channel = (hex: string) => {
+      const part = Number.parseInt(hex, 16) / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    };
+    for (const colour of Object.values(badgeColours)) {
+      const [red, green, blue] = colour.match(/[0-9a-f]{2}/g)!.map(channel) as [number, number, number];
+      expect(1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05)).toBeGreaterThanOrEqual(4.5);
+    }
+  });
+});
+
+test("a page links to the live one, and says what every number means", () => {
+  const { text } = renderProtocolPage(places, rated("aave", "MITHRIL"));
+  expect(text).toContain('href="../../index.html#/protocols/aave"');
+  expect(text.match(/higher is safer/g)!.length).toBeGreaterThanOrEqual(3);
+});
+
+describe("tiersAfter(before, records, publishedAt)", () => {
+  const start = tiersAfter(undefined, [rated("aave", "CAST"), rated("gone", "RAW")], at(1));
+
+  test("knows of no change at first, and of none that came or went", () => {
+    expect(start.changes).toEqual([]);
+    const next = tiersAfter(start, [rated("aave", "CAST"), rated("constructor", "RAW")], at(2));
+    expect(next).toEqual({ since: at(1), tiers: { aave: "CAST", constructor: "RAW" }, changes: [] });
+  });
+
+  test("keeps changes for 30 days before the commit, newest first; the same commit again adds none", () => {
+    let tiers: Tiers = start;
+    for (let day = 2; day <= 40; day += 1) {
+      const records = [rated("aave", day % 2 ? "CAST" : "FORGED", day)];
+      tiers = tiersAfter(tiers, records, at(day));
+      expect(tiersAfter(tiers, records, at(day))).toEqual(tiers);
+    }
+    expect(tiers.changes).toHaveLength(31);
+    expect(tiers.changes[0]).toEqual({ slug: "aave", from: "CAST", to: "FORGED", bri: 40, at: at(40) });
+    expect(tiers.changes.at(-1)!.at).toBe(at(10));
+    expect(new Set(tiers.changes.map(changeId)).size).toBe(31);
+  });
+
+  test("holds no more than the newest changes, however many protocols move", () => {
+    const all = (tier: ForgeTier) => Array.from({ length: maxChanges + 9 }, (_, n) => rated(`p${n}`, tier));
+    const moved = tiersAfter(tiersAfter(undefined, all("CAST"), at(1)), all("RAW"), at(2));
+    expect(moved.changes).toHaveLength(maxChanges);
+  });
+
+  test("is read back as it was stored; anything else counts as nothing", () => {
+    expect(readTiers(Buffer.from(JSON.stringify(start)))).toEqual(start);
+    for (const bytes of ["", "{}", "[]", '{"since":"x"}', JSON.stringify({ ...start, more: 1 })])
+      expect(readTiers(Buffer.from(bytes))).toBeUndefined();
+    expect(readTiers(undefined)).toBeUndefined();
+  });
+});

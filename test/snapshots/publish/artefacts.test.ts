@@ -1,0 +1,183 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { publishedSite } from "../../../proxy/site/files.ts";
+import type { ProtocolScore } from "../../../schemas/records.ts";
+import { type ForgeTier, forgeScaleNumber } from "../../../schemas/tiers.ts";
+import { artefactFiles, artefactsOf } from "../../../snapshots/artefacts/artefacts.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { siteAddressAt } from "../../../snapshots/publish/site.ts";
+import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { headersOf, layout } from "../../../snapshots/store/layout.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "../../helpers/proxy-archive.ts";
+
+const folder = testFolder();
+const siteUrl = "https://scores.example.org/";
+const markets = [market(0)];
+
+/** Publishes protocols with these tiers on a day of March. */
+const publishTiers = (
+  storage: Storage,
+  tiers: Record<string, ForgeTier>,
+  day: number,
+  choices: { siteUrl?: string | null } = {},
+) =>
+  publishRecords(storage, markets, 0, {
+    now: () => new Date(Date.UTC(2026, 2, day)),
+    sources: {
+      ...sourcesOf(markets, 0),
+      scores: async () =>
+        scoreRowsOf(
+          Object.entries(tiers).map(
+            ([slug, forgeScale]): ProtocolScore => ({
+              ...score(slug, 500),
+              forgeScale,
+              forgeScaleNum: forgeScaleNumber(forgeScale),
+            }),
+          ),
+        ),
+    },
+    ...choices,
+  });
+
+const faultsOf = async (storage: Storage) =>
+  (await verify(storage, () => {}, { site: publishedSite })).faults.map(({ key }) => key).sort();
+const textOf = async (storage: Storage, key: string) => String(await storage.get(key));
+const moves = async (storage: Storage) =>
+  [...(await textOf(storage, layout.feed)).matchAll(/<title>(\S+ moved .*)<\/title>/g)].map(
+    ([, title]) => title,
+  );
+const artefacts = (slugs: readonly string[]) => [...artefactFiles, ...slugs.flatMap(artefactsOf)].sort();
+const isArtefact = (key: string) =>
+  /\/(badges|protocols)\//.test(key) || artefactFiles.some((file) => file === key);
+
+test("writes artefacts once an address is named, and later only what changed, also without naming it", async () => {
+  const storage = countingStorage(memoryStorage(new Map()));
+  const written = (from = 0) => storage.written().slice(from).filter(isArtefact).sort();
+  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1);
+  expect(written()).toEqual([]);
+  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { siteUrl });
+  expect(written()).toEqual(artefacts(["aave", "curve.fi"]));
+  expect(await textOf(storage, layout.siteFile("api.json"))).toBe(`{"api":null,"site":"${siteUrl}"}`);
+  expect(await faultsOf(storage)).toEqual([]);
+
+  const before = storage.written().length;
+  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 2);
+  expect(written(before)).toEqual([]);
+  await publishTiers(storage, { aave: "RAW", "curve.fi": "FORGED" }, 3);
+  const files = [layout.dataset, layout.feed, layout.tiers];
+  expect(written(before)).toEqual([...files, ...artefactsOf("aave")].sort());
+  expect(await moves(storage)).toEqual(["aave moved from CAST to RAW"]);
+  expect(await faultsOf(storage)).toEqual([]);
+});
+
+test("a rollback shows the tiers it goes back to, and the feed tells of it", async () => {
+  const storage = memoryStorage(new Map());
+  await publishTiers(storage, { aave: "CAST" }, 1, { siteUrl });
+  await publishTiers(storage, { aave: "RAW" }, 2);
+  await rollback(storage, "1", () => new Date(Date.UTC(2026, 2, 3)), { site: publishedSite });
+  expect(await moves(storage)).toEqual(["aave moved from RAW to CAST", "aave moved from CAST to RAW"]);
+  expect(await textOf(storage, layout.badge("aave"))).toContain("500 CAST");
+  expect(await faultsOf(storage)).toEqual([]);
+});
+
+test("what was lost, altered or left by a killed run is found, and put right by the next run", async () => {
+  const storage = memoryStorage(new Map());
+  const tiers = { aave: "CAST", "curve.fi": "FORGED" } as const;
+  await publishTiers(storage, tiers, 1, { siteUrl });
+  await storage.put(layout.badge("aave"), Buffer.from("<svg/>"));
+  await storage.put(layout.feed, Buffer.from("<feed/>".padEnd(50_000)));
+  await storage.delete(layout.protocolPage("curve.fi"));
+  const stray = "public/badges/never-there.svg";
+  await storage.put(stray, (await storage.get(layout.badge("curve.fi")))!);
+  const expected = [layout.badge("aave"), layout.feed, layout.protocolPage("curve.fi"), stray].sort();
+  expect(await faultsOf(storage)).toEqual(expected);
+  await publishTiers(storage, tiers, 2);
+  expect(await faultsOf(storage)).toEqual([stray]);
+  await storage.put(layout.tiers, Buffer.from("{}"));
+  expect(await faultsOf(storage)).toContain(layout.tiers);
+  await publishTiers(storage, tiers, 3);
+  expect(await faultsOf(storage)).toEqual([stray]);
+
+  // Killed after its commit, before the artefacts: the next run tells of the change.
+  const killed = changedStorage(storage, {
+    async put(key, body) {
+      if (key === layout.tiers) throw new Error("killed");
+      await storage.put(key, body);
+    },
+  });
+  await expect(publishTiers(killed, { ...tiers, aave: "RAW" }, 4)).rejects.toThrow("killed");
+  await publishTiers(storage, { ...tiers, aave: "RAW" }, 5);
+  expect(await moves(storage)).toEqual(["aave moved from CAST to RAW"]);
+});
+
+test("artefacts of a removed protocol stay until the collection takes them, and those of others stay", async () => {
+  const storage = memoryStorage(new Map());
+  await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 1, { siteUrl });
+  await publishTiers(storage, { aave: "CAST" }, 2);
+  expect(await faultsOf(storage)).toEqual([]);
+  await storage.put(layout.badge("curve.fi"), Buffer.from("<svg/>"));
+  expect(await faultsOf(storage)).toEqual([layout.badge("curve.fi")]);
+  const { deleted } = await collectGarbage(storage, {
+    site: publishedSite,
+    keepHours: 48,
+    keepCommits: 1,
+    now: new Date(Date.UTC(2026, 2, 9)),
+    dryRun: false,
+  });
+  expect(deleted.keys.filter(isArtefact).sort()).toEqual(artefactsOf("curve.fi").sort());
+  expect(await faultsOf(storage)).toEqual([]);
+});
+
+test("null ends them: nothing keeps them right any more, so verify names what to delete", async () => {
+  const storage = memoryStorage(new Map());
+  await publishTiers(storage, { aave: "CAST" }, 1, { siteUrl });
+  await publishTiers(storage, { aave: "CAST" }, 2, { siteUrl: null });
+  expect(await textOf(storage, layout.siteFile("api.json"))).toBe('{"api":null}');
+  expect(await faultsOf(storage)).toEqual(artefacts(["aave"]));
+  for (const key of artefacts(["aave"])) await storage.delete(key);
+  await publishTiers(storage, { aave: "RAW" }, 3);
+  expect(await faultsOf(storage)).toEqual([]);
+});
+
+test("slugs with the names of files do no harm in a directory", async () => {
+  const storage = directoryStorage(join(folder, "store"));
+  const tiers: Record<string, ForgeTier> = {
+    "index.html": "CAST",
+    "a.svg": "RAW",
+    constructor: "FORGED" as const,
+    "0": "RAW",
+  };
+  await publishTiers(storage, tiers, 1, { siteUrl });
+  await publishTiers(storage, { ...tiers, constructor: "RAW" as const }, 2);
+  expect(await moves(storage)).toEqual(["constructor moved from FORGED to RAW"]);
+  expect(await faultsOf(storage)).toEqual([]);
+});
+
+test("the headers tell browsers and crawlers what each file is", () => {
+  const types = [...artefactFiles, ...artefactsOf("aave")].map((key) => headersOf(key));
+  expect(new Set(types.map(({ cacheControl }) => cacheControl))).toEqual(
+    new Set(["public, max-age=60, stale-while-revalidate=600"]),
+  );
+  expect(types.map(({ contentType }) => contentType)).toEqual([
+    "application/json",
+    "application/atom+xml",
+    "application/xml",
+    "text/plain; charset=utf-8",
+    "application/ld+json",
+    'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
+    "image/svg+xml",
+    "text/html; charset=utf-8",
+  ]);
+});
+
+test("takes an address of host and path, with or without a slash", () => {
+  expect(siteAddressAt("https://cdn.example.org")).toBe("https://cdn.example.org/");
+  expect(siteAddressAt("https://cdn.example.org/public//")).toBe("https://cdn.example.org/public/");
+  for (const wrong of ["cdn.example.org", "ftp://a.example", "https://u@a.example", "https://a.example/?x"])
+    expect(() => siteAddressAt(wrong)).toThrow();
+});
