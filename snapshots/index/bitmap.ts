@@ -13,17 +13,9 @@ export function popCount(word: number): number {
   return (Math.imul((rest + (rest >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24) >>> 0;
 }
 
-/** The number of bits set in a bitmap. */
-export function countBits(bitmap: Bitmap): number {
+function countBits(bitmap: Bitmap): number {
   let count = 0;
   for (let word = 0; word < bitmap.length; word += 1) count += popCount(bitmap[word]!);
-  return count;
-}
-
-/** The number of bits set in both of two bitmaps of the same length. */
-export function countBoth(a: Bitmap, b: Bitmap): number {
-  let count = 0;
-  for (let word = 0; word < a.length; word += 1) count += popCount(a[word]! & b[word]!);
   return count;
 }
 

@@ -1,5 +1,6 @@
 import type { IntegerRange } from "../../schemas/filters.ts";
 import { addBits, type Bitmap, setBit, wordsFor } from "./bitmap.ts";
+import { sliceKernel } from "./slice-kernel.ts";
 
 /** A column of integers `min..max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
 export interface IntegerColumn {
@@ -47,104 +48,7 @@ export function keepRanges(
 export function keepRange(column: IntegerColumn, low: number, high: number, result: Bitmap): void {
   const range = column.max - column.min;
   const [from, to] = [Math.max(0, low - column.min), Math.min(range, high - column.min)];
-  const count = sliceCount(range);
   if (from > to) result.fill(0);
-  else if (to === range) {
-    if (from > 0) keepFrom(column.slices, count, from, result);
-  } else keepBetween(column.slices, count, from, to + 1, result);
-}
-
-// Whether a value is at least the bound is computed from the lowest bit up: where the bound has a 1, the value must
-// have a 1 as well (and); where the bound has a 0, a 1 in the value suffices (or). Four words of 32 ordinals are
-// processed at a time, because the loop over the slices costs as much as the work for one word (`npm run bench`, row
-// 3).
-const stride = 4;
-
-function keepFrom(slices: Uint32Array, count: number, bound: number, result: Bitmap): void {
-  const words = result.length;
-  const whole = words - (words % stride);
-  for (let word = 0; word < whole; word += stride) {
-    if ((result[word]! | result[word + 1]! | result[word + 2]! | result[word + 3]!) === 0) continue;
-    let a = -1;
-    let b = -1;
-    let c = -1;
-    let d = -1;
-    for (let slice = 0, at = word; slice < count; slice += 1, at += words) {
-      if ((bound >>> slice) & 1) {
-        a &= slices[at]!;
-        b &= slices[at + 1]!;
-        c &= slices[at + 2]!;
-        d &= slices[at + 3]!;
-      } else {
-        a |= slices[at]!;
-        b |= slices[at + 1]!;
-        c |= slices[at + 2]!;
-        d |= slices[at + 3]!;
-      }
-    }
-    result[word]! &= a;
-    result[word + 1]! &= b;
-    result[word + 2]! &= c;
-    result[word + 3]! &= d;
-  }
-  for (let word = whole; word < words; word += 1) result[word]! &= atLeast(slices, count, bound, word, words);
-}
-
-/** Keeps the values from `low` (inclusive) to `end` (exclusive). */
-function keepBetween(slices: Uint32Array, count: number, low: number, end: number, result: Bitmap): void {
-  const words = result.length;
-  const whole = words - (words % stride);
-  for (let word = 0; word < whole; word += stride) {
-    if ((result[word]! | result[word + 1]! | result[word + 2]! | result[word + 3]!) === 0) continue;
-    let a = -1;
-    let b = -1;
-    let c = -1;
-    let d = -1;
-    let e = -1;
-    let f = -1;
-    let g = -1;
-    let h = -1;
-    for (let slice = 0, at = word; slice < count; slice += 1, at += words) {
-      const p = slices[at]! | 0;
-      const q = slices[at + 1]! | 0;
-      const r = slices[at + 2]! | 0;
-      const s = slices[at + 3]! | 0;
-      if ((low >>> slice) & 1) {
-        a &= p;
-        b &= q;
-        c &= r;
-        d &= s;
-      } else {
-        a |= p;
-        b |= q;
-        c |= r;
-        d |= s;
-      }
-      if ((end >>> slice) & 1) {
-        e &= p;
-        f &= q;
-        g &= r;
-        h &= s;
-      } else {
-        e |= p;
-        f |= q;
-        g |= r;
-        h |= s;
-      }
-    }
-    result[word]! &= a & ~e;
-    result[word + 1]! &= b & ~f;
-    result[word + 2]! &= c & ~g;
-    result[word + 3]! &= d & ~h;
-  }
-  for (let word = whole; word < words; word += 1)
-    result[word]! &= atLeast(slices, count, low, word, words) & ~atLeast(slices, count, end, word, words);
-}
-
-/** The ordinals of one word whose values are at least `bound`. */
-function atLeast(slices: Uint32Array, count: number, bound: number, word: number, words: number): number {
-  let kept = -1;
-  for (let slice = 0, at = word; slice < count; slice += 1, at += words)
-    kept = (bound >>> slice) & 1 ? kept & slices[at]! : kept | slices[at]!;
-  return kept;
+  else if (from > 0 || to < range)
+    sliceKernel.keepBetween(column.slices, from, to < range ? to + 1 : undefined, result);
 }

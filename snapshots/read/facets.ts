@@ -1,9 +1,7 @@
 import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
 import { bucketStarts, type FilterField, filterFields, type LabelName } from "../../schemas/filters.ts";
-import { type Bitmap, countBits, countBoth, countRange, hasBit, rangeBitmap } from "../index/bitmap.ts";
-import { type IntegerColumn, keepRange } from "../index/integer-column.ts";
+import { countRange, hasBit, rangeBitmap } from "../index/bitmap.ts";
 import type { LabelTable } from "../index/label-table.ts";
-import type { Segment } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import type { Archive } from "./archive.ts";
 import { readAsOf, whileKept } from "./as-of.ts";
@@ -13,6 +11,7 @@ import type { Matches } from "./matches.ts";
 import { weakTag } from "./paging.ts";
 import type { FacetQuery } from "./query.ts";
 import type { Snapshot } from "./snapshot.ts";
+import { addTo, Part, type Tally } from "./tally.ts";
 
 /** Planned facets. Their headers are known before anything is counted. */
 export interface FacetsPlan {
@@ -40,19 +39,6 @@ export function planFacets(catalog: Catalog, { filter, by, limit, asOf }: FacetQ
   });
 }
 
-/** How often a value occurs, and how often so in disputed markets. */
-interface Tally {
-  count: number;
-  disputed: number;
-}
-
-/** The matches of one segment, as bitmaps over its ordinals. */
-interface Part extends Tally {
-  segment: Segment;
-  bits: Bitmap;
-  disputedBits: Bitmap;
-}
-
 /** Counts one facet, segment by segment. */
 interface Counter {
   add(part: Part): void;
@@ -60,9 +46,6 @@ interface Counter {
 }
 
 type Facet = LabelFacet | ScoreFacet | MonthFacet;
-
-// The steps of the event loop's budget that counting a facet of one segment takes.
-const stepsPerCount = 8;
 
 /** Counts these facets of the matches. Other requests get their turn after each facet of each segment. */
 export async function countFacets(
@@ -76,7 +59,7 @@ export async function countFacets(
     const counters = by.map((name) => [name, counterOf(archive, name, limit)] as const);
     for (const part of partsOf(archive, matches)) {
       for (const [, counter] of counters) {
-        await awaitBudget(stepsPerCount);
+        await awaitBudget();
         counter.add(part);
       }
     }
@@ -92,9 +75,7 @@ function* partsOf({ segments }: Archive, matches: Matches): Generator<Part> {
   for (const [index, segment] of segments.entries()) {
     const { markets, count, bits = rangeBitmap(markets, 0, markets) } = matches.segments[index]!;
     if (count === 0) continue;
-    const disputedBits = bits.slice();
-    keepRange(segment.integers.get("disputed")!, 1, 1, disputedBits);
-    yield { segment, bits, count, disputedBits, disputed: countBits(disputedBits) };
+    yield new Part(segment, count, bits);
   }
 }
 
@@ -104,35 +85,6 @@ function counterOf(archive: Archive, name: string, limit: number): Counter {
   return row.kind === "label"
     ? new LabelCounter(row.field, archive.tables[row.field], limit)
     : new IntegerCounter(row, limit);
-}
-
-/**
- * Splits the matches at ascending values, and hands on how many lie from each of them up to the next. Every split looks only
- * at words that still have matches.
- */
-function tallyBuckets(
-  { bits, disputedBits, ...all }: Part,
-  column: IntegerColumn,
-  starts: readonly number[],
-  add: (bucket: number, tally: Tally) => void,
-): void {
-  const left = bits.slice();
-  let here: Tally = all;
-  for (let bucket = 0; bucket < starts.length && here.count > 0; bucket += 1) {
-    let above: Tally = { count: 0, disputed: 0 };
-    const next = starts[bucket + 1];
-    if (next !== undefined) {
-      keepRange(column, next, column.max, left);
-      above = { count: countBits(left), disputed: countBoth(left, disputedBits) };
-    }
-    add(bucket, { count: here.count - above.count, disputed: here.disputed - above.disputed });
-    here = above;
-  }
-}
-
-function addTo(tally: Tally, { count, disputed }: Tally): void {
-  tally.count += count;
-  tally.disputed += disputed;
 }
 
 type IntegerField = Extract<FilterField, { kind: "integer" }>;
@@ -152,8 +104,12 @@ class IntegerCounter implements Counter {
   }
 
   add(part: Part): void {
-    const column = part.segment.integers.get(this.#row.field)!;
-    tallyBuckets(part, column, this.#starts, (bucket, tally) => addTo(this.#tallies[bucket]!, tally));
+    const tallies = part.tally(
+      part.segment.integers.get(this.#row.field)!,
+      this.#row.bucketWidth,
+      this.#starts.length,
+    );
+    for (const [bucket, tally] of tallies.entries()) addTo(this.#tallies[bucket]!, tally);
   }
 
   async result(): Promise<LabelFacet | ScoreFacet> {
@@ -198,14 +154,13 @@ class LabelCounter implements Counter {
   add(part: Part): void {
     const { codes, frequentIds, rareIds, postings, starts } = part.segment.labels.get(this.#field)!;
     const [counts, disputed] = [this.#counts, this.#disputed];
-    const used = Array.from({ length: codes.max - codes.min + 1 }, (_, place) => codes.min + place);
-    tallyBuckets(part, codes, used, (bucket, tally) => {
-      const id = frequentIds[used[bucket]! - 1];
+    for (const [place, tally] of part.tally(codes, 1, codes.max - codes.min + 1).entries()) {
+      const id = frequentIds[codes.min + place - 1];
       // Code 0 stands for all rare labels together.
-      if (id === undefined) return;
+      if (id === undefined) continue;
       counts[id]! += tally.count;
       disputed[id]! += tally.disputed;
-    });
+    }
     let rank = -1;
     for (let position = 0; position < postings.length; position += 1) {
       if (hasBit(starts, position)) rank += 1;
@@ -228,7 +183,7 @@ class LabelCounter implements Counter {
       worst = best[this.#limit - 1];
     };
     for (let from = 0; from < counts.length; from += labelsAtOnce) {
-      await awaitBudget(stepsPerCount);
+      await awaitBudget();
       const to = Math.min(counts.length, from + labelsAtOnce);
       for (let id = from; id < to; id += 1) {
         if (counts[id] === 0) continue;

@@ -1,4 +1,5 @@
-import { type Bitmap, countBits, countFrom, hasBit, rangeBitmap, selectDescending } from "../index/bitmap.ts";
+import { type Bitmap, countFrom, hasBit, rangeBitmap, selectDescending } from "../index/bitmap.ts";
+import { sliceKernel } from "../index/slice-kernel.ts";
 
 /** The matching ordinals of one segment. Without `bits`, either all match or, with count 0, none. */
 export interface SegmentMatches {
@@ -75,5 +76,5 @@ export function candidates(markets: number, from: number, to: number): SegmentMa
 
 /** Matches of a segment, given as a bitmap. */
 export function counted(markets: number, bits: Bitmap): SegmentMatches {
-  return { markets, count: countBits(bits), bits };
+  return { markets, count: sliceKernel.countBits(bits), bits };
 }
