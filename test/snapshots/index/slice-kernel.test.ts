@@ -1,0 +1,83 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import wabt from "wabt";
+import { wordsFor } from "../../../snapshots/index/bitmap.ts";
+import { plainLoops, SliceKernel, simdBytes, simdLoops } from "../../../snapshots/index/slice-kernel.ts";
+
+const source = join(import.meta.dirname, "../../../snapshots/index/slice-kernel.wat");
+
+test("the committed bytes are those of slice-kernel.wat", async () => {
+  const { parseWat } = await wabt();
+  const parsed = parseWat(source, readFileSync(source), { simd: true });
+  const { buffer } = parsed.toBinary({});
+  parsed.destroy();
+  expect(simdBytes.toString("base64")).toBe(Buffer.from(buffer).toString("base64"));
+});
+
+/** Words to work on, which begin at any word of a buffer; most bits are set, few, or half of them. */
+function bitmapOf(words: number, seed: number): Uint32Array {
+  const shift = seed % 5;
+  const buffer = new Uint32Array(shift + words);
+  let state = seed | 1;
+  const next = () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state;
+  };
+  for (let word = shift; word < buffer.length; word += 1)
+    buffer[word] = [next, () => next() & next() & next() & next(), () => next() | next(), () => 0][
+      seed % 4
+    ]!();
+  return buffer.subarray(shift);
+}
+
+describe("SliceKernel with SIMD", () => {
+  const [simd, plain] = [new SliceKernel(simdLoops()), new SliceKernel(plainLoops())];
+  const seed = fc.integer({ min: 1, max: 2 ** 31 - 1 });
+  // Around the ends of blocks of 512 bits, and up to a segment's 65,536.
+  const words = fc.oneof(
+    fc.integer({ min: 1, max: 100 }),
+    fc.constantFrom(16, 32, 2047, 2048),
+    fc.integer({ min: 1, max: 2048 }),
+  );
+  const column = fc.record({ words, slices: fc.integer({ min: 1, max: 31 }), seed }).chain((shape) => {
+    const bound = fc.oneof(fc.integer({ min: 0, max: 2 ** shape.slices - 1 }), fc.constantFrom(0, 1));
+    return fc.record({
+      words: fc.constant(shape.words),
+      slices: fc.constant(bitmapOf(shape.words * shape.slices, shape.seed)),
+      low: bound,
+      end: fc.option(bound, { nil: undefined }),
+      bounds: fc.uniqueArray(
+        bound.filter((value) => value > 0),
+        { maxLength: 6 },
+      ),
+      seeds: fc.tuple(seed, seed),
+    });
+  });
+
+  test("does what the plain loops do, at every length, alignment and tail", () => {
+    fc.assert(
+      fc.property(column, ({ words, slices, low, end, bounds, seeds }) => {
+        const [bits, others] = [bitmapOf(words, seeds[0]), bitmapOf(words, seeds[1])];
+        const [fast, slow] = [bits.slice(), bits.slice()];
+        simd.keepBetween(slices, low, end, fast);
+        plain.keepBetween(slices, low, end, slow);
+        expect(fast).toEqual(slow);
+        expect(simd.countBits(bits)).toBe(plain.countBits(bits));
+        const ascending = bounds.toSorted((a, b) => a - b);
+        expect(simd.countFrom(slices, ascending, bits, others)).toEqual(
+          plain.countFrom(slices, ascending, bits, others),
+        );
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("counts every bit of the largest segment", () => {
+    const all = new Uint32Array(wordsFor(65_536)).fill(0xffffffff);
+    expect([simd.countBits(all), plain.countBits(all)]).toEqual([65_536, 65_536]);
+  });
+});
