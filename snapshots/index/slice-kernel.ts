@@ -1,10 +1,11 @@
 import { type Bitmap, popCount } from "./bitmap.ts";
 
-// Filters and facets spend their time in two loops over bit slices. They run as WebAssembly, 128 bits at a time, on
-// copies of the bitmaps: copying a column takes as long as one comparison, and a column in memory of its own would need
-// 10 GB of addresses a segment.
+// Filters and facets spend their time in two loops over bit slices. WebAssembly runs them on 128 bits at a time, in a
+// memory of its own that bitmaps and slices are copied into. Copying a column takes no longer than comparing it once.
+// Columns cannot stay there: V8 reserves gigabytes of addresses for each memory, and one for all would have to be
+// managed by hand.
 
-/** The loops, and the memory they work in. Addresses are in bytes (slice-kernel.wat). */
+/** The loops, and the memory they work in. Addresses are in bytes; slice-kernel.wat says what each loop does. */
 export interface SliceLoops {
   memory: { buffer: ArrayBuffer };
   keepFrom(
@@ -49,13 +50,13 @@ export function plainLoops(): SliceLoops {
   };
 }
 
-// TypeScript knows it of browsers alone.
+// TypeScript declares it for browsers only.
 declare const WebAssembly: {
   Module: new (bytes: Uint8Array) => object;
   Instance: new (module: object) => { exports: unknown };
 };
 
-/** slice-kernel.wat, assembled. */
+/** slice-kernel.wat, assembled. A test assembles it again and compares. */
 export const simdBytes = Buffer.from(
   "AGFzbQEAAAABEgJgB39/f39/f38AYAN/f38BfwMDAgABBQMBAAUHIQMGbWVtb3J5AgAIa2VlcEZyb20AAAljb3VudEJvdGgAAQrTAwLGAgIDfwV7IAb9ESEOA0AgAP0ABAAgAP0ABBD9UCAA/QAEICAA/QAEMP1Q/VD9UwRA/Qz/////////////////////IQogCiELIAohDCAKIQ0gAiEHIAUhCCAEIQkDQCAIQQFxBEAgCiAH/QAEAP1OIQogCyAH/QAEEP1OIQsgDCAH/QAEIP1OIQwgDSAH/QAEMP1OIQ0FIAogB/0ABAD9UCEKIAsgB/0ABBD9UCELIAwgB/0ABCD9UCEMIA0gB/0ABDD9UCENCyAHIANqIQcgCEEBdiEIIAlBAWsiCQ0ACyAAIAD9AAQAIAogDv1R/U79CwQAIAAgAP0ABBAgCyAO/VH9Tv0LBBAgACAA/QAEICAMIA79Uf1O/QsEICAAIAD9AAQwIA0gDv1R/U79CwQwCyACQcAAaiECIABBwABqIgAgAUkNAAsLiAEBAXsDQCADIAD9AAQAIAH9AAQA/U79YiAA/QAEECAB/QAEEP1O/WL9biAA/QAEICAB/QAEIP1O/WIgAP0ABDAgAf0ABDD9Tv1i/W79bv19/Y4BIQMgAUHAAGohASAAQcAAaiIAIAJJDQALIAP9fyEDIAP9GwAgA/0bAWogA/0bAiAD/RsDamoL",
   "base64",
@@ -66,7 +67,7 @@ export function simdLoops(): SliceLoops {
   return new WebAssembly.Instance(new WebAssembly.Module(simdBytes)).exports as SliceLoops;
 }
 
-/** Compares and counts the values of a column in bit slices, of at most 65,536 markets. */
+/** Compares and counts the values of a column in bit slices, of 1 to 65,536 markets. */
 export class SliceKernel {
   readonly #loops: SliceLoops;
   readonly #memory: Uint32Array;
@@ -155,5 +156,5 @@ function fastestLoops(): SliceLoops {
   }
 }
 
-/** The one that filters and facets share. It holds nothing from one call to the next. */
+/** Shared by all filters and facets. It keeps nothing from one call to the next. */
 export const sliceKernel = new SliceKernel(fastestLoops());

@@ -10,13 +10,13 @@ const source = join(import.meta.dirname, "../../../snapshots/index/slice-kernel.
 
 test("the committed bytes are those of slice-kernel.wat", async () => {
   const { parseWat } = await wabt();
-  const parsed = parseWat(source, readFileSync(source), { simd: true });
+  const parsed = parseWat(source, readFileSync(source, "utf8"), { simd: true });
   const { buffer } = parsed.toBinary({});
   parsed.destroy();
   expect(simdBytes.toString("base64")).toBe(Buffer.from(buffer).toString("base64"));
 });
 
-/** Words to work on, which begin at any word of a buffer; most bits are set, few, or half of them. */
+/** A bitmap that begins at any word of its buffer, with half of the bits set, few, most or none. */
 function bitmapOf(words: number, seed: number): Uint32Array {
   const shift = seed % 5;
   const buffer = new Uint32Array(shift + words);
@@ -39,9 +39,8 @@ describe("SliceKernel with SIMD", () => {
   const seed = fc.integer({ min: 1, max: 2 ** 31 - 1 });
   // Around the ends of blocks of 512 bits, and up to a segment's 65,536.
   const words = fc.oneof(
-    fc.integer({ min: 1, max: 100 }),
-    fc.constantFrom(16, 32, 2047, 2048),
-    fc.integer({ min: 1, max: 2048 }),
+    { weight: 8, arbitrary: fc.integer({ min: 1, max: 100 }) },
+    { weight: 1, arbitrary: fc.constantFrom(2047, 2048) },
   );
   const column = fc.record({ words, slices: fc.integer({ min: 1, max: 31 }), seed }).chain((shape) => {
     const bound = fc.oneof(fc.integer({ min: 0, max: 2 ** shape.slices - 1 }), fc.constantFrom(0, 1));
@@ -72,7 +71,7 @@ describe("SliceKernel with SIMD", () => {
           plain.countFrom(slices, ascending, bits, others),
         );
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     );
   });
 
