@@ -55,5 +55,5 @@ export const meanings = {
   findings: { field: "`findings`", meaning: "Number of findings by severity: fewer is safer." },
   tvl: { field: "`tvl`", meaning: "Total value locked, as it is displayed." },
   contracts: { field: "`contracts`", meaning: "Number of contracts of the protocol." },
-  zFactor: { field: "`zFactor`", meaning: "Z factor of the scoring run, as published." },
+  zFactor: { field: "`zFactor`", meaning: "Z factor of the protocol, as published." },
 } as const;

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import type { Snapshot } from "../../../snapshots/read/snapshot.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { archiveQuery } from "../../helpers/query.ts";
+
+const markets = 100;
+
+test("words of one archive stay in memory, however many snapshots are searched", async () => {
+  const storage = countingStorage(memoryStorage(new Map()));
+  const catalog = new Catalog(storage, { cacheBytes: 64 * 1024 });
+  const snapshots: Snapshot[] = [];
+  for (let run = 0; run < 4; run += 1) {
+    // Every word occurs once, so that a table takes more than the 26 bytes a market that all tables may take.
+    const question = (index: number) => `Common ${sha256(`${run} ${index}`)}`;
+    const records = Array.from({ length: markets }, (_, n) => ({ ...market(n), question: question(n) }));
+    await publishRecords(storage, records);
+    await catalog.refresh();
+    snapshots.push(catalog.requireCurrent());
+  }
+  const { filter } = archiveQuery("q=common");
+  const wordsRead = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
+  const search = async (snapshot: Snapshot) => {
+    const before = wordsRead();
+    expect((await catalog.words.match(snapshot, filter)).total).toBe(markets);
+    return wordsRead() - before;
+  };
+
+  expect(await search(snapshots[0]!)).toBe(1);
+  const one = catalog.words.residentBytes;
+  expect(one).toBeGreaterThan(26 * markets);
+  expect(await search(snapshots[0]!)).toBe(0);
+  for (const snapshot of snapshots.slice(1)) {
+    expect(await search(snapshot)).toBe(1);
+    expect(catalog.words.residentBytes).toBeLessThan(1.5 * one);
+  }
+  await Promise.all(snapshots.map(search));
+  expect(catalog.words.residentBytes).toBeLessThan(1.5 * one);
+});
