@@ -38,7 +38,7 @@ export async function publishRecords(
   storage: Storage,
   markets: readonly HistoricalMarket[],
   bri = 700,
-  choices: Partial<Pick<PublishOptions, "resume" | "now" | "api" | "siteUrl" | "signing" | "sources">> = {},
+  choices: Partial<Omit<PublishOptions, "storage" | "temporaryDirectory">> = {},
 ): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   const now = () => new Date("2026-03-01T00:00:00.000Z");

@@ -49,7 +49,7 @@ function otherContent(markets: readonly HistoricalMarket[], round: number): Hist
 describe("a walk keeps to the snapshot it began in", () => {
   test("while other content is published between every two of its pages", async () => {
     const storage = newStore();
-    const markets = recordsOf(0, 380);
+    const markets = recordsOf(0, 270);
     const { snapshotId } = await publishRecords(storage, markets);
     const proxy = await start(storage);
     const queries: Query[] = [
@@ -77,12 +77,12 @@ describe("a walk keeps to the snapshot it began in", () => {
     }
     for (const { seen, expected } of walks) expect(seen).toEqual(expected);
     // More snapshots than a proxy keeps in memory were published meanwhile.
-    expect(proxy.catalog.current()?.commit.commit).toBeGreaterThan(30);
+    expect(proxy.catalog.current()?.commit.commit).toBeGreaterThan(26);
   });
 
   test("while its pages alternate between proxies, one polling late and one restarted", async () => {
     const storage = newStore();
-    const markets = recordsOf(0, 400);
+    const markets = recordsOf(0, 240);
     await publishRecords(storage, markets);
     const late = await start(storage);
     let prompt = await start(storage);
@@ -136,7 +136,7 @@ describeStores("a walk over sources published to %s keeps to its snapshot", ({ f
   test("from its first page to its last", async () => {
     const storage = newStore();
     const sources = await Promise.all(
-      [1, 2].map((seed) => writeSources(join(folder, `sources-${seed}`), { markets: 200, seed })),
+      [1, 2].map((seed) => writeSources(join(folder, `sources-${seed}`), { markets: 60, seed })),
     );
     await publishSources(sources[0]!, storage, folder);
     const proxy = await start(storage);
