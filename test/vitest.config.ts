@@ -2,6 +2,7 @@ import { statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { noSkips } from "./helpers/no-skips.ts";
+import { nodeOptions } from "./helpers/programs.ts";
 
 export default defineConfig({
   plugins: process.env.CI ? [noSkips] : [],
@@ -10,6 +11,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     // Many tests wait for servers more than they compute.
     maxWorkers: Math.ceil(availableParallelism() * 1.5),
+    execArgv: nodeOptions,
     testTimeout: 180_000,
     hookTimeout: 180_000,
     env: { TZ: "UTC", ...fastTemporaryFolder() },
