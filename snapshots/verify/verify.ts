@@ -32,7 +32,7 @@ import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 const publishAgain = ": publish again";
 
 /** An object, and what is wrong with it. */
-interface Fault {
+export interface Fault {
   key: string;
   reason: string;
 }

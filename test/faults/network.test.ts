@@ -30,10 +30,8 @@ const environment = s3Environment();
 
 /** Long enough for a busy machine, where nothing hangs. */
 const patient: S3Limits = { connectSeconds: 5, attemptSeconds: 20, operationSeconds: 60, attempts: 3 };
-/** Short, where something does. */
-const hasty: S3Limits = { connectSeconds: 5, attemptSeconds: 0.5, operationSeconds: 10, attempts: 3 };
-/** The same where all else must succeed, however busy the machine. */
-const lessHasty: S3Limits = { connectSeconds: 5, attemptSeconds: 5, operationSeconds: 30, attempts: 2 };
+/** Short, where something does, though all else must succeed, however busy the machine. */
+const hasty: S3Limits = { connectSeconds: 5, attemptSeconds: 5, operationSeconds: 30, attempts: 2 };
 
 /** What a request is for, in whichever bucket and trial. */
 const identity = ({ method, path, listed }: S3Operation) =>
@@ -126,7 +124,9 @@ describe.skipIf(!environment)("a publish over S3", () => {
         met.add(identity(operation));
         return first ? fault : undefined;
       };
-      const { outcome, store } = await trial(meets, fault === "hang" ? hasty : patient);
+      // A try that hangs is given up soon; there are more than a busy machine needs.
+      const limits = { connectSeconds: 5, attemptSeconds: 1, operationSeconds: 120, attempts: 20 };
+      const { outcome, store } = await trial(meets, fault === "hang" ? limits : patient);
       expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
       expect([...met]).toEqual(expect.arrayContaining(usual.map(identity)));
       await expectAllGood(store, snapshots.new);
@@ -140,13 +140,13 @@ describe.skipIf(!environment)("a publish over S3", () => {
     "ends with exit code 5 when any one kind of request always meets: %s",
     waiting,
     async (fault) => {
-      // Each kind meets two of the four faults.
-      const wanted = oneOfEachKind(usual).filter((_, n) => n % 2 === faults.indexOf(fault) % 2);
+      // Each kind meets one of the four faults.
+      const wanted = oneOfEachKind(usual).filter((_, n) => n % faults.length === faults.indexOf(fault));
       const committed = usual.find(isCommit)!.n;
       await each(wanted, fault === "hang" ? 50 : 12, async (aim) => {
         const { outcome, store } = await smallTrial(
           (operation) => (identity(operation) === identity(aim) ? fault : undefined),
-          fault === "hang" ? lessHasty : patient,
+          fault === "hang" ? hasty : patient,
         );
         const seen = await expectWhole(store, snapshots.old, snapshots.new);
         // The second try is told that the commit exists, and finds it to be its own.

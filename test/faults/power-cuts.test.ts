@@ -1,8 +1,8 @@
 import { existsSync, statSync } from "node:fs";
-import type * as files from "node:fs/promises";
-import { readdir, readFile } from "node:fs/promises";
+import files, { readdir, readFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
@@ -23,12 +23,12 @@ import {
 } from "../helpers/faulty-store.ts";
 
 /** Told of every file and folder that was synced. */
-const hooks = vi.hoisted(() => ({ synced: async (_folder: string): Promise<void> => {} }));
+const hooks = { synced: async (_folder: string): Promise<void> => {} };
 
-vi.mock("node:fs/promises", async (original) => {
-  const real = await original<typeof files>();
-  const open: typeof real.open = async (path, ...more) => {
-    const file = await real.open(path, ...more);
+const { open } = files;
+beforeAll(() => {
+  files.open = async (path, ...more) => {
+    const file = await open(path, ...more);
     const sync = file.sync.bind(file);
     file.sync = async () => {
       await sync();
@@ -36,7 +36,11 @@ vi.mock("node:fs/promises", async (original) => {
     };
     return file;
   };
-  return { ...real, open };
+  syncBuiltinESMExports();
+});
+afterAll(() => {
+  files.open = open;
+  syncBuiltinESMExports();
 });
 
 const folder = testFolder();

@@ -61,12 +61,21 @@ export function timedStore(
 /** The markets of a snapshot; those of another round differ in part. */
 export const content = (round: number) =>
   inArchiveOrder([
-    ...recordsOf(0, 400).filter((_, n) => n % 11 !== round),
+    ...recordsOf(0, 160).filter((_, n) => n % 11 !== round),
     ...recordsOf(500 + round, 505 + round),
   ]);
 
+const made = new Map<number, ReturnType<typeof newStoreWith>>();
+
 /** A store with `count` snapshots of other content each, all of them superseded long ago but for the newest. */
 export async function storeWith(count: number, contentOf = content) {
+  if (contentOf !== content) return newStoreWith(count, contentOf);
+  // The same store is made once for all tests of a file.
+  if (!made.has(count)) made.set(count, newStoreWith(count, content));
+  return (await made.get(count)!).copy();
+}
+
+async function newStoreWith(count: number, contentOf: typeof content) {
   const store = timedStore();
   for (let round = 0; round < count; round += 1) {
     await publishRecords(store.storage, contentOf(round), 700 + round);

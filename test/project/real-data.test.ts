@@ -2,20 +2,19 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { MarketPage } from "../../schemas/envelopes.ts";
-import { filterValuesOf } from "../../schemas/filters.ts";
-import { HistoricalMarket, ProtocolScore } from "../../schemas/records.ts";
+import { ProtocolScore } from "../../schemas/records.ts";
 import { planPage } from "../../snapshots/read/paging.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { testFields } from "../helpers/archive-field-check.ts";
 import { testFilters } from "../helpers/archive-filter-check.ts";
 import { type Query, search } from "../helpers/archive-proxy.ts";
 import { serveArchive } from "../helpers/archive-served.ts";
-import { sourceMarkets, sourceScores } from "../helpers/archive-source-rows.ts";
-import { cursorWalk } from "../helpers/archive-walk.ts";
+import { sourceScores } from "../helpers/archive-source-rows.ts";
+import { cursorWalk, idsOf } from "../helpers/archive-walk.ts";
 import { testWalks } from "../helpers/archive-walk-check.ts";
 import { archiveQuery } from "../helpers/query.ts";
 import { sourceDetails } from "../helpers/score-details.ts";
-import { readAll } from "../helpers/sources.ts";
+import { withSources } from "../helpers/sources.ts";
 
 // Real input that is not part of the project; everything here is skipped on machines without it.
 const directory = join(import.meta.dirname, "../../../shared/data/sources");
@@ -23,18 +22,14 @@ const present = existsSync(directory);
 if (!present) console.log(`real-data.test.ts is skipped: there is no ${directory}`);
 
 describe.skipIf(!present)("the real sources", () => {
-  test("are accepted, and every record equals its row", async () => {
-    // Their protocols were scored in November 2026.
-    const { markets, scores, warnings } = await readAll(directory, { now: new Date("2026-12-01T00:00:00Z") });
+  test("are accepted, and every score equals its row", async () => {
+    // Their protocols were scored in November 2026. That the markets equal theirs is seen below, where they are served.
+    const { scores, warnings } = await withSources(
+      directory,
+      async (sources) => ({ scores: await sources.scores(), warnings: sources.warnings }),
+      { now: new Date("2026-12-01T00:00:00Z") },
+    );
     expect(warnings).toEqual([]);
-    const rows = (await sourceMarkets(directory)).toSorted((a, b) => (a.id < b.id ? -1 : 1));
-    expect(markets).toHaveLength(18_133);
-    for (const [index, { json, resolvedAt, values }] of markets.entries()) {
-      const record = HistoricalMarket.parse(JSON.parse(json));
-      expect(JSON.stringify(record)).toBe(JSON.stringify(rows[index]));
-      expect(resolvedAt).toBe(Date.parse(record.resolvedAt));
-      expect(values).toEqual(filterValuesOf(record));
-    }
     const newest = await sourceScores(directory);
     expect(scores).toHaveLength(103);
     const details = await sourceDetails(directory);
@@ -59,10 +54,10 @@ describe.skipIf(!present)("the archive of the real sources", () => {
   });
 
   testFields(served);
-  testWalks(served, { cursor: [37, 500], page: [] });
+  testWalks(served, { cursor: [500], page: [] });
 
-  test("a cursor walk at pageSize 1 shows every market once, in order", { timeout: 600_000 }, async () => {
-    // Without HTTP, which would take most of the time of 18,133 requests.
+  test("a cursor walk at pageSize 9 shows every market once, in order", { timeout: 600_000 }, async () => {
+    // Without HTTP, which would take most of the time of 2,015 requests.
     const page = async (query: Query): Promise<MarketPage> => {
       const plan = await planPage(served.proxy.catalog, archiveQuery(search(query)));
       const body = await plan.body({
@@ -72,15 +67,18 @@ describe.skipIf(!present)("the archive of the real sources", () => {
       });
       return JSON.parse(Buffer.concat(body).toString());
     };
+    const ids = served.markets.map(({ id }) => id);
     let shown = 0;
-    for await (const { markets, total, page: number } of cursorWalk({ page }, { pageSize: 1 })) {
-      const expected = [served.markets[shown]?.id, 18_133, shown + 1];
-      if (`${[markets[0]?.id, total, number]}` !== `${expected}`)
-        expect([markets[0]?.id, total, number]).toEqual(expected);
-      shown += markets.length;
+    for await (const answer of cursorWalk({ page }, { pageSize: 9 })) {
+      expect([idsOf(answer).join(), answer.total, answer.page]).toEqual([
+        ids.slice(shown, shown + 9).join(),
+        18_133,
+        shown / 9 + 1,
+      ]);
+      shown += answer.markets.length;
     }
     expect(shown).toBe(18_133);
   });
 
-  testFilters(served, 100);
+  testFilters(served, 60);
 });

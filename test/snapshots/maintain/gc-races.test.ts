@@ -5,13 +5,13 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { verify } from "../../../snapshots/verify/verify.ts";
 import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
 import { changedStorage } from "../../helpers/archive-storage.ts";
 import { seenBy, steppedStorage } from "../../helpers/faulty-store.ts";
 import { interleaved, randomly } from "../../helpers/interleaving.ts";
 import { publishRecords } from "../../helpers/proxy-archive.ts";
 import { hour, start, storeWith } from "../../helpers/timed-store.ts";
+import { faultsOf } from "../../helpers/verified.ts";
 
 const now = new Date(start + 100 * hour);
 const content = (round: number) =>
@@ -49,7 +49,7 @@ async function outcomeOf(work: Promise<unknown>): Promise<"done" | "refused"> {
 
 /** The store is whole, and shows what came back unless that was refused. */
 async function expectNothingMissing(storage: Storage, outcome: "done" | "refused"): Promise<void> {
-  expect((await verify(storage, () => {})).faults).toEqual([]);
+  expect(await faultsOf(storage)).toEqual([]);
   const newest = await newestCommit(storage);
   expect(newest?.commit).toBe(outcome === "done" ? 4 : 3);
   expect(await seenBy(storage)).toBe(newest?.snapshotId);
@@ -129,5 +129,5 @@ test("public names stay after a rollback to a snapshot that an older commit keep
   pass(100);
   await collect();
   expect(await storage.get(layout.stableScoreList)).toBeDefined();
-  expect((await verify(storage, () => {})).faults).toEqual([]);
+  expect(await faultsOf(storage)).toEqual([]);
 });

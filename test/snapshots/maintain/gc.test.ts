@@ -21,6 +21,7 @@ import {
 } from "../../helpers/faulty-store.ts";
 import { publishRecords } from "../../helpers/proxy-archive.ts";
 import { content, hour, start, storeWith, timedStore } from "../../helpers/timed-store.ts";
+import { faultsOf } from "../../helpers/verified.ts";
 
 const keysOf = async (storage: Storage) => (await listed(storage)).map(({ key }) => key).sort();
 
@@ -53,7 +54,7 @@ describe("a walk over 40 pages", () => {
     // All ten are among the newest 24, so that nothing has to go; later it does.
     expect(deleted).toBe(0);
     expect((await collect({ keepHours: 1, keepCommits: 1 })).deleted.keys.length).toBeGreaterThan(20);
-    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect(await faultsOf(storage)).toEqual([]);
   });
 
   test("goes on through a restarted proxy as long as its snapshot is retained, then 410 shows where to resume", async () => {
@@ -220,7 +221,7 @@ describe("what goes", () => {
     pass(23);
     await collect();
     expect(await storage.get(old)).toBeDefined();
-    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect(await faultsOf(storage)).toEqual([]);
     pass(2);
     await collect();
     expect(await storage.get(old)).toBeUndefined();
@@ -250,7 +251,7 @@ test("a collection that was interrupted anywhere leaves all good and is continue
       () => false,
       (error: unknown) => error instanceof Crash,
     );
-    expect((await verify(storage, () => {})).faults).toEqual([]);
+    expect(await faultsOf(storage)).toEqual([]);
     await collect({ keepCommits: 1 });
     const gone = new Set(deleted.keys);
     // Of the one that was stopped a record stays for a day, which other tests look at.

@@ -16,7 +16,7 @@ import { rowsQuery } from "../../helpers/query.ts";
 
 const folder = testFolder();
 // Far above what does not depend on the size.
-const markets = 30_000;
+const markets = 20_000;
 const measurable = existsSync("/proc/self/task");
 
 describe(`an archive of ${markets} markets`, () => {
@@ -73,20 +73,20 @@ describe(`an archive of ${markets} markets`, () => {
   );
 });
 
-test("after 90 publishes of other labels a catalog keeps no more than after 50", async () => {
+test("after 64 publishes of other labels a catalog keeps no more than after 40", async () => {
   const storage = memoryStorage(new Map());
   const catalog = new Catalog(storage, { cacheBytes: 1024 });
   const base = recordsOf(0, 30);
   const content = (round: number): HistoricalMarket[] =>
     base.map((market, place) => ({ ...market, resolvedOutcome: `label ${round} of market ${place}` }));
   const resident: number[] = [];
-  for (let round = 0; round < 90; round += 1) {
+  for (let round = 0; round < 64; round += 1) {
     await publishRecords(storage, content(round));
     await catalog.refresh();
     if (round % 3 === 0) await collectGarbage();
     resident.push(catalog.residentBytes());
   }
   const peak = (from: number, to: number) => Math.max(...resident.slice(from, to));
-  expect(peak(60, 90)).toBeLessThan(1.2 * peak(30, 50));
-  expect(catalog.current()?.commit.commit).toBe(90);
+  expect(peak(44, 64)).toBeLessThan(1.2 * peak(28, 40));
+  expect(catalog.current()?.commit.commit).toBe(64);
 });

@@ -6,6 +6,7 @@ import { CommitLostError, CommitUnknownError, newestCommit } from "../../../snap
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { addMarkets } from "../../helpers/archive-odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
 import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
@@ -13,6 +14,7 @@ import { contentOf, publishSources, testFolder, writeSources } from "../../helpe
 import { Crash } from "../../helpers/faulty-store.ts";
 import { publishRecords, slugs } from "../../helpers/proxy-archive.ts";
 import { describeStores } from "../../helpers/stores.ts";
+import { faultsOf } from "../../helpers/verified.ts";
 
 describeStores("publishing to %s", ({ environment, newStore }) => {
   describe("a dry run", () => {
@@ -105,7 +107,6 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
     const [old, early, later] = [700, 710, 720];
     const markets = recordsOf(0, 60);
     const name = layout.stableScore("aave");
-    const faults = async (storage: Storage) => (await verify(storage, () => {})).faults;
 
     test("are not taken back by a publisher whose write was under way while a later one ended", async () => {
       const storage = newStore();
@@ -116,13 +117,13 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
           rival ??= publishRecords(storage, markets, later);
           await rival;
           const done = await storage.replace(key, body, tag);
-          expect(await faults(storage), key).toEqual([]);
+          expect(await faultsOf(storage), key).toEqual([]);
           return done;
         },
       });
       expect(await publishRecords(late, markets, early)).toMatchObject({ outcome: "published", commit: 2 });
       expect(await newestCommit(storage)).toMatchObject({ commit: 3 });
-      expect(await faults(storage)).toEqual([]);
+      expect(await faultsOf(storage)).toEqual([]);
     });
 
     test("that show something else, and be it of the same size, are mended by a run with nothing new", async () => {
@@ -135,7 +136,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
       await storage.put(layout.stableScoreList, Buffer.alloc(listBytes.length, " "));
       await storage.put(layout.stableScore("curve.fi"), Buffer.alloc(0));
       await storage.delete(layout.stableScore("lido-dao"));
-      expect(await faults(storage)).toEqual([
+      expect(await faultsOf(storage)).toEqual([
         { key: layout.stableScoreList, reason: "its content belongs to no snapshot: publish again" },
         { key: name, reason: "projection behind commit 2: publish again" },
         { key: layout.stableScore("curve.fi"), reason: "its content belongs to no snapshot: publish again" },
@@ -146,7 +147,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         outcome: "unchanged",
         commit: 2,
       });
-      expect(await faults(storage)).toEqual([]);
+      expect(await faultsOf(storage)).toEqual([]);
       const written = counting.written().filter((key) => key.startsWith(layout.stableScores));
       expect(written).toHaveLength(4);
       // What S3 lists with its MD5 is not fetched.
@@ -168,7 +169,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         outcome: "unchanged",
         commit: 2,
       });
-      expect(await faults(storage)).toEqual([]);
+      expect(await faultsOf(storage)).toEqual([]);
     });
 
     test("of a publisher that was killed after its commit are said to be behind it", async () => {
@@ -180,19 +181,19 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         },
       });
       await expect(publishRecords(killed, markets, old)).rejects.toThrow(Crash);
-      const told = new Set((await faults(storage)).map(({ reason }) => reason));
+      const told = new Set((await faultsOf(storage)).map(({ reason }) => reason));
       expect(told).toEqual(
         new Set(["it is missing: publish again", "projection behind commit 1: publish again"]),
       );
       await publishRecords(storage, markets, old);
       await expect(publishRecords(killed, markets, later)).rejects.toThrow(Crash);
-      const behind = await faults(storage);
+      const behind = await faultsOf(storage);
       expect(behind.map(({ key }) => key)).toContain(name);
       expect(new Set(behind.map(({ reason }) => reason))).toEqual(
         new Set(["projection behind commit 2: publish again"]),
       );
       await publishRecords(storage, markets, later);
-      expect(await faults(storage)).toEqual([]);
+      expect(await faultsOf(storage)).toEqual([]);
     });
   });
 
@@ -234,15 +235,12 @@ describe("publishing files", () => {
   });
 
   test("with a small change uploads the pages around it, and what names them, and nothing else", async () => {
-    const markets = recordsOf(0, 4_000);
-    const added = [500, 1_300, 2_200, 3_100, 3_999];
+    const sources = await writeSources(join(folder, "growing"), { markets: 2_000 });
     const storage = memoryStorage(new Map());
-    await publishRecords(
-      storage,
-      markets.filter((_, place) => !added.includes(place)),
-    );
+    await publishSources(sources, storage, folder);
+    await addMarkets(sources, 5);
     const counting = countingStorage(storage);
-    const { uploaded, unchanged, total, changeRecord } = await publishRecords(counting, markets);
+    const { uploaded, unchanged, total, changeRecord } = await publishSources(sources, counting, folder);
     const written = counting.written();
     const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
     // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
@@ -264,7 +262,7 @@ describe("publishing files", () => {
     // What the commit says, and what a repetition and a dry run count.
     expect((await newestCommit(storage))!.size).toEqual(total);
     for (const dryRun of [true, false]) {
-      const again = await publishRecords(storage, markets, 700, { dryRun });
+      const again = await publishSources(sources, storage, folder, { dryRun });
       expect(again).toMatchObject({ unchanged: total, total, changeRecord: { objects: 0, bytes: 0 } });
     }
     // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
@@ -325,7 +323,7 @@ describe("a store that fails", () => {
         const { commit, archive } = catalog.current()!;
         expect(archive.markets).toBe(commit.commit === 1 ? old.length : next.length);
         expect((await publishNext(storage)).commit).toBe(2);
-        expect((await verify(storage, () => {})).faults).toEqual([]);
+        expect(await faultsOf(storage)).toEqual([]);
       }
     },
   );

@@ -1,7 +1,14 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/records.ts";
 import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
-import { refusalOfRow7, refusalsOf, replaced, rules, sourceFixtures } from "../../helpers/sources.ts";
+import {
+  expectRefused,
+  type RefusedValue,
+  refusalsOf,
+  replaced,
+  rules,
+  sourceFixtures,
+} from "../../helpers/sources.ts";
 
 const fixtures = sourceFixtures();
 let [marketId, scoreSlug] = ["", ""];
@@ -10,96 +17,116 @@ beforeAll(async () => {
   scoreSlug = String((await fixtures.rows("SELECT slug FROM scores WHERE n = 7"))[0]?.[0]);
 });
 
-/** Expects the one refusal of row 7 of the scores. */
-const expectScore = refusalOfRow7(fixtures, "protocol_scores", "slug");
+const expectScores = (values: readonly RefusedValue[]) => expectRefused(fixtures, "protocol_scores", values);
 
 const slugRule = "must be 1 to 100 of a-z, 0-9, dot, dash, underscore, and begin with a-z or 0-9";
 
 describe("values of scores", () => {
-  const dimension = (key: string, value: string) => `struct_update(dimensions, ${key} := ${value})`;
+  const refused =
+    (column: string, rule: string) =>
+    ([value, shown]: readonly [value: string, shown: string | RegExp]): RefusedValue => ({
+      column,
+      value,
+      shown,
+      rule,
+    });
 
-  test.each([
-    ["slug", "''", '""', slugRule],
-    ["slug", "'.hidden'", '".hidden"', slugRule],
-    ["slug", "'..'", '".."', slugRule],
-    ["slug", "'a/b'", '"a/b"', slugRule],
-    ["slug", "'Aave'", '"Aave"', slugRule],
-    ["slug", "'%2e'", '"%2e"', slugRule],
-    ["slug", "'__proto__'", '"__proto__"', slugRule],
-    ["slug", "concat('ok', chr(10))", '"ok\\n"', slugRule],
-    ["slug", "repeat('a', 101)", /^"a{90}/, slugRule],
-    ["slug", "'batch'", '"batch"', "is a reserved word"],
-    ["bri", "-1", "-1", "must be from 0 to 1000"],
-    ["bri", "1001", "1001", "must be from 0 to 1000"],
-    ["confidence", "101", "101", "must be from 0 to 100"],
-    ["delta", "-1001", "-1001", "must be from -1000 to 1000"],
-    ["delta", "1001", "1001", "must be from -1000 to 1000"],
-    ["updated_at", "TIMESTAMPTZ '1999-12-31 00:00:00+00'", /^1999/, rules.early],
-    ["updated_at", "TIMESTAMPTZ '2026-01-01 00:06:00+00'", /^2026/, rules.late],
-    [
+  test("a slug that cannot stand in an address", async () => {
+    const slugs = [
+      ["''", '""'],
+      ["'.hidden'", '".hidden"'],
+      ["'..'", '".."'],
+      ["'a/b'", '"a/b"'],
+      ["'Aave'", '"Aave"'],
+      ["'%2e'", '"%2e"'],
+      ["'__proto__'", '"__proto__"'],
+      ["concat('ok', chr(10))", '"ok\\n"'],
+      ["repeat('a', 101)", /^"a{90}/],
+    ] as const;
+    const reserved = refused("slug", "is a reserved word")(["'batch'", '"batch"']);
+    await expectScores([...slugs.map(refused("slug", slugRule)), reserved]);
+  });
+
+  test("out of bounds", async () => {
+    const values = [
+      ["bri", "-1", "-1", "must be from 0 to 1000"],
+      ["bri", "1001", "1001", "must be from 0 to 1000"],
+      ["confidence", "101", "101", "must be from 0 to 100"],
+      ["delta", "-1001", "-1001", "must be from -1000 to 1000"],
+      ["delta", "1001", "1001", "must be from -1000 to 1000"],
+      ["updated_at", "TIMESTAMPTZ '1999-12-31 00:00:00+00'", /^1999/, rules.early],
+      ["updated_at", "TIMESTAMPTZ '2026-01-01 00:06:00+00'", /^2026/, rules.late],
+      [
+        "forge_scale_num",
+        "forge_scale_num % 7 + 1",
+        / with /,
+        "must be the number of forge_scale, 1 for RAW to 7 for ADAMANTINE",
+      ],
+      ["forge_scale", "'LEGEND'", '"LEGEND"', rules.tier],
+    ] as const;
+    await expectScores(values.map(([column, value, shown, rule]) => refused(column, rule)([value, shown])));
+  });
+
+  test("within a dimension", async () => {
+    const dimension = (value: string, shown: string, rule: string) =>
+      protocolDimensionKeys.map((key) => ({
+        column: "dimensions",
+        value: `struct_update(dimensions, ${key} := ${value})`,
+        path: `dimensions.${key}`,
+        shown,
+        rule,
+      }));
+    await expectScores(dimension("101", "101", "must be from 0 to 100"));
+    await expectScores(dimension("NULL", "null", rules.given));
+  });
+
+  test("within other members", async () => {
+    const values = [
+      ["cascade", "struct_update(cascade, blast_radius := -1)", "cascade.blast_radius", "-1", rules.count],
+      [
+        "cascade",
+        "struct_update(cascade, upstream_deps := NULL)",
+        "cascade.upstream_deps",
+        "null",
+        rules.given,
+      ],
+      ["cascade", "NULL", "cascade", "null", rules.given],
+      ["findings", "struct_update(findings, critical := -1)", "findings.critical", "-1", rules.count],
+      ["findings", "struct_update(findings, high := NULL)", "findings.high", "null", rules.given],
+      ["metadata", "struct_update(metadata, contracts := -5)", "metadata.contracts", "-5", rules.count],
+      ["metadata", "struct_update(metadata, tvl := NULL)", "metadata.tvl", "null", rules.given],
+      [
+        "metadata",
+        "struct_update(metadata, z_factor := 'nan'::DOUBLE)",
+        "metadata.z_factor",
+        "nan",
+        rules.finite,
+      ],
+      [
+        "metadata",
+        "struct_update(metadata, z_factor := 'inf'::DOUBLE)",
+        "metadata.z_factor",
+        "inf",
+        rules.finite,
+      ],
+    ] as const;
+    await expectScores(
+      values.map(([column, value, path, shown, rule]) => ({ column, value, path, shown, rule })),
+    );
+  });
+
+  test("null", async () => {
+    const columns = [
+      "slug",
+      "bri",
+      "forge_scale",
       "forge_scale_num",
-      "forge_scale_num % 7 + 1",
-      / with /,
-      "must be the number of forge_scale, 1 for RAW to 7 for ADAMANTINE",
-    ],
-  ])("%s %s", async (column, value, shown, rule) => {
-    await expectScore(replaced("scores", column, value), column, shown, rule);
-  });
-
-  test("an unknown tier", async () => {
-    await expectScore(replaced("scores", "forge_scale", "'LEGEND'"), "forge_scale", '"LEGEND"', rules.tier);
-  });
-
-  test.each(protocolDimensionKeys)("dimension %s", async (key) => {
-    const query = replaced("scores", "dimensions", dimension(key, "101"));
-    await expectScore(query, `dimensions.${key}`, "101", "must be from 0 to 100");
-    const missing = replaced("scores", "dimensions", dimension(key, "NULL"));
-    await expectScore(missing, `dimensions.${key}`, "null", rules.given);
-  });
-
-  test.each([
-    ["cascade", "struct_update(cascade, blast_radius := -1)", "cascade.blast_radius", "-1", rules.count],
-    [
-      "cascade",
-      "struct_update(cascade, upstream_deps := NULL)",
-      "cascade.upstream_deps",
-      "null",
-      rules.given,
-    ],
-    ["cascade", "NULL", "cascade", "null", rules.given],
-    ["findings", "struct_update(findings, critical := -1)", "findings.critical", "-1", rules.count],
-    ["findings", "struct_update(findings, high := NULL)", "findings.high", "null", rules.given],
-    ["metadata", "struct_update(metadata, contracts := -5)", "metadata.contracts", "-5", rules.count],
-    ["metadata", "struct_update(metadata, tvl := NULL)", "metadata.tvl", "null", rules.given],
-    [
-      "metadata",
-      "struct_update(metadata, z_factor := 'nan'::DOUBLE)",
-      "metadata.z_factor",
-      "nan",
-      rules.finite,
-    ],
-    [
-      "metadata",
-      "struct_update(metadata, z_factor := 'inf'::DOUBLE)",
-      "metadata.z_factor",
-      "inf",
-      rules.finite,
-    ],
-  ])("%s %s", async (column, value, path, shown, rule) => {
-    await expectScore(replaced("scores", column, value), path, shown, rule);
-  });
-
-  test.each([
-    "slug",
-    "bri",
-    "forge_scale",
-    "forge_scale_num",
-    "confidence",
-    "delta",
-    "updated_at",
-    "evidence_hash",
-  ])("null %s", async (column) => {
-    await expectScore(replaced("scores", column, "NULL"), column, "null", rules.given);
+      "confidence",
+      "delta",
+      "updated_at",
+      "evidence_hash",
+    ];
+    await expectScores(columns.map((column) => refused(column, rules.given)(["NULL", "null"])));
   });
 
   test("an old row of the history is checked like the newest", async () => {
