@@ -189,32 +189,49 @@ const exactJson = "must be JSON without NaN, Infinity, and numbers that JavaScri
 
 describe("values within any", () => {
   const list = (value: string) => `struct_update(d, "references" := [${value}])`;
-  const only = (value: string) =>
-    `SELECT * REPLACE (list_transform(dimensions, lambda d, i: struct_update(d, "references" :=
-      CASE WHEN n = 7 AND i = 3 THEN [${value}] ELSE [] END)) AS dimensions) FROM markets`;
+  /** Each of the values, which are of one type, as the one reference of a dimension in a row of its own. */
+  const rowsOf = (values: readonly string[]) => {
+    const cases = values.map((value, n) => `WHEN n = ${n} AND i = 3 THEN [${value}]`).join(" ");
+    return `SELECT * REPLACE (list_transform(dimensions, lambda d, i: struct_update(d, "references" :=
+      CASE ${cases} ELSE [] END)) AS dimensions) FROM markets ORDER BY n`;
+  };
 
-  test.each([
-    ["9007199254740992::BIGINT", "9007199254740992", exactInteger, ""],
-    ["-9007199254740992::BIGINT", "-9007199254740992", exactInteger, ""],
-    ["18446744073709551615::UBIGINT", "18446744073709551615", exactInteger, ""],
-    ["'inf'::DOUBLE", "inf", rules.finite, ""],
-    ["'nan'::FLOAT", "nan", rules.finite, ""],
-    ["{'a': [{'b': 'nan'::DOUBLE}]}", "nan", rules.finite, ".a[0].b"],
-    ["MAP {'k': 9007199254740993::BIGINT}", "9007199254740993", exactInteger, "[0]"],
-    [`'{"a": NaN}'::JSON`, '{"a": NaN}', exactJson, ""],
-    [`'[-Infinity]'::JSON`, "[-Infinity]", exactJson, ""],
-    [`'[9007199254740993]'::JSON`, "[9007199254740993]", exactJson, ""],
-    [`'[123456789012345678901234567890123456789012]'::JSON`, /^\[1234567890/, exactJson, ""],
-    [`'[1e400]'::JSON`, "[1e400]", exactJson, ""],
-    [`'{"a": "\\"", "b": -1e999}'::JSON`, /-1e999/, exactJson, ""],
-  ])("%s", async (value, shown, rule, inside) => {
-    expect(await refusalsOf(await fixtures.write({ markets: only(value) }))).toMatchObject([
-      {
+  test.each<[string, [value: string, shown: string | RegExp, rule: string, inside?: string][]]>([
+    [
+      "BIGINT",
+      [
+        ["9007199254740992::BIGINT", "9007199254740992", exactInteger],
+        ["-9007199254740992::BIGINT", "-9007199254740992", exactInteger],
+      ],
+    ],
+    ["UBIGINT", [["18446744073709551615::UBIGINT", "18446744073709551615", exactInteger]]],
+    ["DOUBLE", [["'inf'::DOUBLE", "inf", rules.finite]]],
+    ["FLOAT", [["'nan'::FLOAT", "nan", rules.finite]]],
+    ["STRUCT", [["{'a': [{'b': 'nan'::DOUBLE}]}", "nan", rules.finite, ".a[0].b"]]],
+    ["MAP", [["MAP {'k': 9007199254740993::BIGINT}", "9007199254740993", exactInteger, "[0]"]]],
+    [
+      "JSON",
+      [
+        [`'{"a": NaN}'::JSON`, '{"a": NaN}', exactJson],
+        [`'[-Infinity]'::JSON`, "[-Infinity]", exactJson],
+        [`'[9007199254740993]'::JSON`, "[9007199254740993]", exactJson],
+        [`'[123456789012345678901234567890123456789012]'::JSON`, /^\[1234567890/, exactJson],
+        [`'[1e400]'::JSON`, "[1e400]", exactJson],
+        [`'{"a": "\\"", "b": -1e999}'::JSON`, /-1e999/, exactJson],
+      ],
+    ],
+  ])("of type %s", async (_, values) => {
+    const refusals = await refusalsOf(
+      await fixtures.write({ markets: rowsOf(values.map(([value]) => value)) }),
+    );
+    expect(refusals.toSorted((a, b) => a.row!.localeCompare(b.row!))).toMatchObject(
+      values.map(([, shown, rule, inside = ""], n) => ({
+        row: expect.stringMatching(`^row ${n} `),
         column: `dimensions[2].references[0]${inside}`,
         value: shown instanceof RegExp ? expect.stringMatching(shown) : shown,
         rule,
-      },
-    ]);
+      })),
+    );
   });
 
   test.each([

@@ -11,6 +11,7 @@ import {
   type SourceContent,
   type SourceFiles,
   sourceFixtures,
+  withDimension,
 } from "../../helpers/sources.ts";
 
 const fixtures = sourceFixtures();
@@ -163,49 +164,72 @@ describe("variations that make no difference", () => {
 });
 
 describe("values at the bounds", () => {
-  test.each([
-    ["composite", "300", "composite", 300],
-    ["composite", "1000", "composite", 1000],
-    ["flagged_count", "0", "flaggedCount", 0],
-    ["flagged_count", "9007199254740991::BIGINT", "flaggedCount", 9007199254740991],
-    ["resolved_at", "TIMESTAMPTZ '2000-01-01 00:00:00+00'", "resolvedAt", "2000-01-01T00:00:00.000Z"],
-    ["resolved_at", "TIMESTAMPTZ '2025-03-30 02:30:00.999999+01'", "resolvedAt", "2025-03-30T01:30:00.999Z"],
-    ["resolved_at", "TIMESTAMPTZ '2026-01-01 00:05:00+00'", "resolvedAt", "2026-01-01T00:05:00.000Z"],
-    ["resolution_source", "'http://a'", "resolutionSource", "http://a"],
-    ["slug", "'../%2e'", "slug", "../%2e"],
-    ["category", "' '", "category", " "],
-    ["top_risk_driver", "''", "topRiskDriver", ""],
-    [
-      "question",
-      "'a' || chr(0) || chr(8232) || chr(8238) || '\"\\\n😀' || chr(127)",
-      "question",
-      'a\0\u2028\u202e"\\\n😀\x7f',
-    ],
-    ["question", "repeat('é', 10_000)", "question", "é".repeat(10_000)],
-  ])("%s %s", async (column, value, published, expected) => {
-    const query = replaced("markets", column, value);
-    expect(
-      await recordOf(
-        column === "flagged_count"
-          ? query.replace("ELSE flagged_count", "ELSE flagged_count::BIGINT")
-          : query,
-      ),
-    ).toHaveProperty(published, expected);
+  /** The records of a source in which each of these values stands in a row of its own. */
+  async function recordsWith(values: readonly { column: string; value: string }[]) {
+    const columns = [...new Set(values.map(({ column }) => column))];
+    const replacements = columns.map((name) => {
+      const cases = values.map(({ column, value }, n) =>
+        column === name ? `WHEN n = ${n} THEN ${value}` : "",
+      );
+      const plain = name === "flagged_count" ? "flagged_count::BIGINT" : name;
+      return `CASE ${cases.join(" ")} ELSE ${plain} END AS ${name}`;
+    });
+    const ids = (await fixtures.rows("SELECT id FROM markets ORDER BY n")).map(([id]) => String(id));
+    const query = `SELECT * REPLACE (${replacements.join(", ")}) FROM markets`;
+    const { markets } = await readAll(await fixtures.write({ markets: query }));
+    return values.map((_, n) =>
+      HistoricalMarket.parse(JSON.parse(markets.find(({ id }) => id === ids[n])!.json)),
+    );
+  }
+
+  test("of columns", async () => {
+    const values = [
+      ["composite", "300", "composite", 300],
+      ["composite", "1000", "composite", 1000],
+      ["flagged_count", "0", "flaggedCount", 0],
+      ["flagged_count", "9007199254740991::BIGINT", "flaggedCount", 9007199254740991],
+      ["resolved_at", "TIMESTAMPTZ '2000-01-01 00:00:00+00'", "resolvedAt", "2000-01-01T00:00:00.000Z"],
+      [
+        "resolved_at",
+        "TIMESTAMPTZ '2025-03-30 02:30:00.999999+01'",
+        "resolvedAt",
+        "2025-03-30T01:30:00.999Z",
+      ],
+      ["resolved_at", "TIMESTAMPTZ '2026-01-01 00:05:00+00'", "resolvedAt", "2026-01-01T00:05:00.000Z"],
+      ["resolution_source", "'http://a'", "resolutionSource", "http://a"],
+      ["slug", "'../%2e'", "slug", "../%2e"],
+      ["category", "' '", "category", " "],
+      ["top_risk_driver", "''", "topRiskDriver", ""],
+      [
+        "question",
+        "'a' || chr(0) || chr(8232) || chr(8238) || '\"\\\n😀' || chr(127)",
+        "question",
+        'a\0\u2028\u202e"\\\n😀\x7f',
+      ],
+      ["question", "repeat('é', 10_000)", "question", "é".repeat(10_000)],
+    ] as const;
+    const records = await recordsWith(values.map(([column, value]) => ({ column, value })));
+    for (const [n, [, , published, expected]] of values.entries())
+      expect(records[n]).toHaveProperty(published, expected);
   });
 
-  test.each([
-    ["struct_update(d, score := 0)", "score", 0],
-    ["struct_update(d, score := 100)", "score", 100],
-    ["struct_update(d, weight := 0::DOUBLE)", "weight", 0],
-    ["struct_update(d, weight := -0.0::DOUBLE)", "weight", -0],
-    ["struct_update(d, weight := 1::DOUBLE)", "weight", 1],
-    ["struct_update(d, weight := 0.1::DOUBLE + 0.2::DOUBLE)", "weight", 0.1 + 0.2],
-    ["struct_update(d, weight := 5e-324::DOUBLE)", "weight", 5e-324],
-    ["struct_update(d, evidence := [])", "evidence", []],
-    ["struct_update(d, name := '')", "name", ""],
-  ])("%s", async (dimension, member, expected) => {
-    const { dimensions } = await recordOf(replacedDimension(dimension));
-    expect(dimensions[2]).toHaveProperty(member, expected);
+  test("of dimensions", async () => {
+    const values = [
+      ["struct_update(d, score := 0)", "score", 0],
+      ["struct_update(d, score := 100)", "score", 100],
+      ["struct_update(d, weight := 0::DOUBLE)", "weight", 0],
+      ["struct_update(d, weight := -0.0::DOUBLE)", "weight", -0],
+      ["struct_update(d, weight := 1::DOUBLE)", "weight", 1],
+      ["struct_update(d, weight := 0.1::DOUBLE + 0.2::DOUBLE)", "weight", 0.1 + 0.2],
+      ["struct_update(d, weight := 5e-324::DOUBLE)", "weight", 5e-324],
+      ["struct_update(d, evidence := [])", "evidence", []],
+      ["struct_update(d, name := '')", "name", ""],
+    ] as const;
+    const records = await recordsWith(
+      values.map(([dimension]) => ({ column: "dimensions", value: withDimension(dimension) })),
+    );
+    for (const [n, [, member, expected]] of values.entries())
+      expect(records[n]!.dimensions[2]).toHaveProperty(member, expected);
   });
 
   test("a baseline keeps every digit", async () => {
