@@ -7,9 +7,9 @@ import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { publishRecords } from "../helpers/proxy-archive.ts";
 import { until } from "../helpers/proxy-client.ts";
 
-const [switches, clients] = [80, 3];
+const [switches, clients] = [50, 3];
 // Snapshots of which the proxy holds all that it may.
-const published = 40;
+const published = 30;
 
 let proxy: TestProxy;
 let key: string;

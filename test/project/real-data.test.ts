@@ -80,5 +80,5 @@ describe.skipIf(!present)("the archive of the real sources", () => {
     expect(shown).toBe(18_133);
   });
 
-  testFilters(served, 60);
+  testFilters(served, 80);
 });

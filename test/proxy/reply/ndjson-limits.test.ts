@@ -28,6 +28,13 @@ const fill = (storage: Storage) =>
     }),
   );
 
+/** As many rows, which take little room. */
+const fillPlain = (storage: Storage) =>
+  publishRecords(
+    storage,
+    Array.from({ length: rows }, (_, index) => market(index)),
+  );
+
 let proxy: TestProxy;
 let stopped: Promise<void> | undefined;
 const stop = () => {
@@ -43,9 +50,13 @@ afterEach(async () => {
 });
 
 /** Starts a proxy on a copy of the archive, free to be tampered with. */
-async function start(options: TestProxyOptions = {}): Promise<void> {
+async function start(options: TestProxyOptions = {}, content: "large" | "plain" = "large"): Promise<void> {
   stopped = undefined;
-  const { location: snapshotStore } = await linkedStore(folder, "rows", fill);
+  const { location: snapshotStore } = await linkedStore(
+    folder,
+    content,
+    content === "large" ? fill : fillPlain,
+  );
   proxy = await startTestProxy({ ...options, empty: true, snapshotStore });
 }
 
@@ -73,7 +84,7 @@ const broken = async (code: string) =>
 
 describe("the quota", () => {
   test("pays for 500 rows a unit, for as many as are sent, and one for none", async () => {
-    await start();
+    await start({}, "plain");
     const key = await proxy.issue({ quota: 100 });
     const costs = async (query: string) => {
       const before = await left(key);
@@ -99,7 +110,7 @@ describe("the quota", () => {
   });
 
   test("that does not suffice refuses all rows beforehand, and nothing is taken", async () => {
-    await start();
+    await start({}, "plain");
     const key = await proxy.issue({ quota: 7 });
     for (const method of ["GET", "HEAD"]) {
       const answer = await proxy.get(archive, { method, headers: { ...bearer(key), ...wantsRows } });

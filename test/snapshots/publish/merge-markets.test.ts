@@ -119,7 +119,7 @@ describe("an increment gives what its sources give alone", () => {
         const { first, second } = drawn(draw);
         await expectSameAsAlone(first, second);
       }),
-      { numRuns: 25 },
+      { numRuns: 15 },
     );
   });
 
