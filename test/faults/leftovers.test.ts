@@ -15,9 +15,10 @@ import { memoryStorage } from "../helpers/archive-storage.ts";
 import { publishSources, testFolder, writeSources } from "../helpers/archive-store.ts";
 import { expectAllGood, publishNew, publishOld } from "../helpers/faulty-store.ts";
 import { nodeOptions } from "../helpers/programs.ts";
-import { smallDisk } from "../helpers/small-disk.ts";
+import { mountSmallDisk } from "../helpers/small-disk.ts";
 
 const folder = testFolder();
+const smallDisk = mountSmallDisk();
 const ended = spawnSync("true").pid;
 const random = "0123456789abcdef";
 

@@ -26,9 +26,10 @@ import {
   publishOld,
   seenBy,
 } from "../helpers/faulty-store.ts";
-import { smallDisk } from "../helpers/small-disk.ts";
+import { mountSmallDisk } from "../helpers/small-disk.ts";
 
 const folder = testFolder();
+const smallDisk = mountSmallDisk();
 let snapshots: OldAndNew;
 /** A store with both snapshots, the new one current. */
 let both: Map<string, Buffer>;

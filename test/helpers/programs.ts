@@ -9,14 +9,15 @@ import { delimiter, join } from "node:path";
  */
 export const nodeOptions = ["--import", new URL("compile-cache.js", import.meta.url).href];
 
-/** A server's program, or undefined where it is not installed; under CI that is an error. */
-export function findProgram(name: string): string | undefined {
+/** A server's program by any of its names, or undefined where it is not installed; under CI that is an error. */
+export function findProgram(...names: string[]): string | undefined {
   // Debian puts servers where only root's PATH leads.
   const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
-  const program = folders.map((folder) => join(folder, name)).find(existsSync);
+  const paths = names.flatMap((name) => folders.map((folder) => join(folder, name)));
+  const program = paths.find(existsSync);
   if (program) return program;
-  if (process.env.CI) throw new Error(`CI runs the tests with ${name} too: it must be installed`);
-  console.warn(`Tests with ${name} are skipped: it is not installed`);
+  if (process.env.CI) throw new Error(`CI runs the tests with ${names[0]} too: it must be installed`);
+  console.warn(`Tests with ${names[0]} are skipped: it is not installed`);
   return undefined;
 }
 

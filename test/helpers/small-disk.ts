@@ -4,10 +4,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 
-const folder = mkdtempSync(join(tmpdir(), "prs-disk-"));
-
-/** A file system of its own of 600 kB; undefined, and a line that says so, where none can be mounted. */
-export const smallDisk: string | undefined = mount() ? folder : undefined;
+/**
+ * Mounts a file system of 600 kB for the tests of a file; call it outside of tests. Returns its folder, or undefined where none
+ * can be mounted, and says so.
+ */
+export function mountSmallDisk(): string | undefined {
+  const folder = mkdtempSync(join(tmpdir(), "prs-disk-"));
+  const mounted = mount(folder);
+  afterAll(() => {
+    if (mounted) system(`umount ${folder}`);
+    rmdirSync(folder);
+  });
+  return mounted ? folder : undefined;
+}
 
 /** Runs a program as root, where that needs no password. */
 function system(line: string): void {
@@ -15,7 +24,7 @@ function system(line: string): void {
   execFileSync(command!, args, { stdio: "ignore" });
 }
 
-function mount(): boolean {
+function mount(folder: string): boolean {
   try {
     system(`mount -t tmpfs -o size=600k,mode=1777 tmpfs ${folder}`);
     return true;
@@ -24,8 +33,3 @@ function mount(): boolean {
     return false;
   }
 }
-
-afterAll(() => {
-  if (smallDisk) system(`umount ${folder}`);
-  rmdirSync(folder);
-});
