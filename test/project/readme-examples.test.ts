@@ -48,7 +48,7 @@ function block(language: string, start: string): string {
   return found[0]!.text;
 }
 
-const programs = ["bash", "curl", "jq", "python3"].map(findProgram);
+const programs = ["bash", "curl", "jq", "python3"].map((name) => findProgram(name));
 const root = new URL("../..", import.meta.url).pathname;
 const run = promisify(execFile);
 
