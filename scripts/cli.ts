@@ -1,22 +1,4 @@
-import { ConfigError } from "../proxy/config.ts";
-import { ApiError, IntegrityError } from "../proxy/site/client/client.js";
-import { KeyEndedError } from "../snapshots/keys/records.ts";
-import { SnapshotGoneError } from "../snapshots/maintain/diff.ts";
-import { ExportError } from "../snapshots/maintain/export.ts";
-import { UnknownSnapshotError } from "../snapshots/maintain/find-commit.ts";
-import { RollbackError } from "../snapshots/maintain/rollback.ts";
-import { GuardRefusal } from "../snapshots/publish/guards.ts";
-import { PublishingOnHoldError } from "../snapshots/publish/publish.ts";
 import { SourceRefusal } from "../snapshots/sources/refusals.ts";
-import { CommitLostError, CommitUnknownError } from "../snapshots/store/commits.ts";
-import { CorruptObjectError } from "../snapshots/store/corrupt-object.ts";
-import { CollectedMeanwhileError } from "../snapshots/store/gc-records.ts";
-import { LocalFolderError } from "../snapshots/store/local-folder-error.ts";
-import { MissingObjectError } from "../snapshots/store/objects.ts";
-import { StorageError } from "../snapshots/store/storage.ts";
-import { KeyFileError } from "../snapshots/trust/key-files.ts";
-import { UntrustedPredecessorError } from "../snapshots/trust/signing.ts";
-import { CopyFolderError } from "./copy/copy-folder.ts";
 import type { Shell } from "./shell.ts";
 
 /** Exit codes of all commands. The README documents them. */
@@ -60,38 +42,42 @@ export class FailedStepError extends Error {
   override readonly name = "FailedStepError";
 }
 
-/** Errors with an exit code of their own. They are printed without a stack. */
-const meanings = [
-  [UsageError, exitCodes.usage],
-  [SourceRefusal, exitCodes.refused],
-  [RollbackError, exitCodes.usage],
-  [UnknownSnapshotError, exitCodes.usage],
-  [SnapshotGoneError, exitCodes.usage],
-  [ExportError, exitCodes.usage],
-  [GuardRefusal, exitCodes.refused],
-  [PublishingOnHoldError, exitCodes.refused],
-  [UntrustedPredecessorError, exitCodes.refused],
-  [KeyFileError, exitCodes.usage],
-  [KeyEndedError, exitCodes.usage],
-  [CommitLostError, exitCodes.lost],
-  [CollectedMeanwhileError, exitCodes.lost],
-  [CommitUnknownError, exitCodes.unreachable],
-  [StorageError, exitCodes.unreachable],
-  [LocalFolderError, exitCodes.unreachable],
-  [IntegrityError, exitCodes.mismatch],
-  [ApiError, exitCodes.unreachable],
-  [CopyFolderError, exitCodes.usage],
-  [CorruptObjectError, exitCodes.unexpected],
-  [MissingObjectError, exitCodes.unexpected],
-  [ConfigError, exitCodes.unexpected],
-  [FailedStepError, exitCodes.unexpected],
-] as const;
+/**
+ * Errors with an exit code of their own, by name. They are printed without a stack. Their classes would bring DuckDB and the S3 client
+ * with them, which take 40 MB of a process that needs neither.
+ */
+export const meanings: Readonly<Record<string, ExitCode>> = {
+  UsageError: exitCodes.usage,
+  SourceRefusal: exitCodes.refused,
+  RollbackError: exitCodes.usage,
+  UnknownSnapshotError: exitCodes.usage,
+  SnapshotGoneError: exitCodes.usage,
+  ExportError: exitCodes.usage,
+  GuardRefusal: exitCodes.refused,
+  PublishingOnHoldError: exitCodes.refused,
+  UntrustedPredecessorError: exitCodes.refused,
+  KeyFileError: exitCodes.usage,
+  KeyEndedError: exitCodes.usage,
+  CommitLostError: exitCodes.lost,
+  CollectedMeanwhileError: exitCodes.lost,
+  CommitUnknownError: exitCodes.unreachable,
+  StorageError: exitCodes.unreachable,
+  LocalFolderError: exitCodes.unreachable,
+  IntegrityError: exitCodes.mismatch,
+  ApiError: exitCodes.unreachable,
+  CopyFolderError: exitCodes.usage,
+  CorruptObjectError: exitCodes.unexpected,
+  MissingObjectError: exitCodes.unexpected,
+  ConfigError: exitCodes.unexpected,
+  FailedStepError: exitCodes.unexpected,
+};
 
-const meaningOf = (error: unknown) => meanings.find(([kind]) => error instanceof kind);
+const meaningOf = (error: unknown) =>
+  error instanceof Error && Object.hasOwn(meanings, error.name) ? meanings[error.name] : undefined;
 
 /** The exit code of a command that throws this. */
 export function exitCodeOf(error: unknown): ExitCode {
-  return meaningOf(error)?.[1] ?? exitCodes.unexpected;
+  return meaningOf(error) ?? exitCodes.unexpected;
 }
 
 /** Prints why a command failed, with `json` also as an object on stdout, and returns its exit code. */

@@ -5,23 +5,30 @@ const piece = 2 ** 20;
 const written = 2 ** 16;
 const lineEnd = 10;
 
-/** Reads the lines of a file from the first to the last, without their ends, in constant memory. */
+/**
+ * Reads the lines of a file from the first to the last, without their ends. A line is to be used before the next one is asked for: all of
+ * them come in one buffer, which grows to the longest line.
+ */
 export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void> {
   const file = await open(path);
   try {
-    let rest = Buffer.alloc(0);
+    let bytes = Buffer.allocUnsafe(piece);
+    let held = 0;
     for (;;) {
-      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(piece), 0, piece, null);
+      const { bytesRead } = await file.read(bytes, held, bytes.length - held, null);
       if (bytesRead === 0) break;
-      const bytes = Buffer.concat([rest, buffer.subarray(0, bytesRead)]);
+      held += bytesRead;
+      const all = bytes.subarray(0, held);
       let from = 0;
-      for (let end = bytes.indexOf(lineEnd); end >= 0; end = bytes.indexOf(lineEnd, from)) {
-        yield bytes.subarray(from, end);
+      for (let end = all.indexOf(lineEnd); end >= 0; end = all.indexOf(lineEnd, from)) {
+        yield all.subarray(from, end);
         from = end + 1;
       }
-      rest = bytes.subarray(from);
+      held -= from;
+      if (held < bytes.length) bytes.copyWithin(0, from, from + held);
+      else bytes = Buffer.concat([bytes], 2 * bytes.length);
     }
-    if (rest.length > 0) throw new Error(`the last line of ${path} has no end`);
+    if (held > 0) throw new Error(`the last line of ${path} has no end`);
   } finally {
     await file.close();
   }
@@ -31,9 +38,10 @@ export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void>
 export async function wholeLines(path: string): Promise<number> {
   const file = await open(path, "a+");
   try {
+    const buffer = Buffer.allocUnsafe(piece);
     let [lines, end, at] = [0, 0, 0];
     for (;;) {
-      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(piece), 0, piece, at);
+      const { bytesRead } = await file.read(buffer, 0, piece, at);
       if (bytesRead === 0) break;
       const bytes = buffer.subarray(0, bytesRead);
       for (let next = bytes.indexOf(lineEnd); next >= 0; next = bytes.indexOf(lineEnd, next + 1)) {
@@ -49,11 +57,12 @@ export async function wholeLines(path: string): Promise<number> {
   }
 }
 
-/** Appends lines to a file, in large pieces. */
+/** Appends lines to a file, in large pieces. It holds one piece, in a buffer that grows to the longest line. */
 export class LineWriter {
   readonly #file: FileHandle;
-  #waiting: Buffer[] = [];
+  #waiting = Buffer.allocUnsafe(2 * written);
   #bytes = 0;
+  #busy = false;
   /** Lines written so far. */
   lines = 0;
 
@@ -66,42 +75,46 @@ export class LineWriter {
     return new LineWriter(await open(path, fresh ? "w" : "a"));
   }
 
-  /** Takes a line without its end. Returns a promise when it is time to wait for the disk. */
+  /** Takes a line without its end. Returns a promise when it is time to wait for the disk; no line is taken before that is done. */
   write(line: Buffer | string): Promise<void> | undefined {
-    const bytes = typeof line === "string" ? Buffer.from(`${line}\n`) : line;
-    this.#waiting.push(bytes);
-    if (typeof line !== "string") this.#waiting.push(newline);
-    this.#bytes += bytes.length + 1;
+    if (this.#busy) throw new Error("a line came while earlier ones are being written");
+    const end = this.#bytes + Buffer.byteLength(line);
+    if (end >= this.#waiting.length) this.#waiting = Buffer.concat([this.#waiting], 2 * end);
+    if (typeof line === "string") this.#waiting.write(line, this.#bytes);
+    else this.#waiting.set(line, this.#bytes);
+    this.#waiting[end] = lineEnd;
+    this.#bytes = end + 1;
     this.lines += 1;
-    return this.#bytes >= written ? this.flush() : undefined;
+    return this.#bytes >= written ? this.#flush() : undefined;
   }
 
-  async flush(): Promise<void> {
-    const bytes = Buffer.concat(this.#waiting);
-    [this.#waiting, this.#bytes] = [[], 0];
-    for (let at = 0; at < bytes.length; ) at += (await this.#file.write(bytes, at)).bytesWritten;
+  async #flush(): Promise<void> {
+    this.#busy = true;
+    for (let at = 0; at < this.#bytes; )
+      at += (await this.#file.write(this.#waiting, at, this.#bytes - at)).bytesWritten;
+    this.#bytes = 0;
+    this.#busy = false;
   }
 
   async close(): Promise<void> {
     try {
-      await this.flush();
+      if (!this.#busy) await this.#flush();
     } finally {
       await this.#file.close();
     }
   }
 }
 
-const newline = Buffer.of(lineEnd);
-
-/** A file as `linesFromEnd` takes it. */
+/** A file as `linesFromEnd` takes it. Pieces of one length come in the same memory: one is to be used before the next is asked for. */
 export async function fileOf(path: string) {
   const file = await open(path);
   const { size } = await stat(path);
+  let bytes = new ArrayBuffer(0);
   return {
     size,
     slice: (start: number, end: number) => ({
       async arrayBuffer(): Promise<ArrayBuffer> {
-        const bytes = new ArrayBuffer(end - start);
+        if (bytes.byteLength !== end - start) bytes = new ArrayBuffer(end - start);
         const { bytesRead } = await file.read(new Uint8Array(bytes), 0, end - start, start);
         if (bytesRead < end - start) throw new Error(`${path} became shorter while it was read`);
         return bytes;

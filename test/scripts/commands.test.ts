@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,6 +7,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { variables } from "../../proxy/config.ts";
 import { retention } from "../../schemas/snapshot.ts";
+import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { runCommand } from "../helpers/archive-command.ts";
 import { nodeOptions } from "../helpers/programs.ts";
@@ -124,4 +125,30 @@ test("a copy without packages says what is missing, whatever is run", async () =
     const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
     expect([child.exitCode, stderr]).toEqual([1, expect.stringMatching(/^[^\n]*npm ci[^\n]*\n$/)]);
   }
+});
+
+test("exit codes are of errors that there are", async () => {
+  const names: string[] = [];
+  for (const folder of ["scripts", "snapshots", "proxy"])
+    for (const file of await readdir(join(root, folder), { recursive: true }))
+      if (/\.(js|ts)$/.test(file)) {
+        const source = await readFile(join(root, folder, file), "utf8");
+        names.push(...source.matchAll(/ name = "(\w+)";/g).map(([, name = ""]) => name));
+      }
+  expect(Object.keys(meanings).filter((name) => !names.includes(name))).toEqual([]);
+});
+
+test("sync loads no database and no S3 client, which take 40 MB", async () => {
+  const metafile = join(folder, "sync.json");
+  const options = ["--bundle", "--platform=node", "--format=esm", "--packages=external"];
+  execFileSync(
+    join(root, "node_modules/.bin/esbuild"),
+    ["scripts/sync.ts", ...options, `--metafile=${metafile}`, `--outfile=${join(folder, "sync.mjs")}`],
+    { cwd: root, stdio: "ignore" },
+  );
+  const { outputs } = JSON.parse(await readFile(metafile, "utf8"));
+  const imports = Object.values<{ imports: { path: string }[] }>(outputs).flatMap((output) => output.imports);
+  expect(new Set(imports.map(({ path }) => path).filter((path) => !path.startsWith("node:")))).toEqual(
+    new Set(["zod"]),
+  );
 });

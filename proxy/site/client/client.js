@@ -738,7 +738,7 @@ const encoder = new TextEncoder();
 
 /**
  * A hash function. In Node, `(bytes) => crypto.hash("sha256", bytes, "buffer")` of `node:crypto` is several times as fast as the
- * default, Web Crypto, which browsers have in secure contexts only.
+ * default, Web Crypto, which browsers have in secure contexts only. It must have read the bytes when it returns.
  * @callback Sha256
  * @param {Uint8Array<ArrayBuffer>} bytes
  * @returns {Uint8Array | Promise<Uint8Array>}
@@ -827,9 +827,13 @@ export async function archiveRoot(lines, { sha256 = webSha256 } = {}) {
     [tree.hashes, tree.markets] = [[], 0];
     return root;
   };
+  // One for all lines, since the garbage collector may be long in freeing one for each.
+  let leaf = bytesOf([0]);
   for await (const line of lines) {
     const text = typeof line === "string" ? encoder.encode(line) : line;
-    page.hashes.push(sha256(bytesOf([0], text)));
+    if (text.length >= leaf.length) leaf = bytesOf(leaf, text);
+    leaf.set(text, 1);
+    page.hashes.push(sha256(leaf.subarray(0, text.length + 1)));
     page.markets += 1;
     // The id follows {"id":" and has 36 characters.
     const hash = crc32(text.subarray(7, 43));
@@ -852,23 +856,23 @@ export async function archiveRoot(lines, { sha256 = webSha256 } = {}) {
  * @returns {AsyncGenerator<Uint8Array, void, void>}
  */
 export async function* linesFromEnd(file) {
-  let rest = new Uint8Array();
   for (let end = file.size; end > 0; ) {
-    const start = Math.max(0, end - maxLine);
-    const bytes = bytesOf(new Uint8Array(await file.slice(start, end).arrayBuffer()), rest);
+    // A line with its end, and the end of the one before.
+    const start = Math.max(0, end - maxLine - 2);
+    const bytes = new Uint8Array(await file.slice(start, end).arrayBuffer());
     let last = bytes.length - 1;
     check(bytes[last] === 10, "The last line of the file has no end.");
-    while (last > 0) {
-      const before = bytes.lastIndexOf(10, last - 1);
-      if (before < 0) break;
+    while (last >= 0) {
+      const before = bytes.subarray(0, last).lastIndexOf(10);
+      if (before < 0 && start > 0) break;
       yield bytes.subarray(before + 1, last);
       last = before;
     }
-    rest = bytes.subarray(0, last + 1);
-    check(rest.length <= maxLine, `A line is longer than ${maxLine} bytes.`);
-    end = start;
+    // What is before the first end found is read once more, with what belongs to it.
+    last += start + 1;
+    check(last < end, `A line is longer than ${maxLine} bytes.`);
+    end = last;
   }
-  if (rest.length > 0) yield rest.subarray(0, -1);
 }
 
 /**

@@ -1,0 +1,114 @@
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Client, linesFromEnd } from "../../proxy/site/client/client.js";
+import { fileOf, LineWriter, linesOf, wholeLines } from "../../scripts/copy/lines.ts";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "prs-lines-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const seed = Date.now() % 2 ** 31;
+
+describe("a file of lines", () => {
+  const line = fc.oneof(
+    {
+      weight: 20,
+      arbitrary: fc.string({ unit: "binary", maxLength: 40 }).map((text) => text.replaceAll("\n", "")),
+    },
+    { weight: 1, arbitrary: fc.integer({ min: 60_000, max: 400_000 }).map((length) => "ü".repeat(length)) },
+  );
+
+  test(`gives back what was written, from either end (seed ${seed})`, async () => {
+    const path = join(folder, "lines");
+    await fc.assert(
+      fc.asyncProperty(fc.array(line, { maxLength: 60 }), fc.boolean(), async (lines, binary) => {
+        const writer = await LineWriter.open(path, { fresh: true });
+        for (const text of lines) await writer.write(binary ? Buffer.from(text) : text);
+        await writer.close();
+        expect(await readFile(path, "utf8")).toBe(lines.map((text) => `${text}\n`).join(""));
+        expect(await wholeLines(path)).toBe(lines.length);
+        // Each is read before the next is asked for, since they share their memory.
+        const found: string[] = [];
+        for await (const text of linesOf(path)) found.push(text.toString());
+        expect(found).toEqual(lines.map((text) => Buffer.from(text).toString()));
+        await using file = await fileOf(path);
+        for await (const text of linesFromEnd(file)) expect(Buffer.from(text).toString()).toBe(found.pop());
+        expect(found).toEqual([]);
+      }),
+      { seed, numRuns: 40 },
+    );
+  });
+
+  test("takes no line while earlier ones are being written", async () => {
+    const writer = await LineWriter.open(join(folder, "busy"), { fresh: true });
+    const full = writer.write("x".repeat(100_000));
+    expect(() => writer.write("y")).toThrow("being written");
+    await full;
+    writer.write("z");
+    await writer.close();
+    expect(await readFile(join(folder, "busy"), "utf8")).toBe(`${"x".repeat(100_000)}\nz\n`);
+  });
+
+  test("is not read when its last line has no end", async () => {
+    await writeFile(join(folder, "torn"), "a\nb");
+    const read = async () => {
+      for await (const line of linesOf(join(folder, "torn"))) expect(line.toString()).toBe("a");
+    };
+    await expect(read()).rejects.toThrow("no end");
+    expect(await wholeLines(join(folder, "torn"))).toBe(1);
+  });
+});
+
+describe("a server that sends faster than a file is written", () => {
+  const block = Array.from({ length: 16 }, () => `${randomBytes(48 * 1024).toString("base64")}\n`).join("");
+  const blocks = 32;
+
+  // The sockets of the system take some megabytes.
+  test.each(["identity", "gzip"])("is held up, in %s", async (encoding) => {
+    const path = join(folder, encoding);
+    let sent = 0;
+    const server = createServer(async (_request, response) => {
+      response.writeHead(200, {
+        "content-type": "application/x-ndjson",
+        "content-encoding": encoding,
+        "x-count": String(16 * blocks),
+        "x-snapshot-id": "s",
+      });
+      const bytes = encoding === "gzip" ? gzipSync(block, { level: 1 }) : Buffer.from(block);
+      for (let index = 0; index < blocks; index += 1) {
+        sent += block.length;
+        if (!response.write(bytes)) await once(response, "drain");
+      }
+      response.end();
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const client = new Client({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    const writer = await LineWriter.open(path, { fresh: true });
+    try {
+      let ahead = 0;
+      for await (const { text } of client.rows()) {
+        await writer.write(text);
+        // Time in which the server could send far more than one line.
+        for (let turn = 0; turn < 4; turn += 1) await nextTurn();
+        ahead = Math.max(ahead, sent - (await stat(path)).size);
+      }
+      expect((await stat(path)).size).toBe(blocks * block.length);
+      expect(ahead).toBeLessThan((blocks * block.length) / 2);
+    } finally {
+      await writer.close();
+      server.close();
+    }
+  });
+});
