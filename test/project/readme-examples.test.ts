@@ -166,7 +166,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
     const archiveNow = () => read(`archive-${newest}.ndjson`);
 
     test("is the archive, by Python", async () => {
-      const program = block("python", "import glob, hashlib");
+      const program = block("python", "import hashlib, json");
       await writeFile(join(folder, "copy/copy.py"), program);
       await sync();
       expect((await archiveNow()) === (await wholeArchive())).toBe(true);
