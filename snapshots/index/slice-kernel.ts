@@ -91,8 +91,8 @@ export class SliceKernel {
   }
 
   /**
-   * How many of `bits`, and how many of those in `others` too, have a value of at least each bound. Bounds ascend. The
-   * list ends early when no value is left.
+   * How many of `bits`, and how many of those in `others` too, have a value of at least each bound. Bounds ascend, and
+   * have no more bits than there are slices. The list ends early when no value is left.
    */
   countFrom(
     slices: Uint32Array,

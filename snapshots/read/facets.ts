@@ -47,6 +47,9 @@ interface Counter {
 
 type Facet = LabelFacet | ScoreFacet | MonthFacet;
 
+// Counting the outcomes of the largest segment takes as long as inflating this many runs and more; scores take less.
+const stepsPerCount = 4;
+
 /** Counts these facets of the matches. Other requests get their turn after each facet of each segment. */
 export async function countFacets(
   archive: Archive,
@@ -59,7 +62,7 @@ export async function countFacets(
     const counters = by.map((name) => [name, counterOf(archive, name, limit)] as const);
     for (const part of partsOf(archive, matches)) {
       for (const [, counter] of counters) {
-        await awaitBudget();
+        await awaitBudget(stepsPerCount);
         counter.add(part);
       }
     }
@@ -183,7 +186,7 @@ class LabelCounter implements Counter {
       worst = best[this.#limit - 1];
     };
     for (let from = 0; from < counts.length; from += labelsAtOnce) {
-      await awaitBudget();
+      await awaitBudget(stepsPerCount);
       const to = Math.min(counts.length, from + labelsAtOnce);
       for (let id = from; id < to; id += 1) {
         if (counts[id] === 0) continue;
