@@ -64,54 +64,87 @@ async function halfRequests(port: number, count: number): Promise<Socket[]> {
   return sockets;
 }
 
+const sum = (metrics: string, pattern: RegExp) =>
+  [...metrics.matchAll(pattern)].reduce((total, [, value]) => total + Number(value), 0);
+const counted = /^http_requests_total\{[^}]*route="\/api\/v1\/scores"[^}]*\} (\d+)$/gm;
+
 describe("WEB_CONCURRENCY=2", () => {
-  test("both processes answer on one port, and neither is the one that was started", async () => {
-    const proxy = start();
+  test("both answer on one port and count together, also in metrics, and the count survives kill -9 of all", async () => {
+    const key = await issue(100);
+    const metricsPort = await freePort();
+    const proxy = start({ METRICS_PORT: String(metricsPort) });
     const port = await proxy.listening(2);
     const pids = proxy.pids();
     expect(new Set(pids).size).toBe(2);
     expect(pids).not.toContain(proxy.child.pid);
-    await untilAllAnswer(proxy, port, pids);
-  });
-
-  test("of 200 at once with 100 left exactly 100 pass, and the count survives kill -9 of all", async () => {
-    const key = await issue(100);
-    const proxy = start();
-    const port = await proxy.listening(2);
     const calls = Array.from({ length: 200 }, () => call(port, list, { headers: bearer(key) }));
-    const answers = await Promise.all(calls);
-    const outcomes = answers.map(outcome);
+    const outcomes = (await Promise.all(calls)).map(outcome);
     expect(outcomes.filter((one) => one === "200")).toHaveLength(100);
     expect(outcomes.filter((one) => one === "429 QUOTA_EXCEEDED")).toHaveLength(100);
-    await until("two workers to answer", () => answering(proxy).size === 2);
+    await untilAllAnswer(proxy, port, pids);
+
+    const answered = () => proxy.output.out.split('"answered"').length - 1;
+    const metrics = async () => (await call(metricsPort, "/metrics")).text;
+    await until("every answer to be logged, and counted", async () => {
+      const seen = sum(await metrics(), counted);
+      return seen > 200 && seen === answered();
+    });
+    const seen = await metrics();
+    expect(seen).toMatch(/^prs_snapshot_commit 1$/m);
+    expect(seen).toMatch(/^prs_quota_store_up 1$/m);
+    expect(seen).toMatch(/^process_resident_memory_bytes/m);
+
     await proxy.kill();
-    const again = start();
-    const secondPort = await again.listening(2);
-    const refused = await call(secondPort, list, { headers: bearer(key) });
+    const again = start({ WEB_CONCURRENCY: "1" });
+    const refused = await call(await again.listening(), list, { headers: bearer(key) });
     expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
   });
 
-  test("a worker killed is replaced, while the other goes on answering", async () => {
-    const proxy = start();
-    const port = await proxy.listening(2);
-    const [first, second] = proxy.pids();
-    await untilAllAnswer(proxy, port, [first!, second!]);
-    process.kill(first!, "SIGKILL");
-    await until("a log line about the dead worker", () => proxy.output.out.includes("a worker died"));
-    let answers = 0;
-    await until("a third worker to listen", async () => {
-      expect(outcome(await call(port, list))).toBe("200");
-      answers += 1;
-      return proxy.pids().length === 3;
-    });
-    expect(answers).toBeGreaterThan(0);
-    await untilAllAnswer(proxy, port, proxy.pids());
-    expect(proxy.child.exitCode).toBeNull();
-  });
+  test.runIf(linux)(
+    "a worker killed, before it listened or later, is replaced, and metrics are those that run",
+    async () => {
+      const metricsPort = await freePort();
+      const proxy = start({ METRICS_PORT: String(metricsPort) });
+      const port = await proxy.listening();
+      const [first] = proxy.pids();
+      const other = async () => (await workersOf(proxy.child)).find((pid) => pid !== first);
+      await until("another worker to start", async () => (await other()) !== undefined);
+      process.kill((await other())!, "SIGKILL");
+      await proxy.listening(2);
+      // Nothing of a worker that died before it could be asked is waited for.
+      const served = () =>
+        call(metricsPort, "/metrics").then(
+          ({ status, text }) => status === 200 && /^prs_snapshot_commit 1$/m.test(text),
+          () => false,
+        );
+      await until("the metrics to be served", served);
+
+      const before = proxy.pids().length;
+      const died = () => proxy.output.out.split("a worker died").length - 1;
+      process.kill(first!, "SIGKILL");
+      // A connection handed to it just now would never be answered.
+      await until("a log line about each dead worker", () => died() === 2);
+      let answers = 0;
+      await until("another worker to listen", async () => {
+        expect(outcome(await call(port, list))).toBe("200");
+        answers += 1;
+        return proxy.pids().length > before;
+      });
+      expect(answers).toBeGreaterThan(0);
+      await untilAllAnswer(proxy, port, proxy.pids().slice(before));
+      await until("the metrics to show commit 1", served);
+      expect(proxy.child.exitCode).toBeNull();
+
+      // The rest of them end when the process above them is killed.
+      proxy.child.kill("SIGKILL");
+      // Their output closes once none of them is left.
+      await proxy.ended;
+      await expect(call(port, list)).rejects.toThrow("ECONNREFUSED");
+    },
+  );
 
   test.each([
     ["SIGTERM", "the first process", (proxy: ProxyCommand) => proxy.child.kill("SIGTERM")],
-    ["SIGINT", "the first process", (proxy: ProxyCommand) => proxy.child.kill("SIGINT")],
     ["SIGINT", "all of them, as Ctrl-C is", (proxy: ProxyCommand) => signalGroup(proxy.child, "SIGINT")],
   ] as const)(
     "%s to %s lets requests under way finish, then all end with 0",
@@ -142,15 +175,6 @@ describe("WEB_CONCURRENCY=2", () => {
     expect(await proxy.ended).toBe(0);
   });
 
-  test("workers end when the process above them is killed", async () => {
-    const proxy = start();
-    const port = await proxy.listening(2);
-    proxy.child.kill("SIGKILL");
-    // Their output closes once none of them is left.
-    await proxy.ended;
-    await expect(call(port, list)).rejects.toThrow("ECONNREFUSED");
-  });
-
   test.runIf(linux)("a signal before the first worker listens ends it with 0 and no complaint", async () => {
     const proxy = start();
     await until("a worker to start", async () => (await workersOf(proxy.child)).length > 0);
@@ -174,63 +198,8 @@ describe("WEB_CONCURRENCY=2", () => {
     expect(await proxy.ended).toBe(1);
     expect(proxy.output.err).toBe("POLL_SECONDS must be an integer from 1 to 3600.\n");
   });
-});
 
-describe("METRICS_PORT with WEB_CONCURRENCY=2", () => {
-  const sum = (metrics: string, pattern: RegExp) =>
-    [...metrics.matchAll(pattern)].reduce((total, [, value]) => total + Number(value), 0);
-  const counted = /^http_requests_total\{[^}]*route="\/api\/v1\/scores"[^}]*\} (\d+)$/gm;
-
-  test("adds up what both counted, and tells it on loopback alone", async () => {
-    const metricsPort = await freePort();
-    const proxy = start({ METRICS_PORT: String(metricsPort) });
-    const port = await proxy.listening(2);
-    await untilAllAnswer(proxy, port, proxy.pids());
-    for (let count = 0; count < 10; count += 1) await call(port, list);
-    const answered = () => proxy.output.out.split('"answered"').length - 1;
-    await until("twelve answers", () => answered() >= 12);
-    const metrics = async () => (await call(metricsPort, "/metrics")).text;
-    await until(
-      "the metrics to count every answer",
-      async () => sum(await metrics(), counted) === answered(),
-    );
-    const seen = await metrics();
-    expect(seen).toMatch(/^prs_snapshot_commit 1$/m);
-    expect(seen).toMatch(/^prs_quota_store_up 1$/m);
-    expect(seen).toMatch(/^process_resident_memory_bytes/m);
-  });
-
-  test("tells of those that run after one was replaced", async () => {
-    const metricsPort = await freePort();
-    const proxy = start({ METRICS_PORT: String(metricsPort) });
-    await proxy.listening(2);
-    process.kill(proxy.pids()[0]!, "SIGKILL");
-    await proxy.listening(3);
-    await until("the metrics to show commit 1", () =>
-      call(metricsPort, "/metrics").then(
-        ({ status, text }) => status === 200 && /^prs_snapshot_commit 1$/m.test(text),
-        () => false,
-      ),
-    );
-  });
-
-  test.runIf(linux)("is served also when a worker died before it listened", async () => {
-    const metricsPort = await freePort();
-    const proxy = start({ METRICS_PORT: String(metricsPort) });
-    await proxy.listening();
-    const other = async () => (await workersOf(proxy.child)).find((pid) => !proxy.pids().includes(pid));
-    await until("another worker to answer", async () => (await other()) !== undefined);
-    process.kill((await other())!, "SIGKILL");
-    await proxy.listening(2);
-    await until("the metrics to be served", () =>
-      call(metricsPort, "/metrics").then(
-        () => true,
-        () => false,
-      ),
-    );
-  });
-
-  test("a taken one ends it with 1, and names it once", async () => {
+  test("a taken METRICS_PORT ends it with 1, and names it once", async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     const { port } = taken.address() as AddressInfo;
