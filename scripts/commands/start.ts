@@ -72,7 +72,8 @@ async function protocolOf(shell: Shell, storage: Storage): Promise<string | unde
 async function publishSample(shell: Shell): Promise<void> {
   shell.say("Making a sample of 20,000 markets and publishing it; this happens once.");
   const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root, nothrow: true });
-  const node = [process.execPath, "--import", "tsx/esm"];
+  // With the same loader as this process.
+  const node = [process.execPath, ...process.execArgv];
   const sampled = await run`${node} scripts/sample.ts --out ${sources}`;
   const publish = () => run`${node} scripts/snapshot.ts publish --sources ${sources} --store ${store}`;
   const published = sampled.ok && (await publish()).ok;
