@@ -46,14 +46,11 @@ describe("snapshot-job.mjs", () => {
     const report = JSON.parse(await readFile(join(folder, "job/report.json"), "utf8"));
     expect(first.summary).toContain(`| uploaded.objects | ${report.uploaded.objects} |`);
 
-    expect((await job(arguments_)).summary).toContain("| outcome | unchanged |");
-
     // Signing makes a commit of its own.
     const text = keyText("prs.example/scores");
     const temporary = join(folder, "runner");
     await mkdir(temporary);
     const signing = { SIGNING_KEY_TEXT: text, RUNNER_TEMP: temporary };
-    expect((await job(arguments_, signing)).code).toBe(3);
     const signed = await job([...arguments_, "--sign-over", "1"], signing);
     expect(signed.summary).toContain("| signature | signed |");
     const { checkpoint } = JSON.parse(await readFile(join(folder, "store/commits/0000000002.json"), "utf8"));
