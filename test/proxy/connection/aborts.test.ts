@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { collectGarbage } from "../../helpers/archive-memory.ts";
-import { publishSources, testFolder } from "../../helpers/archive-store.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
 import { outcome, until } from "../../helpers/proxy-client.ts";
 import { type FaultyOrigin, good, startOriginOf } from "../../helpers/proxy-origin.ts";
+import { bookOf, publishBook } from "../../helpers/score-books.ts";
 
 const clients = 300;
 // The connections that the proxy opens to an origin, those of them that it keeps, and more records than either.
@@ -21,9 +21,8 @@ let proxy: TestProxy;
 let origin: FaultyOrigin;
 let head: (path: string) => string;
 beforeAll(async () => {
-  const directory = join(folder, "sources");
-  await writeSample({ directory, markets: 60, protocols, days: 2, outcomes: 10, seed: 1 });
-  await publishSources(directory, directoryStorage(store), folder);
+  const bris = Object.fromEntries(Array.from({ length: protocols }, (_, n) => [`protocol-${n}`, 500]));
+  await publishBook(directoryStorage(store), bookOf(bris), { markets: 60 });
 });
 afterEach(async () => {
   await proxy.stop();
@@ -94,7 +93,7 @@ describe(`${clients} clients that go away again and again`, () => {
     await start({});
     const request = head("/api/v1/markets/historical?pageSize=60");
     const whole = (await proxy.raw(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"))).length;
-    await nothingStays(6, () =>
+    await nothingStays(5, () =>
       allLeave(
         () => request,
         async (socket) => {
@@ -107,7 +106,7 @@ describe(`${clients} clients that go away again and again`, () => {
   });
 
   test.each([
-    { title: "until it answers after all", rounds: 6, originSeconds: 60, answers: true },
+    { title: "until it answers after all", rounds: 5, originSeconds: 60, answers: true },
     { title: "which never answers", rounds: 4, originSeconds: 2, answers: false },
   ])("unanswered, every connection to the origin taken, $title", async (how) => {
     // Nothing is kept of an answer, so that every request needs the origin.
