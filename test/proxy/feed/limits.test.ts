@@ -219,7 +219,7 @@ describe("a client that does not read", () => {
     await leave(proxy, reader);
   });
 
-  test("costs the proxy no memory while it is waited for, and is told everything once it reads", async () => {
+  test("costs the proxy no memory while it is waited for, is told everything once it reads, and may say meanwhile what it wants", async () => {
     const { messages } = await startWithMuch({ limits: { stalledSeconds: 3600 } });
     const used = async (reader: Listener) => {
       await reader.count(messages);
@@ -230,33 +230,25 @@ describe("a client that does not read", () => {
     };
     const reader = await listen(proxy.port, key, { since: first });
     const before = await used(reader);
-    const late = await Promise.all([deaf(), deaf(), deaf()]);
+    const [changing, ...late] = await Promise.all([deaf(), deaf(), deaf()]);
     const again = await listen(proxy.port, key, { since: first });
     // Each has 15 MB to be told.
     expect((await used(again)) - before).toBeLessThan(8 * 1024 * 1024);
+    // By now the buffers on the way are full.
+    changing.say({ type: "subscribe", slugs: [] });
+    await again.subscribe();
     expect(await connections(proxy)).toBe(5);
+    changing.socket.resume();
+    const greeted = until("its hello", () => changing.heard.some(({ type }) => type === "hello"));
+    expect(await Promise.race([greeted, changing.closed])).toBeUndefined();
+    expect(changing.heard.length).toBeLessThan(messages);
     for (const { socket } of late) socket.resume();
     for (const { count, heard } of late) {
       await count(messages);
       expect(heard.filter(({ type }) => type === "score.changed")).toHaveLength(messages - 1);
       expect(heard).toHaveLength(messages);
     }
-    await leave(proxy, reader, again, ...late);
-  });
-
-  test("and says what it wants while it still has much to read is not cut off for that", async () => {
-    const { messages } = await startWithMuch({ limits: { stalledSeconds: 3600 } });
-    const late = await deaf();
-    const reader = await listen(proxy.port, key, { since: first });
-    await reader.count(messages);
-    // By now the buffers on the way are full.
-    late.say({ type: "subscribe", slugs: [] });
-    await reader.subscribe();
-    late.socket.resume();
-    const greeted = until("the late listener's hello", () => late.heard.some(({ type }) => type === "hello"));
-    expect(await Promise.race([greeted, late.closed])).toBeUndefined();
-    expect(late.heard.length).toBeLessThan(messages);
-    await leave(proxy, late, reader);
+    await leave(proxy, reader, again, changing, ...late);
   });
 
   const floods: [string, (socket: WebSocket) => void][] = [
