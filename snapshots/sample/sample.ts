@@ -19,6 +19,8 @@ export interface SampleOptions {
   seed: number;
   /** Default: all cores. */
   threads?: number;
+  /** Limits DuckDB's memory: it keeps data of every row group until a file is finished. Default: 50,000. */
+  marketsPerFile?: number;
 }
 
 /** The sample that `npm run sample` makes unless it is told otherwise. */
@@ -35,12 +37,10 @@ export interface SampleReport {
   bytes: number;
 }
 
-// Limits DuckDB's memory: it keeps data of every row group until a file is finished.
-const marketsPerFile = 50_000;
-
 /** Writes Parquet sources: `markets/part-00000.parquet` and following, and `protocol_scores.parquet`. */
 export async function writeSample(options: SampleOptions): Promise<SampleReport> {
   const { directory, markets, protocols, days, outcomes, seed, threads } = options;
+  const { marketsPerFile = 50_000 } = options;
   const marketsDirectory = join(directory, "markets");
   await rm(marketsDirectory, { recursive: true, force: true });
   await mkdir(marketsDirectory, { recursive: true });

@@ -12,10 +12,10 @@ import { readAll, type SourceContent, withSources } from "../../helpers/sources.
 let folder: string;
 let content: SourceContent;
 let records: HistoricalMarket[];
-const small = { markets: 3_000, protocols: 60, days: 12, outcomes: 300, seed: 1 };
+const small = { markets: 3_000, protocols: 60, days: 5, outcomes: 300, seed: 1 };
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-sample-"));
-  content = await readAll(await sample("plain", {}));
+  content = await readAll(await sample("plain", { threads: 4 }));
   records = content.markets.map(({ json }) => HistoricalMarket.parse(JSON.parse(json)));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -29,11 +29,10 @@ async function sample(name: string, options: Partial<SampleOptions>): Promise<st
 describe("the rows", () => {
   test("are the same with any number of threads", async () => {
     expect(await readAll(await sample("one thread", { threads: 1 }))).toEqual(content);
-    expect(await readAll(await sample("four threads", { threads: 4 }))).toEqual(content);
   });
 
   test("make the same files byte for byte", async () => {
-    const again = await sample("same again", {});
+    const again = await sample("same again", { threads: 4 });
     for (const file of ["markets/part-00000.parquet", "protocol_scores.parquet"]) {
       expect(await readFile(join(again, file))).toEqual(await readFile(join(folder, "plain", file)));
     }
@@ -74,10 +73,11 @@ describe("the rows", () => {
   });
 
   test("of many markets are spread over files, and replaced by those of a smaller sample", async () => {
-    const directory = await sample("many", { markets: 50_001, protocols: 1, days: 1 });
-    expect(await readdir(join(directory, "markets"))).toHaveLength(2);
-    expect(await withSources(directory, async ({ marketCount }) => marketCount)).toBe(50_001);
-    await sample("many", { markets: 10 });
+    const few = { protocols: 1, days: 1, marketsPerFile: 100 };
+    const directory = await sample("many", { ...few, markets: 201 });
+    expect(await readdir(join(directory, "markets"))).toHaveLength(3);
+    expect(await withSources(directory, async ({ marketCount }) => marketCount)).toBe(201);
+    await sample("many", { ...few, markets: 10 });
     expect((await readdir(directory)).sort()).toEqual(["markets", "protocol_scores.parquet"]);
     expect(await readdir(join(directory, "markets"))).toEqual(["part-00000.parquet"]);
   });
@@ -177,7 +177,7 @@ describe("npm run sample", () => {
     const user = join(folder, "user");
     await mkdir(user);
     const few = ["--markets", "12", "--protocols", "2", "--days", "3"];
-    const { code, stdout } = await command(["--out", "sources", ...few], { from: user, npm: true });
+    const { code, stdout } = await command(["--out", "sources", ...few], { from: user });
     expect(code).toBe(0);
     expect(stdout).toMatch(
       /^12 markets and 6 scores of 2 protocols written to .*\/user\/sources \(2 files, \d+\.\d MB\)\n$/,
