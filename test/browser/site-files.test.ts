@@ -16,7 +16,7 @@ import { countingStorage, memoryStorage } from "../helpers/archive-storage.ts";
 import { findChromium, launch } from "../helpers/chromium.ts";
 import { startTestProxy } from "../helpers/proxy.ts";
 import { market, publishArchive, publishRecords, score, slugs } from "../helpers/proxy-archive.ts";
-import { enterKey, openWatched, overhang, seriousFaults } from "../helpers/site-page.ts";
+import { enterKey, openWatched, overhang, phone, seriousFaults } from "../helpers/site-page.ts";
 
 describe("the files of the site", () => {
   test("are small, and the same from the proxy but for the one that says where the API is", () => {
@@ -154,11 +154,9 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     cdn?.close();
   });
 
-  test.each([
-    { scheme: "light", width: 1280 },
-    { scheme: "dark", width: 390 },
-  ] as const)("shows the scores and asks for nothing that is not there: $scheme, $width", async (screen) => {
-    const { page, context, faults, asked } = await openWatched(browser, home, screen);
+  // The same files on other screens, served by the proxy: site.test.ts.
+  test("shows the scores and asks for nothing that is not there", async () => {
+    const { page, context, faults, asked } = await openWatched(browser, home, phone);
     await page.waitForSelector("tbody tr");
     const shown = await page.locator("tbody th a").allTextContents();
     expect(shown).toEqual([...slugs].sort());

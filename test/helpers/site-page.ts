@@ -90,9 +90,17 @@ export async function enterKey(page: Page, key: string): Promise<void> {
   await page.waitForSelector("text=Forget key");
 }
 
-/** Presses Tab until the focus is on an element that this selector matches. */
+/**
+ * Moves the focus by Tab to an element that this selector matches. It starts a few stops before the first of them: a page has
+ * hundreds, and each costs a look.
+ */
 export async function tabTo(page: Page, selector: string): Promise<void> {
-  for (let presses = 0; presses < 300; presses += 1) {
+  await page.evaluate(`(() => {
+    const stops = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")];
+    const target = stops.findIndex((each) => each.matches(${JSON.stringify(selector)}) && each.checkVisibility());
+    stops.slice(0, target).filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility()).at(-3)?.focus();
+  })()`);
+  for (let presses = 0; presses < 10; presses += 1) {
     await page.keyboard.press("Tab");
     if (await focusIsOn(page, selector)) return;
   }
