@@ -310,7 +310,7 @@ describe("--trusted-key", () => {
 
 describe("a sync that is killed", () => {
   // 200 take minutes: SYNC_KILLS=200 for a run of its own.
-  const kills = Number(process.env.SYNC_KILLS ?? 6);
+  const kills = Number(process.env.SYNC_KILLS ?? 3);
 
   test(`at ${kills} moments leaves some published snapshot, and goes on`, async () => {
     const kept = newCopy();
