@@ -86,7 +86,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
   async function publish(...edits: string[]): Promise<void> {
     const directory = join(folder, "sources");
     ids = await withDuckDb(folder, async (sql) => {
-      await loadSample(sql, folder, { markets: 1200, protocols });
+      await loadSample(sql, folder, { markets: 600, protocols });
       for (const edit of edits) await sql.run(edit);
       await writeTables(sql, directory);
       return firstColumn<string>(sql, "SELECT id FROM markets ORDER BY id");
@@ -120,7 +120,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
   const each = (path: string, headers = bearer(key.key)) =>
     Promise.all(machines.map(({ port }) => call(port, path, { headers })));
   const keys = (...args: string[]) =>
-    runCommand("keys", [...args, "--store", store, "--json"], { from: folder, env: aws, npm: true });
+    runCommand("keys", [...args, "--store", store, "--json"], { from: folder, env: aws });
   async function metric(name: string): Promise<number[]> {
     const texts = await Promise.all(machines.map(({ metricsPort }) => call(metricsPort, "/metrics")));
     return texts.map(({ text }) => Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]));
