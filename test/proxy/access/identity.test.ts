@@ -140,7 +140,7 @@ describe("npm run proxy", () => {
 });
 
 // All of them take ten seconds.
-const addresses = process.env.CI ? 300_000 : 100_000;
+const addresses = 100_000;
 const atOnce = 500;
 
 test(`${addresses} addresses leave spent accounts spent, and memory as it was`, {
