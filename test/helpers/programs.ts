@@ -9,6 +9,9 @@ import { delimiter, join } from "node:path";
  */
 export const nodeOptions = ["--import", new URL("compile-cache.js", import.meta.url).href];
 
+/** Where V8 keeps compiled code, for NODE_COMPILE_CACHE; processes of the tests share it. */
+export const compileCache = new URL("../../node_modules/.cache/compiled", import.meta.url).pathname;
+
 /** A server's program by any of its names, or undefined where it is not installed; under CI that is an error. */
 export function findProgram(...names: string[]): string | undefined {
   // Debian puts servers where only root's PATH leads.

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
 import type { UnitCommand } from "./deployed.ts";
-import { nodeOptions } from "./programs.ts";
+import { compileCache, nodeOptions } from "./programs.ts";
 import { until } from "./proxy-client.ts";
 
 /** A running `npm run proxy`. */
@@ -32,7 +32,11 @@ export function startProxyCommand(directory: string, env: Record<string, string>
 
 /** Starts what a unit file says, in a group of processes of its own. */
 export function startUnit({ program, args, cwd, env }: UnitCommand): ProxyCommand {
-  const child = spawn(program, args, { detached: true, cwd, env: { PATH: process.env.PATH, ...env } });
+  const child = spawn(program, args, {
+    detached: true,
+    cwd,
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compileCache, ...env },
+  });
   const output = { out: "", err: "" };
   child.stdout.on("data", (chunk) => (output.out += chunk));
   child.stderr.on("data", (chunk) => (output.err += chunk));
