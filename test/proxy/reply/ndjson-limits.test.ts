@@ -14,8 +14,8 @@ import { bearer, outcome, problemOf, until } from "../../helpers/proxy-client.ts
 
 const archive = "/api/v1/markets/historical";
 const day = 86_400_000;
-/** Eight units, and far more than the buffers of both ends hold: 30 MB, of which gzip leaves three quarters. */
-const [rows, randomBytesEach] = [4_000, 5_625];
+/** Eight units, and far more than the buffers of both ends hold: 20 MB, of which gzip leaves three quarters. */
+const [rows, randomBytesEach] = [4_000, 3_750];
 
 const folder = testFolder();
 const fill = (storage: Storage) =>
@@ -201,8 +201,8 @@ describe("a client that reads slowly", () => {
     );
     expect(await (await open(keys[3]!)).toEnd()).toHaveLength(rows);
     readers.at(-1)!.lines.length = 0;
-    // All three have 180 MB to be sent.
-    expect((await used()) - before).toBeLessThan(48 * 1024 * 1024);
+    // All three have 60 MB to be sent.
+    expect((await used()) - before).toBeLessThan(32 * 1024 * 1024);
     if (coding === "identity") for (const reader of slow) expect(await reader.ending()).toBe("whole");
   });
 

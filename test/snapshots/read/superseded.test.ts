@@ -6,9 +6,9 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
 import { market, publishRecords } from "../../helpers/proxy-archive.ts";
 
-const markets = Array.from({ length: 400 }, (_, n) => market(n));
+const markets = Array.from({ length: 200 }, (_, n) => market(n));
 /** Snapshots of which each has other markets throughout, but for the last two, which differ in their scores only. */
-const rounds = 24;
+const rounds = 16;
 let store: Storage;
 let ids: string[];
 beforeAll(async () => {
@@ -40,14 +40,14 @@ describe("superseded snapshots in memory", () => {
     const { catalog, marketsAsOf } = await catalogOver(2 ** 30);
     for (const id of ids) await marketsAsOf(id);
     const all = catalog.supersededBytes();
-    expect(all).toBeGreaterThan(20 * 400 * 10);
+    expect(all).toBeGreaterThan(12 * 200 * 10);
 
     const bound = Math.floor(all / 4);
     const small = await catalogOver(4 * bound);
     const order = Array.from({ length: 100 }, (_, n) => ids[(n * 7) % rounds]!);
     const peaks: number[] = [];
     for (const id of order) {
-      expect(await small.marketsAsOf(id)).toEqual([400, id]);
+      expect(await small.marketsAsOf(id)).toEqual([200, id]);
       peaks.push(small.catalog.supersededBytes());
     }
     await Promise.all(order.map(small.marketsAsOf));
@@ -57,7 +57,7 @@ describe("superseded snapshots in memory", () => {
     expect(Math.max(...peaks)).toBeGreaterThan(bound / 2);
     // None at all fits, and every one is answered.
     const tiny = await catalogOver(1024);
-    for (const id of ids) expect(await tiny.marketsAsOf(id)).toEqual([400, id]);
+    for (const id of ids) expect(await tiny.marketsAsOf(id)).toEqual([200, id]);
     expect(tiny.catalog.supersededBytes()).toBe(0);
   });
 
@@ -92,8 +92,8 @@ describe("superseded snapshots in memory", () => {
     const manifest = await publish(0, 601);
     const both = await publish(9, 602);
     // Two manifests, and the one segment that both have.
-    expect(both).toBeGreaterThan(2 * manifest + 400 * 5);
-    expect(both).toBeLessThan(2 * manifest + 400 * 30);
+    expect(both).toBeGreaterThan(2 * manifest + 200 * 5);
+    expect(both).toBeLessThan(2 * manifest + 200 * 30);
     expect(await publish(0, 603)).toBeLessThan(both + 2 * manifest);
   });
 });
