@@ -6,8 +6,8 @@ const written = 2 ** 16;
 const lineEnd = 10;
 
 /**
- * Reads the lines of a file from the first to the last, without their ends. A line is to be used before the next one is asked for: all of
- * them come in one buffer, which grows to the longest line.
+ * Reads the lines of a file from the first to the last, without their ends. Use a line before you ask for the next one:
+ * all of them come in one buffer, which grows to the longest line.
  */
 export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void> {
   const file = await open(path);
@@ -75,7 +75,7 @@ export class LineWriter {
     return new LineWriter(await open(path, fresh ? "w" : "a"));
   }
 
-  /** Takes a line without its end. Returns a promise when it is time to wait for the disk; no line is taken before that is done. */
+  /** Takes a line without its end. Returns a promise when it is time to wait for the disk; wait before the next line. */
   write(line: Buffer | string): Promise<void> | undefined {
     if (this.#busy) throw new Error("a line came while earlier ones are being written");
     const end = this.#bytes + Buffer.byteLength(line);

@@ -47,7 +47,8 @@ interface Counter {
 
 type Facet = LabelFacet | ScoreFacet | MonthFacet;
 
-// Counting the outcomes of the largest segment takes as long as inflating this many runs and more; scores take less.
+// The steps of the event loop's budget that counting a facet of one segment takes. The slowest, outcomes, took 0.9 ms of
+// the largest segment.
 const stepsPerCount = 4;
 
 /** Counts these facets of the matches. Other requests get their turn after each facet of each segment. */

@@ -9,12 +9,12 @@ import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readManifest, readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { verify } from "../../../snapshots/verify/verify.ts";
 import { segmentEnds } from "../../helpers/archive-odd-markets.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive-sql.ts";
 import { countingStorage } from "../../helpers/archive-storage.ts";
 import { testFolder } from "../../helpers/archive-store.ts";
 import { loadSample, publishCounted, writeTables } from "../../helpers/editable-sources.ts";
+import { faultsOf } from "../../helpers/verified.ts";
 
 const folder = testFolder();
 let places = 0;
@@ -28,8 +28,6 @@ async function currentManifest(storage: Storage): Promise<Manifest> {
   const commit = await newestCommit(storage);
   return readManifest(storage, commit!.manifest);
 }
-
-const faultsOf = async (storage: Storage) => (await verify(storage, () => {})).faults;
 
 /** Edits of the tables; `seed` decides which rows, `share` of how many is one. */
 const newId = (seed: number) => `regexp_replace(md5(concat(id, ${seed})),

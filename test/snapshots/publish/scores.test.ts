@@ -7,13 +7,13 @@ import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import { readManifest, readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { verify } from "../../../snapshots/verify/verify.ts";
 import { withDuckDb } from "../../helpers/archive-sql.ts";
 import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
 import { testFolder } from "../../helpers/archive-store.ts";
 import { loadSample, publishCounted, publishTime, writeTables } from "../../helpers/editable-sources.ts";
 import { listed } from "../../helpers/faulty-store.ts";
 import { sourceDetails } from "../../helpers/score-details.ts";
+import { faultsOf } from "../../helpers/verified.ts";
 
 const folder = testFolder();
 let places = 0;
@@ -41,8 +41,6 @@ async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
 
 const current = async (storage: Storage): Promise<Manifest> =>
   readManifest(storage, (await newestCommit(storage))!.manifest);
-
-const faultsOf = async (storage: Storage) => (await verify(storage, () => {})).faults;
 
 /** The current snapshot tells of every protocol what its sources give. */
 async function expectDetails(storage: Storage, sources: string): Promise<void> {
