@@ -1,8 +1,15 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** What happens to a connection. `cut`: it ends after so many bytes of the answer. `answer`: these bytes come instead of one. */
-export type LinkFault = { cut: number } | { answer: string } | "refuse" | undefined;
+/**
+ * What happens to a connection. `cut`: it ends after so many bytes of the answer, and after a promise where there is one.
+ * `answer`: these bytes come instead of one.
+ */
+export type LinkFault =
+  | { cut: number; after?: Promise<unknown> | undefined }
+  | { answer: string }
+  | "refuse"
+  | undefined;
 
 /** A link between a client and a server, on which connections can be made to fail. */
 export interface FaultyLink {
@@ -33,25 +40,34 @@ export async function startFaultyLink(
       const what = fault(asked.length - 1, head);
       if (what === "refuse") socket.destroy();
       else if (what && "answer" in what) socket.end(what.answer);
-      else pass(socket, first, what?.cut);
+      else pass(socket, first, what);
     });
   });
 
   /** Passes everything on; each connection carries one request, so that each has its own fault. */
-  function pass(socket: Socket, first: Buffer, cut = Number.POSITIVE_INFINITY): void {
+  function pass(
+    socket: Socket,
+    first: Buffer,
+    { cut, after }: Extract<LinkFault, { cut: number }> = { cut: Number.POSITIVE_INFINITY },
+  ): void {
     const onward = known(connect(port, "127.0.0.1"));
     onward.write(first.toString("latin1").replace("\r\n", "\r\nConnection: close\r\n"), "latin1");
     socket.pipe(onward);
     let left = cut;
     onward.on("data", (bytes: Buffer) => {
-      const part = bytes.subarray(0, Math.min(left, bytes.length));
+      if (left <= 0) return;
+      const part = bytes.subarray(0, left);
       left -= part.length;
-      socket.write(part, () => {
-        if (left <= 0) socket.destroy();
+      socket.write(part, async () => {
+        if (left > 0) return;
+        await after;
+        socket.destroy();
       });
     });
-    onward.on("end", () => socket.end());
-    onward.on("close", () => socket.end());
+    // A connection that is to be cut ends with its cut only.
+    const end = () => left > 0 && socket.end();
+    onward.on("end", end);
+    onward.on("close", end);
     socket.on("close", () => onward.destroy());
   }
 
