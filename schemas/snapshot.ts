@@ -40,6 +40,21 @@ export const SegmentRef = ObjectRef.extend({
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
+/**
+ * A file of markets that a snapshot was made from: the SHA-256 and the length of its content, its number of rows, and the columns
+ * and members in it that the contract does not name. `listed` is the digest of its address, ETag and size, where it came from S3.
+ */
+export const SourceFileRef = ObjectRef.extend({
+  rows: Count,
+  extra: z.array(z.string()),
+  listed: Digest.optional(),
+});
+export type SourceFileRef = z.infer<typeof SourceFileRef>;
+
+/** `private/sources/<hash>.json`: the files that a snapshot's markets were made from, by hash. */
+export const SourceFiles = z.object({ formatVersion: FormatVersion, files: z.array(SourceFileRef) });
+export type SourceFiles = z.infer<typeof SourceFiles>;
+
 /** `manifests/<hash>.json`: everything that a snapshot consists of, segments from the oldest up. */
 export const Manifest = z.object({
   formatVersion: FormatVersion,
@@ -53,6 +68,11 @@ export const Manifest = z.object({
   newestUpdatedAt: Timestamp,
   /** The method by which row digests were made. Digests of different methods cannot be compared. */
   rowDigests: z.string(),
+  /**
+   * The source files, and for each segment which of them its rows come from. The next publish run does not read files that
+   * did not change.
+   */
+  sources: z.object({ files: ObjectRef, origins: z.array(ObjectRef) }).optional(),
   segments: z.array(SegmentRef),
   scores: z.object({
     list: ObjectRef,

@@ -1,7 +1,7 @@
 import { SourceRefusal } from "../snapshots/sources/refusals.ts";
 import type { Shell } from "./shell.ts";
 
-/** Exit codes of all commands. The README documents them. */
+/** Exit codes of all commands. .github/deploy/OPERATING.md documents them. */
 export const exitCodes = {
   done: 0,
   unexpected: 1,

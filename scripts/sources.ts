@@ -2,7 +2,7 @@ import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { mirrorSources } from "../snapshots/sources/mirror.ts";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
-import type { Sources } from "../snapshots/sources/sources.ts";
+import type { OpenSources } from "../snapshots/sources/sources.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { createS3Client, parseS3Location, type S3Location } from "../snapshots/store/s3.ts";
 import { UsageError } from "./cli.ts";
@@ -15,33 +15,46 @@ export function sourcesLocation(shell: Shell, location: string): string | S3Loca
   return parseS3Location(location) ?? shell.path(location);
 }
 
-/** Opens the sources, passes them to `work` and closes them. Sources on S3 are fetched into the user's cache first. */
-export async function withSources<T>(
+/**
+ * How a run opens the sources at a place, perhaps more than once. Sources on S3 are fetched into the user's cache first, except
+ * known files, which need not be fetched at all.
+ */
+export function sourcesAt(
   shell: Shell,
   location: string | S3Location,
   temporaryDirectory: string,
   progress: Progress,
-  work: (sources: Sources) => Promise<T>,
-): Promise<T> {
-  const open = async (directory: string, more: Partial<SourcesOptions> = {}) => {
+): OpenSources {
+  const told = new Set<string>();
+  const open = async (directory: string, more: Partial<SourcesOptions>) => {
     const sources = await openSources(directory, { now: new Date(), temporaryDirectory, ...more });
+    for (const warning of sources.warnings) {
+      if (!told.has(warning)) shell.say(`Warning: ${warning}`);
+      told.add(warning);
+    }
+    return sources;
+  };
+  if (typeof location === "string") return (known) => open(location, { known });
+  return async (known) => {
+    const client = createS3Client(shell.env);
+    const options = { cacheDirectory: cacheDirectory(shell), progress, known };
+    const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
     try {
-      for (const warning of sources.warnings) shell.say(`Warning: ${warning}`);
-      return await work(sources);
-    } finally {
-      await sources.close();
+      shell.say(
+        `Fetched ${mirror.downloaded.objects} files (${mirror.downloaded.bytes} bytes) of the sources`,
+      );
+      const { directory, listed, unfetched } = mirror;
+      const sources = await open(directory, { mirrorOf: mirror.location, known, listed, unfetched });
+      const close = async () => {
+        await sources.close();
+        await mirror.close();
+      };
+      return { ...sources, close };
+    } catch (error) {
+      await mirror.close();
+      throw error;
     }
   };
-  if (typeof location === "string") return open(location);
-  const client = createS3Client(shell.env);
-  const options = { cacheDirectory: cacheDirectory(shell), progress };
-  const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
-  try {
-    shell.say(`Fetched ${mirror.downloaded.objects} files (${mirror.downloaded.bytes} bytes) of the sources`);
-    return await open(mirror.directory, { mirrorOf: mirror.location });
-  } finally {
-    await mirror.close();
-  }
 }
 
 /** The user's cache folder (XDG Base Directory Specification). */

@@ -1,4 +1,4 @@
-import { realpath } from "node:fs/promises";
+import { realpath, writeFile } from "node:fs/promises";
 import { publishedSite } from "../../proxy/site/files.ts";
 import { retention, type Size } from "../../schemas/snapshot.ts";
 import type { Changes, Summary } from "../../snapshots/changes/summary.ts";
@@ -9,6 +9,7 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import type { Allowance } from "../../snapshots/publish/guards.ts";
 import { type PublishOptions, type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { apiPlaceAt, siteAddressAt } from "../../snapshots/publish/site.ts";
+import type { NamedContent, OpenSources } from "../../snapshots/sources/sources.ts";
 import { readCommit, readLog } from "../../snapshots/store/commits.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { writeSigningKey } from "../../snapshots/trust/key-files.ts";
@@ -28,7 +29,7 @@ import {
   trustedKeyOption,
   trustedKeys,
 } from "../signing.ts";
-import { sourcesLocation, withSources } from "../sources.ts";
+import { sourcesAt, sourcesLocation } from "../sources.ts";
 import { openNewStore, openStore, storeOption } from "../store.ts";
 import { removeLeftTemporaryFolders, withTemporaryFolder } from "../temporary.ts";
 
@@ -58,6 +59,11 @@ const siteUrlOption = {
   does: "where the public tree is found, for badges, pages, feed and sitemap in it; none ends them (or SITE_URL)",
   otherwise: "what the store names",
 } as const;
+const statementOption = {
+  type: "string",
+  value: "FILE",
+  does: "writes there, as JSON, which source files by SHA-256 gave which snapshot and checkpoint",
+} as const;
 const publishing = {
   sources: { ...sourcesOption, required: true },
   ...common,
@@ -65,6 +71,7 @@ const publishing = {
   ...signOverOption,
   "api-url": apiUrlOption,
   "site-url": siteUrlOption,
+  statement: statementOption,
   "dry-run": flag("writes nothing"),
 };
 const verifying = {
@@ -125,7 +132,8 @@ async function publishCommand(
   const address = values["site-url"] ?? shell.env.SITE_URL;
   const siteUrl = address === "none" ? null : addressOption("site-url", address, siteAddressAt);
   const signing = await publisherSigning(shell, values);
-  const more = { api, siteUrl, signing, dryRun: values["dry-run"] ?? false };
+  const statement = values.statement && shell.path(values.statement);
+  const more = { api, siteUrl, signing, statement, dryRun: values["dry-run"] ?? false };
   const done = await publishFrom(shell, choices, openNewStore(shell, values.store), more);
   if (done.signature === "lost") shell.say(lostSignature);
   shell.report(values.json ?? false, done, describePublish(done));
@@ -161,23 +169,50 @@ async function publishFrom(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,
   storage: Storage,
-  more: Pick<PublishOptions, "api" | "siteUrl" | "signing" | "dryRun" | "faulty">,
+  {
+    statement,
+    ...more
+  }: Pick<PublishOptions, "api" | "siteUrl" | "signing" | "dryRun" | "faulty"> & {
+    statement?: string | undefined;
+  },
 ): Promise<PublishReport> {
   const progress = progressOn(shell.stderr);
-  return withTemporaryFolder((temporaryDirectory) =>
-    withSources(shell, location, temporaryDirectory, progress, (sources) =>
-      publish({
-        site: publishedSite,
-        sources,
-        storage,
-        temporaryDirectory,
-        now: () => new Date(),
-        progress,
-        ...choices,
-        ...more,
-      }),
-    ),
-  );
+  return withTemporaryFolder(async (temporaryDirectory) => {
+    const open = sourcesAt(shell, location, temporaryDirectory, progress);
+    let files: readonly NamedContent[] = [];
+    const sources: OpenSources = async (known) => {
+      const opened = await open(known);
+      files = [...opened.files, ...opened.scoreFiles];
+      return opened;
+    };
+    const done = await publish({
+      site: publishedSite,
+      sources,
+      storage,
+      temporaryDirectory,
+      now: () => new Date(),
+      progress,
+      ...choices,
+      ...more,
+    });
+    if (statement && !more.dryRun) await writeStatement(statement, files, storage, done);
+    return done;
+  });
+}
+
+/** Writes what was published and from what (--statement). */
+async function writeStatement(
+  file: string,
+  files: readonly NamedContent[],
+  storage: Storage,
+  { commit, snapshotId }: PublishReport,
+): Promise<void> {
+  const made = await readCommit(storage, commit);
+  const sources = files
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, bytes, hash }) => ({ name, bytes, sha256: hash }));
+  const said = { sources, snapshotId, commit, checkpoint: made?.checkpoint ?? null };
+  await writeFile(file, `${JSON.stringify(said, null, 2)}\n`);
 }
 
 /** The address in an option; undefined when it is left out or empty. Throws UsageError. */

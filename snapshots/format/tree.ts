@@ -1,7 +1,20 @@
 import { hash } from "node:crypto";
 
+// What is hashed is put together here: a buffer for each of millions of hashes would keep the garbage collector busy.
+let together = Buffer.allocUnsafeSlow(64 * 1024);
+
 /** The SHA-256 over consecutive bytes. */
-const sha256 = (...parts: readonly Uint8Array[]): Buffer => hash("sha256", Buffer.concat(parts), "buffer");
+function sha256(...parts: readonly Uint8Array[]): Buffer {
+  let end = 0;
+  for (const part of parts) end += part.length;
+  if (end > together.length) together = Buffer.allocUnsafeSlow(end);
+  end = 0;
+  for (const part of parts) {
+    together.set(part, end);
+    end += part.length;
+  }
+  return hash("sha256", together.subarray(0, end), "buffer");
+}
 
 // What is hashed begins with a byte that says what it is, so that no value of one kind can stand for another.
 const [leafTag, nodeTag] = [Buffer.of(0), Buffer.of(1)];

@@ -41,6 +41,22 @@ export function ordinalsOf(stored: Buffer, wanted: number): number[] {
   return found;
 }
 
+/** Whether an id of these ordinals has one of these hashes, which ascend. */
+export function sharesHash(
+  stored: Buffer,
+  ascending: Float64Array,
+  isWanted: (ordinal: number) => boolean,
+): boolean {
+  let place = 0;
+  for (let index = 0; index < stored.length / entryBytes; index += 1) {
+    const hash = hashAt(stored, index);
+    while (place < ascending.length && ascending[place]! < hash) place += 1;
+    if (place === ascending.length) return false;
+    if (ascending[place] === hash && isWanted(stored.readUInt16LE(index * entryBytes))) return true;
+  }
+  return false;
+}
+
 const bitsPerId = 16;
 const probes = 8;
 

@@ -17,13 +17,25 @@ export interface SliceLoops {
     bound: number,
     flip: number,
   ): void;
-  countBoth(a: number, b: number, end: number): number;
+  countFrom(bits: number, bitsEnd: number, slices: number, stride: number, bounds: number, end: number): void;
+  countPostings(
+    bits: number,
+    others: number,
+    postings: number,
+    end: number,
+    starts: number,
+    counts: number,
+  ): void;
 }
 
-const memoryBytes = 5 * 65_536;
-// Two bitmaps of 65,536 bits, the most that a segment has, then up to 32 slices.
-const [resultAt, otherAt, slicesAt] = [0, 8192, 16_384];
+const memoryBytes = 7 * 65_536;
+// A bitmap of 65,536 bits, the most that a segment has, then up to 32 slices, and the bounds of a count.
+const [resultAt, slicesAt, boundsAt] = [0, 8192, 8192 * 33];
+// Or another bitmap, bits of 65,536 postings, the postings, and a count for each label.
+const [otherAt, startsAt, postingsAt, countsAt] = [8192, 8192 * 2, 8192 * 3, 8192 * 19];
 const blockBytes = 64;
+const boundWords = 4;
+const none = new Uint32Array();
 
 /** The loops in plain TypeScript, for machines without SIMD and for comparison in tests. */
 export function plainLoops(): SliceLoops {
@@ -33,21 +45,42 @@ export function plainLoops(): SliceLoops {
     memory: { buffer },
     keepFrom(result, end, slices, stride, count, bound, flip) {
       for (let offset = 0; offset < end - result; offset += 4) {
-        let kept = -1;
-        for (let slice = 0; slice < count; slice += 1) {
-          const bits = words[(slices + slice * stride + offset) >>> 2]!;
-          kept = (bound >>> slice) & 1 ? kept & bits : kept | bits;
-        }
+        const kept = boundedWord(words, slices + offset, stride, count, bound);
         words[(result + offset) >>> 2]! &= kept ^ flip;
       }
     },
-    countBoth(a, b, end) {
-      let count = 0;
-      for (let offset = 0; offset < end - a; offset += 4)
-        count += popCount(words[(a + offset) >>> 2]! & words[(b + offset) >>> 2]!);
-      return count;
+    countFrom(bits, bitsEnd, slices, stride, bounds, end) {
+      for (let entry = bounds; entry < end; entry += boundWords * 4) {
+        const [first = 0, size = 0, bound = 0] = words.subarray(entry >>> 2, (entry >>> 2) + 3);
+        let count = words[(entry >>> 2) + 3]!;
+        for (let offset = 0; offset < bitsEnd - bits; offset += 4) {
+          const from = boundedWord(words, slices + first + offset, stride, size, bound);
+          count += popCount(from & words[(bits + offset) >>> 2]!);
+        }
+        words[(entry >>> 2) + 3] = count;
+      }
+    },
+    countPostings(bits, others, postings, end, starts, counts) {
+      const ordinals = new Uint16Array(buffer, postings, (end - postings) / 2);
+      const bit = (bitmap: number, n: number) => (words[(bitmap >>> 2) + (n >>> 5)]! >>> (n & 31)) & 1;
+      let label = counts >>> 2;
+      for (let place = 0; place < ordinals.length; place += 1) {
+        const ordinal = ordinals[place]!;
+        label += bit(starts, place);
+        words[label]! += bit(bits, ordinal) | (bit(others, ordinal) << 16);
+      }
     },
   };
+}
+
+/** A word's bits whose values are at least the bound. The slices of the word begin at `at`, and are `count`. */
+function boundedWord(words: Uint32Array, at: number, stride: number, count: number, bound: number): number {
+  let kept = -1;
+  for (let slice = 0; slice < count; slice += 1) {
+    const bits = words[(at + slice * stride) >>> 2]!;
+    kept = (bound >>> slice) & 1 ? kept & bits : kept | bits;
+  }
+  return kept;
 }
 
 // TypeScript declares it for browsers only.
@@ -58,7 +91,7 @@ declare const WebAssembly: {
 
 /** slice-kernel.wat, assembled. A test assembles it again and compares. */
 export const simdBytes = Buffer.from(
-  "AGFzbQEAAAABEgJgB39/f39/f38AYAN/f38BfwMDAgABBQMBAAUHIQMGbWVtb3J5AgAIa2VlcEZyb20AAAljb3VudEJvdGgAAQrTAwLGAgIDfwV7IAb9ESEOA0AgAP0ABAAgAP0ABBD9UCAA/QAEICAA/QAEMP1Q/VD9UwRA/Qz/////////////////////IQogCiELIAohDCAKIQ0gAiEHIAUhCCAEIQkDQCAIQQFxBEAgCiAH/QAEAP1OIQogCyAH/QAEEP1OIQsgDCAH/QAEIP1OIQwgDSAH/QAEMP1OIQ0FIAogB/0ABAD9UCEKIAsgB/0ABBD9UCELIAwgB/0ABCD9UCEMIA0gB/0ABDD9UCENCyAHIANqIQcgCEEBdiEIIAlBAWsiCQ0ACyAAIAD9AAQAIAogDv1R/U79CwQAIAAgAP0ABBAgCyAO/VH9Tv0LBBAgACAA/QAEICAMIA79Uf1O/QsEICAAIAD9AAQwIA0gDv1R/U79CwQwCyACQcAAaiECIABBwABqIgAgAUkNAAsLiAEBAXsDQCADIAD9AAQAIAH9AAQA/U79YiAA/QAEECAB/QAEEP1O/WL9biAA/QAEICAB/QAEIP1O/WIgAP0ABDAgAf0ABDD9Tv1i/W79bv19/Y4BIQMgAUHAAGohASAAQcAAaiIAIAJJDQALIAP9fyEDIAP9GwAgA/0bAWogA/0bAiAD/RsDamoL",
+  "AGFzbQEAAAABFAJgB39/f39/f38AYAZ/f39/f38AAwQDAAEBBQMBAAcHMQQGbWVtb3J5AgAIa2VlcEZyb20AAAljb3VudEZyb20AAQ1jb3VudFBvc3RpbmdzAAIK3gYDxgICA38FeyAG/REhDgNAIAD9AAQAIAD9AAQQ/VAgAP0ABCAgAP0ABDD9UP1Q/VMEQP0M/////////////////////yEKIAohCyAKIQwgCiENIAIhByAFIQggBCEJA0AgCEEBcQRAIAogB/0ABAD9TiEKIAsgB/0ABBD9TiELIAwgB/0ABCD9TiEMIA0gB/0ABDD9TiENBSAKIAf9AAQA/VAhCiALIAf9AAQQ/VAhCyAMIAf9AAQg/VAhDCANIAf9AAQw/VAhDQsgByADaiEHIAhBAXYhCCAJQQFrIgkNAAsgACAA/QAEACAKIA79Uf1O/QsEACAAIAD9AAQQIAsgDv1R/U79CwQQIAAgAP0ABCAgDCAO/VH9Tv0LBCAgACAA/QAEMCANIA79Uf1O/QsEMAsgAkHAAGohAiAAQcAAaiIAIAFJDQALC5UDAgR/BHsDQCAA/QAEACAA/QAEEP1QIAD9AAQgIAD9AAQw/VD9UP1TBEAgBCEGA0D9DP////////////////////8hCiAKIQsgCiEMIAohDSACIAYoAgBqIQcgBigCCCEIIAYoAgQiCQRAA0AgCEEBcQRAIAogB/0ABAD9TiEKIAsgB/0ABBD9TiELIAwgB/0ABCD9TiEMIA0gB/0ABDD9TiENBSAKIAf9AAQA/VAhCiALIAf9AAQQ/VAhCyAMIAf9AAQg/VAhDCANIAf9AAQw/VAhDQsgByADaiEHIAhBAXYhCCAJQQFrIgkNAAsLIAUgCiAA/QAEAP1O/QsEACAFIAsgAP0ABBD9Tv0LBBAgBSAMIAD9AAQg/U79CwQgIAUgDSAA/QAEMP1O/QsEMCAGIAYoAgwgBSkDAHsgBSkDCHt8IAUpAxB7IAUpAxh7fHwgBSkDIHsgBSkDKHt8IAUpAzB7IAUpAzh7fHx8p2o2AgwgBkEQaiIGIAVJDQALCyACQcAAaiECIABBwABqIgAgAUkNAAsLfQEFfwNAQQEgBCAGQQN2ai0AACAGQQdxdnEhCSAFIAlBAnRqIQUgAi8BACIIQQN2IQcgCEEHcSEIIAUgCiAJQQFrcUEBIAAgB2otAAAgCHZxQQEgASAHai0AACAIdnFBEHRyaiIKNgIAIAZBAWohBiACQQJqIgIgA0kNAAsL",
   "base64",
 );
 
@@ -91,38 +124,61 @@ export class SliceKernel {
   }
 
   /**
-   * How many of `bits`, and how many of those in `others` too, have a value of at least each bound. Bounds ascend, and
-   * have no more bits than there are slices. The list ends early when no value is left.
+   * How many of `bits` have a value of at least each bound. Bounds have no more bits than there are slices; up to 1,024 of
+   * them are counted at once.
    */
-  countFrom(
-    slices: Uint32Array,
-    bounds: readonly number[],
+  countFrom(slices: Uint32Array, bounds: readonly number[], bits: Bitmap): number[] {
+    if (bounds.length === 0) return [];
+    const [memory, words] = [this.#memory, bits.length];
+    const end = this.#put(resultAt, bits);
+    memory.set(slices, slicesAt / 4);
+    const size = slices.length / words;
+    let at = boundsAt / 4;
+    for (const bound of bounds) {
+      const first = lowestSlice(bound);
+      memory[at] = first * words * 4;
+      memory[at + 1] = size - first;
+      memory[at + 2] = bound >>> first;
+      memory[at + 3] = 0;
+      at += boundWords;
+    }
+    this.#loops.countFrom(resultAt, end, slicesAt, words * 4, boundsAt, at * 4);
+    return bounds.map((_, place) => memory[boundsAt / 4 + place * boundWords + 3]!);
+  }
+
+  /**
+   * For each label, how many of its postings are in `bits`, and in the upper 16 bits how many are in `others`. A bit of
+   * `starts` is set where a label's postings begin; no label has 65,536.
+   */
+  countPostings(
+    postings: Uint16Array,
+    starts: Bitmap,
+    labels: number,
     bits: Bitmap,
     others: Bitmap,
-  ): [number, number][] {
-    const end = this.#put(resultAt, bits);
-    this.#put(otherAt, others);
-    this.#memory.set(slices, slicesAt / 4);
-    const counts: [number, number][] = [];
-    for (const bound of bounds) {
-      this.#keepFrom(slices, bits.length, bound, 0);
-      const count = this.#loops.countBoth(resultAt, resultAt, end);
-      if (count === 0) break;
-      counts.push([count, this.#loops.countBoth(resultAt, otherAt, end)]);
-    }
-    return counts;
+  ): Uint32Array {
+    const memory = this.#memory;
+    const counts = countsAt / 4 + 1;
+    memory.fill(0, counts, counts + labels);
+    memory.set(bits, resultAt / 4);
+    memory.set(others, otherAt / 4);
+    memory.set(starts, startsAt / 4);
+    new Uint16Array(memory.buffer, postingsAt).set(postings);
+    const end = postingsAt + postings.byteLength;
+    if (postings.length > 0)
+      this.#loops.countPostings(resultAt, otherAt, postingsAt, end, startsAt, countsAt);
+    return memory.slice(counts, counts + labels);
   }
 
   /** The number of bits set. */
   countBits(bitmap: Bitmap): number {
-    return this.#loops.countBoth(resultAt, resultAt, this.#put(resultAt, bitmap));
+    return this.countFrom(none, [0], bitmap)[0]!;
   }
 
   /** Keeps the values from `bound` up, or with -1 for `flip` those below it. */
   #keepFrom(slices: Uint32Array, words: number, bound: number, flip: number): void {
     if (bound === 0) return;
-    // All values are at least 0, so the slices below the bound's lowest 1 do not matter.
-    const first = 31 - Math.clz32(bound & -bound);
+    const first = lowestSlice(bound);
     const stride = words * 4;
     this.#loops.keepFrom(
       resultAt,
@@ -142,6 +198,11 @@ export class SliceKernel {
     this.#memory.fill(0, address / 4 + bitmap.length, end / 4);
     return end;
   }
+}
+
+/** The slices below a bound's lowest 1 do not matter, because all values are at least 0. */
+function lowestSlice(bound: number): number {
+  return bound === 0 ? 0 : 31 - Math.clz32(bound & -bound);
 }
 
 function blocksEnd(address: number, words: number): number {

@@ -104,10 +104,10 @@ export function keyRing(
     ready: () => ready,
     reload,
     judge(key) {
-      if (!isWellFormedKey(key)) return { state: keyPattern.test(key) ? "mistyped" : "malformed" };
       // Looking up the digest keeps the timing of the lookup from revealing anything about stored keys.
       const record = bySecret.get(sha256(key));
-      if (!record) return { state: "unknown" };
+      if (!record)
+        return { state: isWellFormedKey(key) ? "unknown" : keyPattern.test(key) ? "mistyped" : "malformed" };
       if ((ends.get(record.id) ?? Number.POSITIVE_INFINITY) <= now()) return { state: "revoked" };
       if (record.expiresAt !== undefined && Date.parse(record.expiresAt) <= now())
         return { state: "expired" };

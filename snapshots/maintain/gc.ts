@@ -18,6 +18,7 @@ import {
   readManifest,
   readObject,
   scoreObjects,
+  sourceObjects,
 } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { keepersOf, keepsChanges, type Retention, rungs } from "./rungs.ts";
@@ -58,6 +59,8 @@ const collected = [
   layout.privateObjects,
   layout.segments,
   layout.rows,
+  layout.origins,
+  layout.sourceFiles,
   layout.ids,
   layout.words,
   layout.pages,
@@ -115,20 +118,31 @@ async function remove(
     const { unreachable, isOld } = await survey.run(prefixes);
     const still = new Map(unreachable.filter(isOld).map((info) => [info.key, info]));
     const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
-    // One prefix after the other, in the order of `collected`.
-    for (const prefix of prefixes) {
-      const those = unchanged.filter(({ key }) => key.startsWith(prefix));
-      await inParallel(those, async ({ key }) => {
-        // Publishers ignore a record once it is too old, so deleting must end before that.
-        if (Date.now() > until)
-          throw new StorageError(`${storage.location}: deleting takes too long; run gc again`);
-        await storage.delete(key);
-      });
+    for (const place of placesOf(prefixes)) {
+      await inParallel(
+        unchanged.filter(({ key }) => place(key)),
+        async ({ key }) => {
+          // Publishers ignore a record once it is too old, so deleting must end before that.
+          if (Date.now() > until)
+            throw new StorageError(`${storage.location}: deleting takes too long; run gc again`);
+          await storage.delete(key);
+        },
+      );
     }
     gone.push(...unchanged);
   }
   if (doomed.length > 0) await storage.delete(layout.collectingRecord(id));
   return gone;
+}
+
+/** What is deleted together: one prefix after the other, in the order of `collected`, and records of changes before their parts. */
+function placesOf(prefixes: readonly string[]): ((key: string) => boolean)[] {
+  return prefixes.flatMap((prefix) => {
+    const here = (key: string) => key.startsWith(prefix);
+    if (prefix !== layout.changes) return [here];
+    const isRecord = (key: string) => key.endsWith(".json");
+    return [(key: string) => here(key) && isRecord(key), (key: string) => here(key) && !isRecord(key)];
+  });
 }
 
 /** Deletes the records of killed collections. */
@@ -174,12 +188,15 @@ class Survey {
     const newest = commits.at(-1);
     const keepers = keepersOf(commits, this.#options);
     await this.#reachSnapshots(commits, keepers);
-    await this.#reachChanges(commits);
-    await this.#reachExports(commits, keepers);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
+    const isOld = (info: ObjectInfo) => this.#isOld(info, published);
+    // A record of changes that is too young to be deleted needs its parts, which may be older.
+    const young = listed.filter((info) => info.key.startsWith(layout.changes) && !isOld(info));
+    await this.#reachChanges(commits, new Set(young.map(({ key }) => key)));
+    await this.#reachExports(commits, keepers);
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
-      isOld: (info) => this.#isOld(info, published),
+      isOld,
       keptCommits: keepers.filter((mask) => mask > 0).length,
       rungs: this.#bytesOf(listed),
     };
@@ -217,18 +234,22 @@ class Survey {
       if (this.#reachable.has(key) && !newest) continue;
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
-      this.#reach([key, ...scoreObjects(manifest).keys()], keptBy);
+      this.#reach([key, ...scoreObjects(manifest).keys(), ...sourceObjects(manifest).keys()], keptBy);
       if (newest) this.#reach(namesOfProtocols(manifest), rungs.current);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
+        // Two manifests may have other objects beside the same segment, when digests of rows are made in another way.
+        this.#reach(
+          besideSegment(ref).map(([name]) => name),
+          keptBy,
+        );
         segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy });
       }
     }
     await inParallel(segments, async ([key, { ref, keptBy }]) => {
       if (this.#reachable.has(key)) return;
       const pages = readPages(key, await readObject(this.#storage, key, ref));
-      const beside = besideSegment(ref).map(([name]) => name);
-      this.#reach([key, ...beside, ...pages.map(({ hash }) => layout.page(hash))], keptBy);
+      this.#reach([key, ...pages.map(({ hash }) => layout.page(hash))], keptBy);
     });
   }
 
@@ -242,10 +263,11 @@ class Survey {
     }
   }
 
-  async #reachChanges(commits: readonly Commit[]): Promise<void> {
+  async #reachChanges(commits: readonly Commit[], young: ReadonlySet<string>): Promise<void> {
     await inParallel(commits, async (commit) => {
-      if (!commit.changes || !keepsChanges(commit, this.#options)) return;
-      if (this.#reachable.has(layout.changeRecord(commit.changes.hash))) return;
+      if (!commit.changes) return;
+      const key = layout.changeRecord(commit.changes.hash);
+      if (this.#reachable.has(key) || !(young.has(key) || keepsChanges(commit, this.#options))) return;
       try {
         this.#reach(await changeObjects(this.#storage, commit.changes), rungs.changes);
       } catch (error) {

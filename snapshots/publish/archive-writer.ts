@@ -3,9 +3,11 @@ import { Cutter } from "../format/cuts.ts";
 import { type Page, pageText, questionOfLine } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
+import { encodeOrigins } from "../index/origin-table.ts";
 import { encodeSegment, type IndexRow } from "../index/segment.ts";
 import { encodeWords } from "../index/word-table.ts";
 import { wordsOf } from "../index/words.ts";
+import type { FileNumbers } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
@@ -17,9 +19,10 @@ import type { OldMarket, PreviousSnapshot, StoredRow } from "./previous-snapshot
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
 
-/** A complete archive: segments from the oldest up, `newestResolvedAt` in epoch milliseconds. */
+/** A complete archive: segments and the origins of their rows from the oldest up, `newestResolvedAt` in epoch milliseconds. */
 export interface WrittenArchive {
   segments: SegmentRef[];
+  origins: ObjectRef[];
   pages: number;
   markets: number;
   newestResolvedAt: number;
@@ -31,8 +34,11 @@ interface PlacedPage {
   index: number | undefined;
 }
 
+/** A new or changed market without its text. */
+type NewRow = StoredRow & Pick<SortedMarket, "file">;
+
 /** What the unfinished segment keeps of a market: its ordinal in the current snapshot, or what its index needs. */
-type Row = number | StoredRow;
+type Row = number | NewRow;
 
 /** A market to be written: one kept from the current snapshot, or a new or changed one. */
 type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
@@ -44,23 +50,48 @@ type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
 export class ArchiveWriter {
   readonly #objects: ObjectWriter;
   readonly #previous: PreviousSnapshot | undefined;
+  readonly #files: readonly string[];
+  readonly #kept: FileNumbers;
+  readonly #sameOrigins: ReadonlyMap<string, ObjectRef>;
   readonly #builder = new PageBuilder();
   readonly #cutter = new Cutter();
-  readonly #written: WrittenArchive = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0 };
+  readonly #written: WrittenArchive = {
+    segments: [],
+    origins: [],
+    pages: 0,
+    markets: 0,
+    newestResolvedAt: 0,
+  };
   readonly #progress: (markets: number) => void;
   readonly #inFlight = new Set<Promise<PlacedPage>>();
   #markets: Market[] = [];
   #rows: Row[] = [];
   #pages: Promise<PlacedPage>[] = [];
 
-  /** `progress` is called after every segment with the number of markets so far. */
+  /**
+   * `files` are the hashes of the source files, which `kept` and markets have by number. `sameOrigins` are those of segments of the
+   * current snapshot whose files have not changed. `progress` is called after every segment
+   * with the number of markets so far.
+   */
   constructor(
     objects: ObjectWriter,
     previous: PreviousSnapshot | undefined,
+    {
+      files,
+      kept,
+      sameOrigins,
+    }: {
+      files: readonly string[];
+      kept: FileNumbers;
+      sameOrigins: ReadonlyMap<string, ObjectRef>;
+    },
     progress: (markets: number) => void,
   ) {
     this.#objects = objects;
     this.#previous = previous;
+    this.#files = files;
+    this.#kept = kept;
+    this.#sameOrigins = sameOrigins;
     this.#progress = progress;
   }
 
@@ -128,7 +159,10 @@ export class ArchiveWriter {
     this.#rows = [];
     this.#pages = [];
     const written = this.#written;
-    written.segments.push(this.#unchangedSegment(placed) ?? (await this.#writeSegment(placed, rows)));
+    const same = this.#unchangedSegment(placed);
+    const segment = same ?? (await this.#writeSegment(placed, rows));
+    written.segments.push(segment);
+    written.origins.push((same && this.#unchangedOrigins(same)) ?? (await this.#writeOrigins(rows)));
     written.pages += placed.length;
     written.markets += rows.length;
     this.#progress(written.markets);
@@ -156,21 +190,32 @@ export class ArchiveWriter {
       idHashes.push(idHash);
       allWords.push(words);
     }
-    const put = async (keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> => {
-      const hash = sha256(bytes);
-      await this.#objects.write(keyOf(hash), bytes);
-      return { hash, bytes: bytes.length };
-    };
-    const stored = await put(layout.rowsOf, Buffer.from(digests.buffer));
-    const ids = await put(layout.idsOf, encodeIds(idHashes));
-    const words = await put(layout.wordsOf, encodeWords(allWords));
-    const segment = await put(layout.segment, encodeSegment(pages, index));
+    const stored = await this.#put(layout.rowsOf, Buffer.from(digests.buffer));
+    const ids = await this.#put(layout.idsOf, encodeIds(idHashes));
+    const words = await this.#put(layout.wordsOf, encodeWords(allWords));
+    const segment = await this.#put(layout.segment, encodeSegment(pages, index));
     const root = rootOver("segment", pages).toString("hex");
     return { ...segment, markets: rows.length, pages: pages.length, root, rows: stored, ids, words };
+  }
+
+  #unchangedOrigins({ hash }: SegmentRef): ObjectRef | undefined {
+    const same = this.#sameOrigins.get(hash);
+    return same && this.#objects.keep(layout.originsOf(same.hash), same.bytes) ? same : undefined;
+  }
+
+  #writeOrigins(rows: readonly Row[]): Promise<ObjectRef> {
+    const numbers = rows.map((row) => (typeof row === "number" ? this.#kept[row]! : row.file));
+    return this.#put(layout.originsOf, encodeOrigins(numbers, this.#files));
+  }
+
+  async #put(keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> {
+    const hash = sha256(bytes);
+    await this.#objects.write(keyOf(hash), bytes);
+    return { hash, bytes: bytes.length };
   }
 }
 
 /** Drops the text, which the page holds: a segment has too many markets to keep all texts in memory. */
-function rowOf({ resolvedAt, values, digest, id, line }: SortedMarket): Row {
-  return { resolvedAt, values, digest, idHash: idHash(id), words: wordsOf(questionOfLine(line)) };
+function rowOf({ resolvedAt, values, digest, file, id, line }: SortedMarket): NewRow {
+  return { resolvedAt, values, digest, file, idHash: idHash(id), words: wordsOf(questionOfLine(line)) };
 }

@@ -4,7 +4,7 @@ import { type Difference, difference, type Sides } from "../changes/difference.t
 import { Entries } from "../changes/entries.ts";
 import { keyOfLine } from "../format/page.ts";
 import { leafHash } from "../format/tree.ts";
-import type { RenderedMarket } from "../sources/sources.ts";
+import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** At most this share of the current snapshot's markets or protocols may disappear or change in one run. */
@@ -40,12 +40,12 @@ export interface ArchiveDifference {
 /** Compares the rows of a publish run with the current snapshot. The cost grows with what differs, not with the archive. */
 export class RunDifference {
   readonly #previous: PreviousSnapshot;
-  readonly #kept: Uint8Array;
+  readonly #kept: FileNumbers;
   /** The tag of an entry tells one formula version from another. */
   readonly #fresh = new Entries();
 
-  /** `kept` is 1 at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
-  constructor(previous: PreviousSnapshot, kept: Uint8Array) {
+  /** `kept` is 0 but at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
+  constructor(previous: PreviousSnapshot, kept: FileNumbers) {
     this.#previous = previous;
     this.#kept = kept;
   }

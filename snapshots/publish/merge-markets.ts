@@ -1,4 +1,5 @@
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
+import type { FileNumbers } from "../sources/sources.ts";
 import type { ArchiveWriter } from "./archive-writer.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
@@ -9,14 +10,14 @@ type Text = MarketKey & { line: Buffer };
 export type TakeDifference = (rows: { before?: Text; after?: Text }) => Promise<void>;
 
 /**
- * Merges the rows of the current snapshot that are `kept` (1 at their ordinals) with the sorted `fresh` markets, and writes
+ * Merges the rows of the current snapshot that are `kept` (not 0 at their ordinals) with the sorted `fresh` markets, and writes
  * the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that are not kept,
  * and tells where old and fresh ones differ. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
 export async function mergeMarkets(
   writer: ArchiveWriter,
   previous: PreviousSnapshot | undefined,
-  kept: Uint8Array,
+  kept: FileNumbers,
   fresh: AsyncIterable<SortedMarket[]>,
   differs?: TakeDifference,
 ): Promise<void> {
@@ -29,14 +30,14 @@ export async function mergeMarkets(
   };
   for (const [index, { page, start, oldest, newest }] of previous?.pages.entries() ?? []) {
     const rows = kept.subarray(start, start + page.markets);
-    if (!rows.includes(1) && !differs) continue;
+    if (!differs && rows.every((file) => file === 0)) continue;
     while (!next.done && next.value.resolvedAt < oldest) await addFresh(next.value);
     // Markets resolved at the same moment are ordered by id, which only the page's text tells.
     const alone = next.done || next.value.resolvedAt > newest;
     if (alone && !rows.includes(0) && (await writer.addPage(index))) continue;
     for (const market of await previous!.marketsOf(index)) {
       while (!next.done && compareKeys(next.value, market) < 0) await addFresh(next.value);
-      if (kept[market.ordinal] === 1) await writer.add(market);
+      if (kept[market.ordinal]! > 0) await writer.add(market);
       else if (!next.done && compareKeys(next.value, market) === 0) await addFresh(next.value, market);
       else await differs?.({ before: market });
     }

@@ -5,7 +5,7 @@ import type { Storage } from "../store/storage.ts";
 /** Attempts to put an object that is gone when it is read back. */
 const putTries = 3;
 
-/** Writes objects named by their content, each once, reads them back, and counts them. */
+/** Writes objects named by their content, each once, checks what the store has of them, and counts them. */
 export class ObjectWriter {
   readonly uploaded: Size = { objects: 0, bytes: 0 };
   readonly unchanged: Size = { objects: 0, bytes: 0 };
@@ -34,24 +34,26 @@ export class ObjectWriter {
     };
   }
 
-  /** Writes an object unless the store has it. Throws CorruptObjectError when it reads back differently, or StorageError. */
+  /** Writes an object unless the store has it. Throws CorruptObjectError when the store has other bytes, or StorageError. */
   async write(key: string, body: Uint8Array): Promise<void> {
     if (this.#counted.has(key) || this.keep(key, body.length)) return;
     this.#count(this.uploaded, key, body.length);
     if (this.#dryRun) return;
     this.#written.add(key);
     // An object that the store changed or lost must be noticed before the commit, not by readers after it.
-    const stored = await this.#putAndRead(key, body);
-    if (!stored?.equals(body))
+    if (!(await this.#putAndCheck(key, body)))
       throw new CorruptObjectError(key, "the store returns other bytes than were written");
   }
 
-  /** Puts an object again when it is gone: a collection may delete, once, an object that it found before this put. */
-  async #putAndRead(key: string, body: Uint8Array): Promise<Buffer | undefined> {
+  /**
+   * Reads back what the store did not confirm. Puts an object again when it is gone: a collection may delete, once, an object
+   * that it found before this put.
+   */
+  async #putAndCheck(key: string, body: Uint8Array): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
-      await this.#storage.put(key, body);
+      if (await this.#storage.put(key, body)) return true;
       const stored = await this.#storage.get(key, { maxBytes: body.length });
-      if (stored || tries === putTries) return stored;
+      if (stored || tries === putTries) return stored?.equals(body) === true;
     }
   }
 

@@ -1,13 +1,22 @@
 import { LRUCache } from "lru-cache";
-import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import {
+  type Commit,
+  type Manifest,
+  type ObjectRef,
+  type SegmentRef,
+  type SourceFileRef,
+  SourceFiles,
+} from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { keyOfLine, type Page, questionOfLine, readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode-rows.ts";
-import { decodeIds } from "../index/id-table.ts";
+import { decodeIds, sharesHash } from "../index/id-table.ts";
+import { decodeOrigins, type Origins } from "../index/origin-table.ts";
 import { type IndexRow, readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { WordTable } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
+import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import {
   besideSegment,
@@ -15,11 +24,16 @@ import {
   readManifest,
   readObject,
   scoreObjects,
+  sourceObjects,
 } from "../store/objects.ts";
+import { parseObject } from "../store/parse-object.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** Pages whose lines are cached: the rows of a rewritten page mostly come from one or two old pages. */
-const keptPages = 16;
+/**
+ * Bytes of pages' lines that are cached: what a change rewrites is read to compare it and to merge it, and the rows of a
+ * rewritten page mostly come from one or two old pages.
+ */
+const keptLineBytes = 64 * 1024 * 1024;
 /** Segments whose rows are cached. */
 const keptSegments = 2;
 
@@ -27,6 +41,8 @@ const keptSegments = 2;
 const namedPrefixes = [
   layout.segments,
   layout.rows,
+  layout.origins,
+  layout.sourceFiles,
   layout.ids,
   layout.words,
   layout.publicObjects,
@@ -35,6 +51,8 @@ const namedPrefixes = [
 
 interface PreviousSegment {
   ref: SegmentRef;
+  /** What tells the files of its rows, if anything does. */
+  origins: ObjectRef | undefined;
   /** Ordinal of its oldest market in the whole archive. */
   start: number;
   firstPage: number;
@@ -102,7 +120,10 @@ export class PreviousSnapshot {
   readonly #segments: readonly PreviousSegment[];
   readonly #pages: readonly PreviousPage[];
   readonly #byRoot = new Map<string, Page>();
-  readonly #lines = new LRUCache<number, Buffer[]>({ max: keptPages });
+  readonly #lines = new LRUCache<number, Buffer[]>({
+    maxSize: keptLineBytes,
+    sizeCalculation: (lines) => lines.reduce((sum, { length }) => sum + length, 0),
+  });
   readonly #rows = new LRUCache<number, StoredRows>({ max: keptSegments });
 
   private constructor(
@@ -155,11 +176,11 @@ export class PreviousSnapshot {
     const present = await presentOf(storage, named, namedPrefixes, faulty);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
-    for (const ref of manifest.segments) {
+    for (const [index, ref] of manifest.segments.entries()) {
       const key = layout.segment(ref.hash);
       if (present.has(key)) {
         const pages = pagesOf(key, await readObject(storage, key, ref));
-        segments.push({ ref, start, firstPage, pages });
+        segments.push({ ref, origins: manifest.sources?.origins[index], start, firstPage, pages });
         firstPage += pages.length;
       }
       start += ref.markets;
@@ -192,19 +213,95 @@ export class PreviousSnapshot {
     return this.manifest.counts.markets;
   }
 
-  /** Digests of the source rows, segment by segment from ordinal `start`; 0, or no segment, where an object is gone. */
-  async *rowDigests(): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
-    for (const { ref, start, firstPage, pages } of this.#segments) {
+  /**
+   * The source files of which the store still has all rows. Undefined where the manifest does not tell them, or what it refers to
+   * is gone. Throws CorruptObjectError, MissingObjectError or StorageError.
+   */
+  async knownFiles(): Promise<KnownFiles | undefined> {
+    const { sources, rowDigests } = this.manifest;
+    if (!sources || !this.present.has(layout.sourceFilesOf(sources.files.hash))) return undefined;
+    const key = layout.sourceFilesOf(sources.files.hash);
+    const { files } = parseObject(key, await readObject(this.#storage, key, sources.files), SourceFiles);
+    if (this.complete) return { rowDigests, files };
+    const rows = new Map<string, number>();
+    for (const segment of this.#segments) {
+      const origins = await this.#originsOf(segment);
+      if (!origins) continue;
+      const counts = new Uint32Array(origins.hashes.length);
+      for (const { usable, page, start } of this.#pagesOf(segment)) {
+        if (!usable) continue;
+        const from = start - segment.start;
+        for (const place of origins.places.subarray(from, from + page.markets)) counts[place]! += 1;
+      }
+      for (const [place, hash] of origins.hashes.entries())
+        rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
+    }
+    const whole = ({ hash, rows: all }: SourceFileRef) => (rows.get(hash) ?? 0) === all;
+    return { rowDigests, files: files.filter(whole) };
+  }
+
+  /**
+   * Notes the numbers of unchanged files, by their hashes, at the ordinals of their rows. Returns the origins of those segments
+   * all of whose files are unchanged, by the segment's hash. Throws as `knownFiles` does.
+   */
+  async keepFiles(numbers: ReadonlyMap<string, number>, kept: FileNumbers): Promise<Map<string, ObjectRef>> {
+    const same = new Map<string, ObjectRef>();
+    for (const segment of this.#segments) {
+      const { ref, start } = segment;
+      const origins = await this.#originsOf(segment);
+      if (!origins) continue;
+      const numberOf = origins.hashes.map((hash) => numbers.get(hash) ?? 0);
+      if (!numberOf.includes(0)) same.set(ref.hash, segment.origins!);
+      for (let row = 0; row < ref.markets; row += 1) kept[start + row] = numberOf[origins.places[row]!]!;
+    }
+    return same;
+  }
+
+  /** Whether a kept row's id has one of these hashes, which ascend. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  async holdsAnyOf(idHashes: Float64Array, kept: FileNumbers): Promise<boolean> {
+    for (const { ref, start } of this.#segments) {
+      const rows = kept.subarray(start, start + ref.markets);
+      if (!rows.some((file) => file > 0)) continue;
+      const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
+      if (sharesHash(ids, idHashes, (ordinal) => rows[ordinal]! > 0)) return true;
+    }
+    return false;
+  }
+
+  /** The files of a segment's rows, where the store has what tells them and all else that the segment's rows need. */
+  async #originsOf({ ref, origins }: PreviousSegment): Promise<Origins | undefined> {
+    const key = origins && layout.originsOf(origins.hash);
+    if (
+      !key ||
+      ![key, ...besideSegment(ref).map(([beside]) => beside)].every((name) => this.present.has(name))
+    )
+      return undefined;
+    return decodeOrigins(key, await readObject(this.#storage, key, origins), ref.markets);
+  }
+
+  /**
+   * Digests of the source rows that are not `kept`, segment by segment from ordinal `start`; 0, or no segment, for others and where
+   * an object is gone.
+   */
+  async *rowDigests(kept: FileNumbers): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
+    for (const segment of this.#segments) {
+      const { ref, start } = segment;
+      const rows = kept.subarray(start, start + ref.markets);
+      if (!rows.includes(0)) continue;
       if (!besideSegment(ref).every(([key]) => this.present.has(key))) continue;
       const digests = await this.#digestsOf(ref);
-      for (const { page, start: pageStart, usable } of this.#pages.slice(
-        firstPage,
-        firstPage + pages.length,
-      )) {
+      rows.forEach((file, row) => {
+        if (file > 0) digests[row] = 0n;
+      });
+      for (const { page, start: pageStart, usable } of this.#pagesOf(segment)) {
         if (!usable) digests.fill(0n, pageStart - start, pageStart - start + page.markets);
       }
       yield { start, digests };
     }
+  }
+
+  #pagesOf({ firstPage, pages }: PreviousSegment): readonly PreviousPage[] {
+    return this.#pages.slice(firstPage, firstPage + pages.length);
   }
 
   /** The page that consists of exactly these old rows, given by ordinal from the oldest. */
@@ -319,7 +416,8 @@ function namedBy(manifest: Manifest): Map<string, number> {
     named.set(layout.segment(ref.hash), ref.bytes);
     for (const [key, { bytes }] of besideSegment(ref)) named.set(key, bytes);
   }
-  for (const [key, { bytes }] of scoreObjects(manifest)) named.set(key, bytes);
+  for (const [key, { bytes }] of [...scoreObjects(manifest), ...sourceObjects(manifest)])
+    named.set(key, bytes);
   return named;
 }
 

@@ -5,13 +5,14 @@ import {
   type Manifest,
   type ObjectRef,
   type Size,
+  type SourceFiles,
 } from "../../schemas/snapshot.ts";
 import { protocolChanges } from "../changes/protocols.ts";
 import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
 import { type Changes, DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
 import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
-import type { Sources } from "../sources/sources.ts";
+import type { OpenSources, Sources } from "../sources/sources.ts";
 import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from "../store/commits.ts";
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
@@ -20,17 +21,14 @@ import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { isSigned, requireTrusted, type Signing, signerOf } from "../trust/signing.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
-import { ExternalSort } from "./external-sort.ts";
-import { type Allowance, type ArchiveDifference, checkGuards, RunDifference } from "./guards.ts";
+import { type Allowance, type ArchiveDifference, checkGuards } from "./guards.ts";
 import { mergeMarkets } from "./merge-markets.ts";
 import { finishRun, type SiteOptions, updateMutableObjects } from "./mutable-objects.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous-snapshot.ts";
 import { namesOfProtocols } from "./public-names.ts";
-import { publicObjects, referTo, renderScores, type ScoreObjects, writeScores } from "./score-objects.ts";
-
-/** Markets per bucket of the external sort: about 50 MB of JSON text. */
-const bucketMarkets = 16_384;
+import { type ReadSources, readSources } from "./read-sources.ts";
+import { publicObjects, referTo, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** A rollback puts publishing on hold; otherwise the next run would undo it. */
 export class PublishingOnHoldError extends Error {
@@ -39,9 +37,10 @@ export class PublishingOnHoldError extends Error {
 
 /** Options of a publish run. */
 export interface PublishOptions extends SiteOptions {
-  sources: Sources;
+  /** The run closes what it opens. */
+  sources: OpenSources;
   storage: Storage;
-  /** A local folder for the external sort. It needs as much space as the JSON text of the new and changed markets. */
+  /** A local folder for the external sort. It needs less than 1 kB for each new or changed market. */
   temporaryDirectory: string;
   now: () => Date;
   /** Does everything except writing to the store. */
@@ -87,18 +86,34 @@ export interface PublishReport {
  * see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const { storage, sources, now, dryRun = false, resume = false, signing = {} } = options;
+  const { storage, resume = false, signing = {} } = options;
   const current = await newestCommit(storage);
   if (current) requireTrusted(storage.location, current, signing);
   if (current?.hold && !resume) {
     // The rollback may have been interrupted before it updated the public names.
-    if (!dryRun) await updateMutableObjects(storage, options);
+    if (!options.dryRun) await updateMutableObjects(storage, options);
     const detail = `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end that`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
   // Without its manifest nothing can be reused, and every object is written again.
   const previous = current && (await PreviousSnapshot.readIfKept(storage, current, options.faulty));
-  const scores = renderScores(await sources.scores());
+  const { temporaryDirectory, progress = () => {} } = options;
+  const read = await readSources({ open: options.sources, previous, temporaryDirectory, progress });
+  try {
+    return await publishRead(options, read, { current, previous });
+  } finally {
+    await read.close();
+  }
+}
+
+/** Publishes what was read. */
+async function publishRead(
+  options: PublishOptions,
+  read: ReadSources,
+  { current, previous }: { current: Commit | undefined; previous: PreviousSnapshot | undefined },
+): Promise<PublishReport> {
+  const { storage, now, dryRun = false, signing = {} } = options;
+  const { scores } = read;
   const present = new Set(previous?.present.keys());
   const kept = previous && layout.manifest(previous.commit.manifest.hash);
   if (kept) present.add(kept);
@@ -110,8 +125,8 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     changed: markets,
     recorded,
     ...archive
-  } = await writeArchive(options, objects, previous, scores, recordWriter);
-  const manifest = await writeManifest(objects, sources.rowDigests, archive, scores);
+  } = await writeArchive(options, objects, previous, read, recordWriter);
+  const manifest = await writeManifest(objects, read, archive);
 
   const before = current ? previous?.manifest.scores.records : {};
   const changes = before && {
@@ -173,35 +188,21 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
 }
 
 async function writeArchive(
-  { storage, sources, temporaryDirectory, dryRun, progress = () => {}, allow = {} }: PublishOptions,
+  { storage, dryRun, progress = () => {}, allow = {} }: PublishOptions,
   objects: ObjectWriter,
   previous: PreviousSnapshot | undefined,
-  scores: ScoreObjects,
+  { sources, scores, markets: total, kept, sameOrigins, sort, difference }: ReadSources,
   record: ChangeRecordWriter,
 ): Promise<WrittenArchive & { changed: MarketChanges; recorded: boolean }> {
-  const { marketCount } = sources;
-  const cutPoints = await sources.cutPoints(Math.ceil(marketCount / bucketMarkets));
-  const sort = await ExternalSort.create(temporaryDirectory, cutPoints);
-  const writer = new ArchiveWriter(objects, previous, (done) => progress("writing pages", done, marketCount));
+  const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins };
+  const writer = new ArchiveWriter(objects, previous, origins, (done) =>
+    progress("writing pages", done, total),
+  );
   try {
-    const kept = new Uint8Array(previous?.markets ?? 0);
-    const difference = previous && new RunDifference(previous, kept);
-    const comparable = previous?.manifest.rowDigests === sources.rowDigests;
-    let rendered = 0;
-    for await (const rows of sources.markets(
-      comparable ? { digests: previous.rowDigests(), kept } : undefined,
-    )) {
-      difference?.add(rows);
-      sort.add(rows);
-      rendered += rows.length;
-      progress("reading markets", rendered, marketCount);
-    }
-    // Unchanged markets were skipped, so the count above ends below the total.
-    progress("reading markets", marketCount, marketCount);
     const compared = difference && (await difference.markets());
     if (previous && compared) {
-      const markets = kept.reduce((sum, bit) => sum + bit, rendered);
-      checkGuards(previous, compared.judged, { markets, slugs: new Set(scores.records.keys()) }, allow);
+      const after = { markets: total, slugs: new Set(scores.records.keys()) };
+      checkGuards(previous, compared.judged, after, allow);
     }
     // Every row has passed validation and the guards. Nothing is written to the store before this point.
     if (!dryRun) {
@@ -222,15 +223,14 @@ async function writeArchive(
         }),
     );
     const written = await writer.finish();
-    if (written.markets !== marketCount)
-      throw new Error(`${written.markets} markets were read, but the sources count ${marketCount}`);
+    if (written.markets !== total)
+      throw new Error(`${total} markets were read, but ${written.markets} were written`);
     const changed = compared
       ? { ...summaryOf(compared.sides, compared.found), details: details?.details ?? null }
-      : allNew(marketCount);
+      : allNew(total);
     return { ...written, changed, recorded: details !== undefined };
   } finally {
     await writer.close();
-    await sort.close();
   }
 }
 
@@ -246,12 +246,11 @@ function allNew(added: number): MarketChanges {
 
 async function writeManifest(
   objects: ObjectWriter,
-  rowDigests: string,
-  archive: WrittenArchive,
-  scores: ScoreObjects,
+  { sources, scores, fileRows }: ReadSources,
+  { segments, origins, pages, markets, newestResolvedAt }: WrittenArchive,
 ): Promise<Manifest> {
   const stored = await writeScores(objects, scores);
-  const { segments, pages, markets, newestResolvedAt } = archive;
+  const files = await writeSourceFiles(objects, sources.files, fileRows);
   const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };
   const roots = {
     archiveRoot: rootOver("archive", segments).toString("hex"),
@@ -265,10 +264,29 @@ async function writeManifest(
     counts,
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),
     newestUpdatedAt: scores.newestUpdatedAt,
-    rowDigests,
+    rowDigests: sources.rowDigests,
+    sources: { files, origins },
     segments,
     scores: stored,
   };
+}
+
+/** Writes which files the markets were made from, by hash: the order of their names may change, and does not matter. */
+async function writeSourceFiles(
+  objects: ObjectWriter,
+  files: Sources["files"],
+  fileRows: readonly number[],
+): Promise<ObjectRef> {
+  const refs = files.map(({ name: _, unchanged: __, ...file }, place) => ({
+    ...file,
+    rows: fileRows[place]!,
+  }));
+  refs.sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  const content: SourceFiles = { formatVersion, files: refs };
+  const bytes = Buffer.from(JSON.stringify(content));
+  const ref = referTo(bytes);
+  await objects.write(layout.sourceFilesOf(ref.hash), bytes);
+  return ref;
 }
 
 /** The commit after `current`, which makes this manifest current. */

@@ -5,6 +5,7 @@ import { keepRanges } from "../index/integer-column.ts";
 import { keepLabels } from "../index/label-column.ts";
 import type { LabelTables, Segment } from "../index/segment.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
+import { awaitBudget } from "./event-loop-budget.ts";
 import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
 
 /** Cheap and selective conditions run first. Integer ranges are the most expensive. */
@@ -42,17 +43,36 @@ export class Archive {
 
   /** The markets that meet every condition. */
   match(conditions: readonly Condition[]): Matches {
-    const resolved = conditions
+    const resolved = this.#resolved(conditions);
+    return new Matches(
+      this.segments.map((segment) => matchSegment(segment, resolved)),
+      this.#starts,
+    );
+  }
+
+  /** The same. Other requests get their turn after each segment. */
+  async matchInTurns(conditions: readonly Condition[]): Promise<Matches> {
+    for (;;) {
+      const before = this.labelGeneration;
+      const resolved = this.#resolved(conditions);
+      const found: SegmentMatches[] = [];
+      for (const segment of this.segments) {
+        if (resolved.length > 0) await awaitBudget();
+        found.push(matchSegment(segment, resolved));
+      }
+      // A new snapshot may have renumbered the labels meanwhile.
+      if (this.labelGeneration === before) return new Matches(found, this.#starts);
+    }
+  }
+
+  #resolved(conditions: readonly Condition[]): ResolvedCondition[] {
+    return conditions
       .map((condition) =>
         condition.kind === "label"
           ? { ...condition, ids: this.tables[condition.field].matching(condition.value) }
           : condition,
       )
       .toSorted((a, b) => evaluationOrder[a.kind] - evaluationOrder[b.kind]);
-    return new Matches(
-      this.segments.map((segment) => matchSegment(segment, resolved)),
-      this.#starts,
-    );
   }
 
   /** Epoch milliseconds at which the market of this ordinal was resolved. */

@@ -1,5 +1,5 @@
-// One step is the time it takes to inflate a run: 0.05 to 0.15 ms.
-const stepsPerRound = 32;
+// One step is the time it takes to inflate a run, or to compare a column or two of a segment: 0.05 to 0.15 ms.
+const stepsPerRound = 20;
 
 interface Waiting {
   steps: number;

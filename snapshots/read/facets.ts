@@ -1,7 +1,8 @@
 import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
 import { bucketStarts, type FilterField, filterFields, type LabelName } from "../../schemas/filters.ts";
-import { countRange, hasBit, rangeBitmap } from "../index/bitmap.ts";
+import { countRange, rangeBitmap } from "../index/bitmap.ts";
 import type { LabelTable } from "../index/label-table.ts";
+import { sliceKernel } from "../index/slice-kernel.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import type { Archive } from "./archive.ts";
 import { readAsOf, whileKept } from "./as-of.ts";
@@ -47,9 +48,9 @@ interface Counter {
 
 type Facet = LabelFacet | ScoreFacet | MonthFacet;
 
-// The steps of the event loop's budget that counting a facet of one segment takes. The slowest, outcomes, took 0.9 ms of
-// the largest segment.
-const stepsPerCount = 4;
+// The steps of the event loop's budget that counting a facet of one segment takes. Most take less than 0.1 ms;
+// the slowest, outcomes, takes 0.3 ms of the largest segment.
+const stepsPerCount = 2;
 
 /** Counts these facets of the matches. Other requests get their turn after each facet of each segment. */
 export async function countFacets(
@@ -157,23 +158,21 @@ class LabelCounter implements Counter {
 
   add(part: Part): void {
     const { codes, frequentIds, rareIds, postings, starts } = part.segment.labels.get(this.#field)!;
-    const [counts, disputed] = [this.#counts, this.#disputed];
-    for (const [place, tally] of part.tally(codes, 1, codes.max - codes.min + 1).entries()) {
-      const id = frequentIds[codes.min + place - 1];
-      // Code 0 stands for all rare labels together.
-      if (id === undefined) continue;
-      counts[id]! += tally.count;
-      disputed[id]! += tally.disputed;
-    }
-    let rank = -1;
-    for (let position = 0; position < postings.length; position += 1) {
-      if (hasBit(starts, position)) rank += 1;
-      const ordinal = postings[position]!;
-      if (!hasBit(part.bits, ordinal)) continue;
-      const id = rareIds[rank]!;
-      counts[id]! += 1;
-      if (hasBit(part.disputedBits, ordinal)) disputed[id]! += 1;
-    }
+    const tallies = part.tally(codes, 1, codes.max - codes.min + 1);
+    // Code 0 stands for all rare labels together.
+    const rare = codes.min === 0 ? tallies.shift() : undefined;
+    for (const [place, tally] of tallies.entries())
+      this.#add(frequentIds[place]!, tally.count, tally.disputed);
+    if (!rare?.count) return;
+    const { bits, disputedBits } = part;
+    const found = sliceKernel.countPostings(postings, starts, rareIds.length, bits, disputedBits);
+    for (let rank = 0; rank < found.length; rank += 1)
+      this.#add(rareIds[rank]!, found[rank]! & 0xffff, found[rank]! >>> 16);
+  }
+
+  #add(id: number, count: number, disputed: number): void {
+    this.#counts[id]! += count;
+    this.#disputed[id]! += disputed;
   }
 
   async result(): Promise<LabelFacet> {

@@ -63,7 +63,7 @@ export class IdIndex {
 
   /** Past the cache, where the ids of all segments would take the place of pages. */
   async #filterOf(ids: SegmentRef["ids"]): Promise<IdFilter> {
-    const stored = await readObject(this.#storage, layout.idsOf(ids.hash), ids);
+    const stored = await readObject(this.#storage, layout.idsOf(ids.hash), ids, awaitBudget);
     await awaitBudget(stepsPerFilter);
     return new IdFilter(stored);
   }

@@ -2,6 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { MissingObjectError, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import { awaitBudget } from "./event-loop-budget.ts";
 
 /** Size and hit rate of a cache, for the metrics. */
 export interface CacheCounts {
@@ -20,7 +21,7 @@ export class ObjectCache {
     this.#cache = new LRUCache<string, Buffer, ObjectRef>({
       maxSize: maxBytes,
       sizeCalculation: (stored) => stored.length,
-      fetchMethod: (key, _stale, { context: ref }) => readObject(storage, key, ref),
+      fetchMethod: (key, _stale, { context: ref }) => readObject(storage, key, ref, awaitBudget),
       // Several requests may wait for this fetch; an eviction must not abort it for them.
       ignoreFetchAbort: true,
     });
@@ -28,8 +29,12 @@ export class ObjectCache {
 
   /** The stored bytes of an object. Throws MissingObjectError, CorruptObjectError or StorageError. */
   async get(key: string, ref: ObjectRef): Promise<Buffer> {
-    if (this.#cache.has(key)) this.#hits += 1;
-    else this.#misses += 1;
+    const known = this.#cache.get(key);
+    if (known) {
+      this.#hits += 1;
+      return known;
+    }
+    this.#misses += 1;
     const stored = await this.#cache.fetch(key, { context: ref });
     if (!stored) throw new MissingObjectError(key);
     return stored;

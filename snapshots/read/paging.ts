@@ -19,6 +19,8 @@ export interface PagePlan {
   snapshot: Snapshot;
   /** Weak entity tag, equal for all responses with the same markets and cursor. */
   etag: string;
+  /** Cursor of the page that follows, if any. */
+  nextCursor: string | null;
   /** The whole body in parts: one gzip member with `gzip`, plain JSON without. */
   body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<readonly Buffer[]>;
 }
@@ -54,6 +56,7 @@ export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<P
   return {
     snapshot: page.snapshot,
     etag: page.etag,
+    nextCursor: page.numbers.nextCursor,
     body: async ({ tier, timestamp, gzip }) => {
       // In the order of INTERFACE 2.7, the markets last.
       const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };

@@ -16,73 +16,79 @@ export function addTo(tally: Tally, { count, disputed }: Tally): void {
 }
 
 /** The matches of one segment, to be counted by the values of one column after another. */
-export class Part implements Tally {
+export class Part {
   readonly segment: Segment;
-  readonly count: number;
-  readonly disputed: number;
   readonly bits: Bitmap;
   readonly disputedBits: Bitmap;
-  #ordinals: Uint16Array | undefined;
+  readonly #all: Selection;
+  readonly #disputed: Selection;
 
   /** `count` is the number of bits set in `bits`. */
   constructor(segment: Segment, count: number, bits: Bitmap) {
     this.segment = segment;
-    this.count = count;
     this.bits = bits;
     this.disputedBits = bits.slice();
     keepRange(segment.integers.get("disputed")!, 1, 1, this.disputedBits);
-    this.disputed = sliceKernel.countBits(this.disputedBits);
+    this.#all = new Selection(bits, count);
+    this.#disputed = new Selection(this.disputedBits, sliceKernel.countBits(this.disputedBits));
   }
 
   /** Counts the values in `buckets` buckets of this width from the column's lowest value; the last one takes the rest. */
   tally(column: IntegerColumn, width: number, buckets: number): Tally[] {
-    // Looking at each match is faster while there is at most one a word.
-    return this.count <= this.bits.length
+    const disputed = this.#disputed.tally(column, width, buckets);
+    return this.#all.tally(column, width, buckets).map((count, bucket) => {
+      return { count, disputed: disputed[bucket]! };
+    });
+  }
+}
+
+// Looking at each match is faster while there is at most one in so many markets.
+const sparseShare = 64;
+
+/** Markets of one segment. */
+class Selection {
+  readonly #bits: Bitmap;
+  readonly #count: number;
+  #ordinals: Uint16Array | undefined;
+
+  constructor(bits: Bitmap, count: number) {
+    this.#bits = bits;
+    this.#count = count;
+  }
+
+  tally(column: IntegerColumn, width: number, buckets: number): number[] {
+    return this.#count * sparseShare <= this.#bits.length * 32
       ? this.#tallyEach(column, width, buckets)
       : this.#tallyAll(column, width, buckets);
   }
 
-  #tallyAll({ slices }: IntegerColumn, width: number, buckets: number): Tally[] {
+  #tallyAll({ slices }: IntegerColumn, width: number, buckets: number): number[] {
     const bounds = Array.from({ length: buckets - 1 }, (_, place) => (place + 1) * width);
-    const above = sliceKernel.countFrom(slices, bounds, this.bits, this.disputedBits);
-    let [count, disputed] = [this.count, this.disputed];
-    return Array.from({ length: buckets }, (_, bucket) => {
-      const [nextCount, nextDisputed] = above[bucket] ?? [0, 0];
-      const tally = { count: count - nextCount, disputed: disputed - nextDisputed };
-      [count, disputed] = [nextCount, nextDisputed];
-      return tally;
-    });
+    const above = sliceKernel.countFrom(slices, bounds, this.#bits);
+    return [this.#count, ...above].map((count, bucket) => count - (above[bucket] ?? 0));
   }
 
-  #tallyEach({ min, max, slices }: IntegerColumn, width: number, buckets: number): Tally[] {
-    this.#ordinals ??= this.#disputedFirst();
-    const words = this.bits.length;
+  #tallyEach({ min, max, slices }: IntegerColumn, width: number, buckets: number): number[] {
+    this.#ordinals ??= ordinalsOf(this.#bits, this.#count);
+    const words = this.#bits.length;
     const highest = (sliceCount(max - min) - 1) * words;
-    const [disputed, others] = [new Uint32Array(buckets), new Uint32Array(buckets)];
-    for (let place = 0; place < this.count; place += 1) {
-      const ordinal = this.#ordinals[place]!;
+    const counts = new Array<number>(buckets).fill(0);
+    for (const ordinal of this.#ordinals) {
       let value = 0;
       for (let at = highest + (ordinal >>> 5); at >= 0; at -= words)
         value = (value << 1) | ((slices[at]! >>> (ordinal & 31)) & 1);
-      const bucket = Math.min(Math.trunc(value / width), buckets - 1);
-      if (place < this.disputed) disputed[bucket]! += 1;
-      else others[bucket]! += 1;
+      counts[Math.min(Math.trunc(value / width), buckets - 1)]! += 1;
     }
-    return Array.from(disputed, (count, bucket) => ({ count: count + others[bucket]!, disputed: count }));
+    return counts;
   }
+}
 
-  /** The ordinals of all matches, those of disputed markets first. */
-  #disputedFirst(): Uint16Array {
-    const ordinals = new Uint16Array(this.count);
-    let [disputed, others] = [0, this.disputed];
-    this.bits.forEach((bits, word) => {
-      for (let rest = bits; rest !== 0; rest &= rest - 1) {
-        const lowest = rest & -rest;
-        const ordinal = word * 32 + 31 - Math.clz32(lowest);
-        if (this.disputedBits[word]! & lowest) ordinals[disputed++] = ordinal;
-        else ordinals[others++] = ordinal;
-      }
-    });
-    return ordinals;
+function ordinalsOf(bits: Bitmap, count: number): Uint16Array {
+  const ordinals = new Uint16Array(count);
+  let place = 0;
+  for (let word = 0; word < bits.length; word += 1) {
+    for (let rest = bits[word]!; rest !== 0; rest &= rest - 1)
+      ordinals[place++] = word * 32 + 31 - Math.clz32(rest & -rest);
   }
+  return ordinals;
 }

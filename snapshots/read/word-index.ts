@@ -15,8 +15,8 @@ import type { Snapshot } from "./snapshot.ts";
 const bytesPerMarket = 26;
 // Each takes up to some megabytes while it is read.
 const readAtOnce = 8;
-// Finding eight words in a large segment takes as long as inflating this many runs.
-const stepsPerSegment = 8;
+// Finding all words with one beginning in a large segment takes as long as inflating this many runs.
+const stepsPerWord = 4;
 
 /** Finds markets by words. Reads the words of a segment when somebody looks for some there. */
 export class WordIndex {
@@ -41,14 +41,14 @@ export class WordIndex {
 
   /** The markets of a snapshot that a filter selects. Throws as readObject does. */
   async match({ archive, manifest }: Snapshot, { conditions, words }: ArchiveFilter): Promise<Matches> {
-    const matches = archive.match(conditions);
+    const matches = await archive.matchInTurns(conditions);
     if (words.length === 0) return matches;
     const segments = [...matches.segments];
     const look = async ([index, ref]: [number, { words: ObjectRef }]) => {
       const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segments[index]!;
       if (count === 0) return;
       const table = await this.#tableOf(ref.words, archive.markets);
-      await awaitBudget(stepsPerSegment);
+      await awaitBudget(words.length * stepsPerWord);
       table.keepWords(words, bits);
       segments[index] = counted(markets, bits);
     };
@@ -65,6 +65,8 @@ export class WordIndex {
 
   async #read(ref: ObjectRef): Promise<WordTable> {
     const key = layout.wordsOf(ref.hash);
-    return new WordTable(key, await readObject(this.#storage, key, ref));
+    // Opening them takes longer than hashing them.
+    const turn = (steps: number) => awaitBudget(3 * steps);
+    return new WordTable(key, await readObject(this.#storage, key, ref, turn));
   }
 }

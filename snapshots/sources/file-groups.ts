@@ -18,15 +18,10 @@ export interface FileGroup {
   rowRules: readonly RowRule[];
   /** The names of all columns, including those that the contract does not name. */
   columns: ReadonlySet<string>;
-  /** The names and types of all columns, down to the members of structs, as JSON. */
-  signature: string;
-}
-
-/** The files of a source, all of which have the columns of the contract. */
-export interface GroupedSource {
-  groups: readonly FileGroup[];
   /** Columns and struct members that the contract does not name. */
   extra: readonly string[];
+  /** The names and types of all columns, down to the members of structs, as JSON. */
+  signature: string;
 }
 
 /**
@@ -36,18 +31,16 @@ export async function groupFiles(
   connection: DuckDBConnection,
   table: SourceTable,
   files: readonly SourceFile[],
-): Promise<GroupedSource> {
+): Promise<FileGroup[]> {
   const refusals = new RefusalList();
   const bySignature = new Map<string, FileGroup>();
-  const extra = new Set<string>();
   for (const file of files) {
     const columns = await describe(connection, file, refusals);
     // Written as JSON, types tell JSON columns from text. Their names do not.
     const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toJson()]));
     if (columns.size === 0) continue;
-    const { fields, faults, extra: unnamed } = matchColumns(table.fields, columns);
+    const { fields, faults, extra } = matchColumns(table.fields, columns);
     for (const fault of faults) refusals.add({ file: file.name, ...fault });
-    for (const name of unnamed) extra.add(name);
     const group = bySignature.get(signature);
     if (group) group.files.push(file);
     else {
@@ -57,12 +50,13 @@ export async function groupFiles(
         fields,
         rowRules,
         columns: new Set(columns.keys()),
+        extra: [...new Set(extra)],
         signature,
       });
     }
   }
   refusals.throwIfAny();
-  return { groups: [...bySignature.values()], extra: [...extra].sort() };
+  return [...bySignature.values()];
 }
 
 /** The types of a file's columns by name. When the file cannot be read, adds a refusal and returns none. */

@@ -21,14 +21,17 @@ export async function digestKind(connection: DuckDBConnection): Promise<string> 
  * [], ["a"]. The text of the inner lists is therefore hashed too, and so are the columns' signature, because the names
  * of struct members do not count either, and the signs of numbers, because 0.0 and -0.0 differ in JSON.
  */
-export function rowDigest({ fields, signature }: FileGroup): string {
+function digestOf({ fields, signature }: FileGroup): string {
   const lists = `to_json(list_transform(dimensions, lambda dimension: {
     evidence: len(dimension.evidence), "references": dimension."references",
     signs: [signbit(dimension.weight), signbit(dimension.computation.baseline)],
     raises: dimension.computation.raises, lowers: dimension.computation.lowers}))::VARCHAR`;
-  const digest = `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
-  // Rows that are too large or too deep get no digest and are refused. Their text could take all memory.
-  return `CASE WHEN ${boundedRow(fields)} THEN ${digest} END`;
+  return `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
+}
+
+/** SQL for the digest of a row that keeps the rules `sound`, and null for others: their text could take all memory. */
+export function rowDigest(group: FileGroup, sound = boundedRow(group.fields)): string {
+  return `CASE WHEN ${sound} THEN ${digestOf(group)} END`;
 }
 
 /** Fills the session's table `known` (digest, ordinal). */

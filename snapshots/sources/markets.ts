@@ -7,6 +7,7 @@ import {
 import { type FilterValues, filterFields, type IntegerName, type LabelName } from "../../schemas/filters.ts";
 import { type MarketDimensionKey, marketDimensionKeys } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/tiers.ts";
+import { idOfLine } from "../format/page.ts";
 import { refuseRows } from "./broken-rows.ts";
 import { withConnection } from "./duckdb.ts";
 import type { FileGroup } from "./file-groups.ts";
@@ -16,7 +17,7 @@ import { causeOf, type OpenSource, readSource, refuseChangedFiles } from "./read
 import { maxRecordBytes } from "./record-size.ts";
 import { jsonOfRow, milliseconds } from "./render-json.ts";
 import { soundRow } from "./row-checks.ts";
-import type { CutPoint, KnownRows, RenderedMarket } from "./sources.ts";
+import type { CutPoint, FileNumbers, KnownRows, RenderedMarket } from "./sources.ts";
 import { identifier, textList } from "./sql-literals.ts";
 
 /**
@@ -28,18 +29,25 @@ export async function* readMarkets(
   known: KnownRows | undefined,
 ): AsyncGenerator<RenderedMarket[]> {
   try {
-    if (known) await withConnection(source.instance, (session) => loadKnownRows(session, known.digests));
-    for (const group of source.groups) yield* readGroup(source, group, known?.kept);
+    if (known && source.groups.length > 0)
+      await withConnection(source.instance, (session) => loadKnownRows(session, known.digests));
+    for (const group of source.groups.flatMap(numberable)) yield* readGroup(source, group, known?.kept);
     await refuseChangedFiles(source);
   } catch (error) {
     throw await causeOf(source, error);
   }
 }
 
+/** DuckDB numbers the files of a query in a column that a file's own column of that name hides. Such files are read one by one. */
+function numberable(group: FileGroup): FileGroup[] {
+  const hidden = [...group.columns].some((name) => name.toLowerCase() === "file_index");
+  return hidden ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
+}
+
 async function* readGroup(
   source: OpenSource,
   group: FileGroup,
-  kept: Uint8Array | undefined,
+  kept: FileNumbers | undefined,
 ): AsyncGenerator<RenderedMarket[]> {
   // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left for
   // streaming.
@@ -76,7 +84,7 @@ async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenera
 async function* readPart(
   source: OpenSource,
   group: FileGroup,
-  kept: Uint8Array | undefined,
+  kept: FileNumbers | undefined,
 ): AsyncGenerator<RenderedMarket[]> {
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
@@ -85,10 +93,11 @@ async function* readPart(
     await connection.run("SET streaming_buffer_size = '2MB'");
     // Swapping the sides of the join would hash all markets to find few known rows, which takes all of the memory.
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
-    let query = marketsQuery(group);
+    const file = fileNumber(source, group);
+    let query = marketsQuery(group, file);
     if (kept) {
       // Writing the few remaining rows to a table first lets all threads work.
-      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(group)}`);
+      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(group, file)}`);
       await markKept(connection, kept);
       query = "SELECT * EXCLUDE (ordinal) FROM compared WHERE ordinal IS NULL";
     }
@@ -117,27 +126,41 @@ async function* readPart(
 }
 
 /** Marks the known rows of the table `compared` in `kept`. */
-async function markKept(connection: DuckDBConnection, kept: Uint8Array): Promise<void> {
-  const result = await connection.stream("SELECT ordinal FROM compared WHERE ordinal IS NOT NULL");
+async function markKept(connection: DuckDBConnection, kept: FileNumbers): Promise<void> {
+  const result = await connection.stream("SELECT ordinal, file FROM compared WHERE ordinal IS NOT NULL");
   for await (const chunk of result) {
-    const ordinals = chunk.getColumnVector(0);
-    for (let row = 0; row < chunk.rowCount; row += 1) kept[ordinals.getItem(row) as number] = 1;
+    const [ordinals, files] = [chunk.getColumnVector(0), chunk.getColumnVector(1)];
+    for (let row = 0; row < chunk.rowCount; row += 1)
+      kept[ordinals.getItem(row) as number] = files.getItem(row) as number;
   }
 }
 
-/** FROM clause with a group's rows and their digests, as the table `source`. */
-function rowsFrom(group: FileGroup): string {
-  const columns = group.fields.map(({ name }) => identifier(name)).join(", ");
-  return `FROM (SELECT ${columns}, ${rowDigest(group)} AS digest FROM ${readParquet(group.files)}) AS source`;
+/** SQL for the number of a row's file, among all files of the source. */
+function fileNumber({ files }: OpenSource, group: FileGroup): string {
+  const places = new Map(files.map((file, place) => [file, place]));
+  const numbers = group.files.map((file) => places.get(file)! + 1);
+  return numbers.length === 1 ? `${numbers[0]}` : `[${numbers.join(", ")}][file_index::BIGINT + 1]`;
 }
 
-const marketsQuery = (group: FileGroup) => `SELECT ${marketColumns(group).join(", ")} ${rowsFrom(group)}`;
+const columnsOf = (group: FileGroup) => group.fields.map(({ name }) => identifier(name));
+
+function marketsQuery(group: FileGroup, file: string): string {
+  const sound = soundRow(group.fields, group.rowRules);
+  const values = [...columnsOf(group), `${sound} AS sound`, `(${file})::INTEGER AS file`];
+  // The rules include those that bound the row, so each is evaluated once.
+  return `SELECT ${marketColumns(group, "sound").join(", ")} FROM (SELECT *, ${rowDigest(group, "sound")} AS digest
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}))`;
+}
 
 /** SELECT of the same columns for rows that are not known, preceded by the ordinal of those that are. */
-function comparedQuery(group: FileGroup): string {
+function comparedQuery(group: FileGroup, file: string): string {
   // A CASE evaluates a branch only for the rows that take it, so known rows cost nothing but their digest.
-  const columns = marketColumns(group).map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
-  return `SELECT ordinal, ${columns.join(", ")} ${rowsFrom(group)} LEFT JOIN known USING (digest)`;
+  const sound = soundRow(group.fields, group.rowRules);
+  const [number, ...others] = marketColumns(group, sound);
+  const columns = others.map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
+  const values = [...columnsOf(group), `${rowDigest(group)} AS digest`, `(${file})::INTEGER AS file`];
+  return `SELECT ordinal, ${number}, ${columns.join(", ")}
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}) LEFT JOIN known USING (digest)`;
 }
 
 /** SQL for the score of one of a market's dimensions. */
@@ -161,29 +184,31 @@ const filterValues: Record<LabelName | IntegerName, string> = {
 };
 
 /** Columns as rowsOf takes them: four of their own, then the filter table's. The record is null when the row breaks a rule. */
-function marketColumns({ fields, rowRules }: FileGroup): string[] {
-  const record = `CASE WHEN ${soundRow(fields, rowRules)} THEN encode(${jsonOfRow(fields)}) END`;
+function marketColumns({ fields }: FileGroup, sound: string): string[] {
+  const record = `CASE WHEN ${sound} THEN encode(${jsonOfRow(fields)}) END`;
   const values = filterFields.map(({ field, kind }) =>
     kind === "label" ? filterValues[field] : `TRY_CAST(${filterValues[field]} AS INTEGER)`,
   );
-  return ["digest", "id", `${milliseconds("resolved_at")}::DOUBLE`, record, ...values];
+  return ["file", "digest", `${milliseconds("resolved_at")}::DOUBLE`, record, ...values];
 }
 
 /** Rows of vectors of equal length, one for each of marketColumns; undefined when one of the rows breaks a rule. */
 function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined {
-  const [digests, ids, times, records, ...valueColumns] = columns;
+  const [files, digests, times, records, ...valueColumns] = columns;
   if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");
   const rows: RenderedMarket[] = [];
   for (let row = 0; row < records.itemCount; row += 1) {
-    const json = records.getItemBytes(row);
-    if (json === null || json.byteLength > maxRecordBytes) return undefined;
+    const bytes = records.getItemBytes(row);
+    if (bytes === null || bytes.byteLength > maxRecordBytes) return undefined;
+    const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const values: Record<string, unknown> = {};
     for (const [position, { field }] of filterFields.entries())
       values[field] = valueColumns[position]!.getItem(row);
     rows.push({
-      id: ids!.getItem(row) as string,
+      id: idOfLine(json),
       resolvedAt: times!.getItem(row) as number,
       digest: digests!.getItem(row) as bigint,
+      file: files!.getItem(row) as number,
       json,
       values: values as FilterValues,
     });
@@ -202,6 +227,7 @@ const sampledKeys = 50_000;
  * points.
  */
 export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
+  if (source.groups.length === 0) return [];
   const keys = await readSource(source, async (connection) => {
     const sampled = `hash(id) % ${Math.max(1, Math.floor(markets / sampledKeys))} = 0`;
     const query = selectFromAll(

@@ -1,7 +1,7 @@
 import { link, mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { S3Client } from "@aws-sdk/client-s3";
-import type { Size } from "../../schemas/snapshot.ts";
+import type { Size, SourceFileRef } from "../../schemas/snapshot.ts";
 import { hasCode } from "../store/error-code.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { ownerMark, ownerPattern, removeLeftFolders } from "../store/leftovers.ts";
@@ -12,6 +12,7 @@ import { type Storage, StorageError } from "../store/storage.ts";
 import { refuseDifferences } from "./changed-files.ts";
 import { download, type RemoteFile } from "./download.ts";
 import { RefusalList } from "./refusals.ts";
+import type { KnownFiles } from "./sources.ts";
 import { sourceNames } from "./table-schema.ts";
 
 /** A local copy of the sources on S3, made for one run. */
@@ -20,7 +21,11 @@ export interface SourceMirror {
   location: string;
   /** The directory with the files, under their names below the address. Only this run writes to it. */
   directory: string;
-  /** What was downloaded. The rest was in the cache. */
+  /** Digests of the addresses, ETags and sizes of the listed files, by name. */
+  listed: ReadonlyMap<string, string>;
+  /** Known files of markets, by name. They are not in the directory. */
+  unfetched: ReadonlyMap<string, SourceFileRef>;
+  /** What was downloaded. The rest was in the cache, or is known. */
   downloaded: Size;
   /** Removes the directory. The cache stays. */
   close(): Promise<void>;
@@ -32,6 +37,8 @@ export interface MirrorOptions {
   cacheDirectory: string;
   /** Called with the number of bytes as they arrive. */
   progress?: (step: string, done: number, of: number) => void;
+  /** Files that need not be fetched when they are still the same. */
+  known?: KnownFiles | undefined;
 }
 
 const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
@@ -46,7 +53,7 @@ const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
 export async function mirrorSources(
   s3: S3Location,
   client: S3Client,
-  { cacheDirectory, progress = () => {} }: MirrorOptions,
+  { cacheDirectory, progress = () => {}, known }: MirrorOptions,
 ): Promise<SourceMirror> {
   const storage = s3Storage(s3, client);
   const cache = join(cacheDirectory, sha256(storage.location));
@@ -59,7 +66,15 @@ export async function mirrorSources(
   });
   const close = () => rm(directory, { recursive: true, force: true });
   try {
-    const missing = await linkCached(listed, objects, directory);
+    const byListing = new Map(known?.files.flatMap((file) => (file.listed ? [[file.listed, file]] : [])));
+    const digests = new Map(listed.map((file) => [file.name, listingDigest(storage.location, file)]));
+    const unfetched = new Map<string, SourceFileRef>();
+    for (const { name } of listed) {
+      const same = byListing.get(digests.get(name)!);
+      if (same) unfetched.set(name, same);
+    }
+    const wanted = listed.filter(({ name }) => !unfetched.has(name));
+    const missing = await linkCached(wanted, objects, directory);
     const downloaded = { objects: missing.length, bytes: missing.reduce((sum, { bytes }) => sum + bytes, 0) };
     let done = 0;
     const received = (bytes: number) => {
@@ -73,7 +88,7 @@ export async function mirrorSources(
     });
     refuseDifferences(fingerprints(listed), fingerprints(await listRemote(storage)));
     await prune(objects, new Set(listed.map(cacheName)));
-    return { location: storage.location, directory, downloaded, close };
+    return { location: storage.location, directory, listed: digests, unfetched, downloaded, close };
   } catch (error) {
     await close();
     throw failed(error);
@@ -123,6 +138,11 @@ function refuseUnusableNames(names: readonly string[]): void {
 /** The name of a file in the cache. It covers name and size too, because ETags alone may collide. */
 function cacheName({ name, bytes, tag }: RemoteFile): string {
   return sha256(JSON.stringify([name, bytes, tag]));
+}
+
+/** Tells the content of a file from that of others, as far as a listing does. */
+function listingDigest(location: string, { name, bytes, tag }: RemoteFile): string {
+  return sha256(JSON.stringify([location, name, bytes, tag]));
 }
 
 /** Links cached files into the directory, creates the folders for all files, and returns the missing files. */

@@ -1,9 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
+import type { SourceFileRef } from "../../schemas/snapshot.ts";
 import { openSession, withConnection } from "./duckdb.ts";
 import { refuseDuplicates, type UniqueKey } from "./duplicate-keys.ts";
 import { groupFiles } from "./file-groups.ts";
+import { type Content, hashContents } from "./file-hashes.ts";
 import { digestKind } from "./known-rows.ts";
 import { readCutPoints, readMarkets } from "./markets.ts";
 import { planMemory } from "./memory-plan.ts";
@@ -13,8 +15,7 @@ import { milliseconds } from "./render-json.ts";
 import { readScores } from "./scores.ts";
 import { listSourceFiles, type SourceDirectory, type SourceFile } from "./source-files.ts";
 import { marketsTable, protocolScoresTable } from "./source-tables.ts";
-import type { Sources } from "./sources.ts";
-import type { SourceTable } from "./table-schema.ts";
+import { type KnownFiles, type MarketsFile, type Sources, UnreadFilesError } from "./sources.ts";
 
 /** How to read the sources. */
 export interface SourcesOptions {
@@ -22,6 +23,12 @@ export interface SourcesOptions {
   now: Date;
   /** The address that the directory mirrors (mirror.ts), for messages. */
   mirrorOf?: string;
+  /** Digests of the addresses, ETags and sizes of the mirrored files, by name. */
+  listed?: ReadonlyMap<string, string>;
+  /** Known files of markets that were not fetched, by name. */
+  unfetched?: ReadonlyMap<string, SourceFileRef>;
+  /** The files of the current snapshot; those that are still the same are not read. */
+  known?: KnownFiles | undefined;
   /** A local folder for DuckDB's spill files. */
   temporaryDirectory: string;
   /** The memory limit of DuckDB's buffers, in millions of bytes; default 600. The process takes about 300 more. */
@@ -35,14 +42,20 @@ const clockToleranceMilliseconds = 5 * 60_000;
 
 /**
  * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing or do not match the
- * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read.
+ * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Where files are not
+ * read, throws UnreadFilesError when their rows are not known.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { now, mirrorOf, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
   const root = { path: resolve(directory), mirrorOf };
   const latest = new Date(now.getTime() + clockToleranceMilliseconds);
-  const listed = await bothOf([marketsTable(latest), protocolScoresTable(latest)], (table) =>
-    listSource(root, table),
+  const unfetched = options.unfetched ?? new Map();
+  const listed = await bothOf(
+    [
+      { table: marketsTable(latest), unfetched: [...unfetched.keys()] },
+      { table: protocolScoresTable(latest), unfetched: [] },
+    ],
+    (source) => listSource(root, source),
   );
   // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
   const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
@@ -57,40 +70,118 @@ export async function openSources(directory: string, options: SourcesOptions): P
     await rm(spill, { recursive: true, force: true });
   };
   try {
-    return { ...(await checkedSources(instance, listed, { megabytes, threads })), close };
+    const rowDigests = await withConnection(instance, digestKind);
+    const [markets, scores] = listed;
+    const contents = await hashContents([...markets.files, ...scores.files]);
+    const unchanged = findUnchanged(markets, { ...options, contents, unfetched, rowDigests });
+    const content = { contents, unchanged, unfetched, listed: options.listed ?? new Map() };
+    return {
+      ...(await checkedSources(instance, listed, content, { megabytes, threads })),
+      rowDigests,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;
   }
 }
 
+/** What the files hold, as far as that is told without reading their rows. */
+interface FileContents {
+  contents: ReadonlyMap<SourceFile, Content>;
+  /** Files of markets. */
+  unchanged: ReadonlyMap<SourceFile, SourceFileRef>;
+  unfetched: ReadonlyMap<string, SourceFileRef>;
+  listed: ReadonlyMap<string, string>;
+}
+
+/**
+ * Finds the known ones among the files of markets. None is taken for unchanged when the known ones were checked by other rules,
+ * or when two files have the same content, since their ids are then the same too. Throws UnreadFilesError when none may be
+ * taken for that, but some were not fetched.
+ */
+function findUnchanged(
+  { files }: ListedSource,
+  {
+    known,
+    rowDigests,
+    contents,
+    unfetched,
+  }: Pick<FileContents, "contents" | "unfetched"> & Pick<SourcesOptions, "known"> & { rowDigests: string },
+): FileContents["unchanged"] {
+  const hashes = files.flatMap((file) => contents.get(file)?.hash ?? []);
+  const all = [...hashes, ...[...unfetched.values()].map(({ hash }) => hash)];
+  const comparable = known?.rowDigests === rowDigests && new Set(all).size === all.length;
+  if (!comparable && unfetched.size > 0)
+    throw new UnreadFilesError("files that were not fetched must be read");
+  const byHash = new Map(comparable ? known.files.map((file) => [file.hash, file]) : []);
+  return new Map(
+    files.flatMap((file) => {
+      const same = byHash.get(contents.get(file)?.hash ?? "");
+      return same ? [[file, same]] : [];
+    }),
+  );
+}
+
 async function checkedSources(
   instance: DuckDBInstance,
-  listed: readonly [ListedSource, ListedSource],
+  [allMarkets, allScores]: readonly [ListedSource, ListedSource],
+  content: FileContents,
   limits: { megabytes: number; threads: number | undefined },
-): Promise<Omit<Sources, "close">> {
-  const grouped = await bothOf(listed, (source) => groupSource(instance, source));
-  const memoryWarnings = await limitMemory(
-    instance,
-    listed.flatMap(({ files }) => files),
-    limits,
+): Promise<Omit<Sources, "close" | "rowDigests">> {
+  const { unchanged, unfetched } = content;
+  const read = allMarkets.files.filter((file) => !unchanged.has(file));
+  const [markets, scores] = await bothOf(
+    [
+      { source: allMarkets, files: read },
+      { source: allScores, files: allScores.files },
+    ],
+    ({ source, files }) => groupSource(instance, source, files),
   );
-  const [markets, scores] = grouped;
+  const memoryWarnings = await limitMemory(instance, [...read, ...allScores.files], limits);
   const [marketCount] = await bothOf(
     [
-      { source: markets, key: uniqueMarket },
-      { source: scores, key: uniqueScore },
+      { source: markets, key: uniqueMarket, elsewhere: unchanged.size + unfetched.size > 0 },
+      { source: scores, key: uniqueScore, elsewhere: false },
     ],
-    ({ source, key }) => checkRows(source, key),
+    ({ source, ...rest }) => checkRows(source, rest),
   );
+  const files = marketsFiles(markets, content);
   return {
+    files,
+    scoreFiles: allScores.files.map((file) => ({ name: file.name, ...contentOf(file, content) })),
     marketCount,
-    warnings: [...grouped.flatMap(extraWarning), ...memoryWarnings],
+    warnings: [...extraWarning(markets, files), ...extraWarning(scores, scores.groups), ...memoryWarnings],
     markets: (known) => readMarkets(markets, known),
-    rowDigests: await withConnection(instance, digestKind),
     cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
     scores: () => readScores(scores),
   };
+}
+
+/** Implements Sources.files: the files of the directory in their order, and then those that were not fetched. */
+function marketsFiles({ files, groups }: OpenSource, content: FileContents): MarketsFile[] {
+  const { unchanged, unfetched, listed } = content;
+  const groupOf = new Map(groups.flatMap((group) => group.files.map((file) => [file, group])));
+  const local = files.map((file): MarketsFile => {
+    const extra = (groupOf.get(file) ?? unchanged.get(file))?.extra ?? [];
+    const tag = listed.get(file.name);
+    return {
+      name: file.name,
+      ...contentOf(file, content),
+      extra: [...extra],
+      ...(tag !== undefined && { listed: tag }),
+      unchanged: unchanged.has(file),
+    };
+  });
+  const others = [...unfetched].map(([name, { rows: _, ...file }]) => ({ ...file, name, unchanged: true }));
+  return [...local, ...others];
+}
+
+function contentOf(file: SourceFile, { contents }: FileContents): Content {
+  const content = contents.get(file);
+  // DuckDB has just read its columns.
+  if (!content) throw new Error(`${file.name}: its columns can be read, but not its bytes`);
+  return content;
 }
 
 /** Runs the same step for both sources, one after the other, and throws one SourceRefusal for the faults of both. */
@@ -104,15 +195,21 @@ async function bothOf<From, To>(
   return results as [To, To];
 }
 
-async function listSource(directory: SourceDirectory, table: SourceTable): Promise<ListedSource> {
-  return { directory, table, files: await listSourceFiles(directory, table.name) };
+async function listSource(
+  directory: SourceDirectory,
+  { table, unfetched }: Pick<ListedSource, "table" | "unfetched">,
+): Promise<ListedSource> {
+  return { directory, table, unfetched, files: await listSourceFiles(directory, table.name, unfetched) };
 }
 
-async function groupSource(instance: DuckDBInstance, listed: ListedSource): Promise<OpenSource> {
-  const grouped = await withConnection(instance, (connection) =>
-    groupFiles(connection, listed.table, listed.files),
-  );
-  return { ...listed, ...grouped, instance };
+/** Opens the files of a source that are to be read. */
+async function groupSource(
+  instance: DuckDBInstance,
+  listed: ListedSource,
+  read: readonly SourceFile[],
+): Promise<OpenSource> {
+  const groups = await withConnection(instance, (connection) => groupFiles(connection, listed.table, read));
+  return { ...listed, groups, instance };
 }
 
 function limitMemory(
@@ -128,11 +225,17 @@ function limitMemory(
   });
 }
 
-/** The number of rows in a source. Throws SourceRefusal when there are none, or when two share a key. */
-async function checkRows(source: OpenSource, key: UniqueKey): Promise<number> {
+/**
+ * The number of rows in the files that are read. Throws SourceRefusal when there are none, not `elsewhere` either, or when two
+ * share a key.
+ */
+async function checkRows(
+  source: OpenSource,
+  { key, elsewhere }: { key: UniqueKey; elsewhere: boolean },
+): Promise<number> {
   const { files, table } = source;
   const rows = await countRows(source);
-  if (rows === 0) {
+  if (rows === 0 && !elsewhere) {
     const file = files.length === 1 ? files[0]!.name : `${table.name}/`;
     throw new SourceRefusal([{ file, rule: "has no rows" }]);
   }
@@ -153,7 +256,9 @@ const uniqueScore: UniqueKey = {
   rule: "must not be the time of two scores of one protocol, in milliseconds",
 };
 
-function extraWarning({ table, extra }: OpenSource): string[] {
-  if (extra.length === 0) return [];
-  return [`${table.name}: ignored columns and members that the contract does not name: ${extra.join(", ")}`];
+function extraWarning({ table }: OpenSource, parts: readonly { extra: readonly string[] }[]): string[] {
+  const extra = new Set(parts.flatMap((part) => part.extra));
+  if (extra.size === 0) return [];
+  const names = [...extra].sort().join(", ");
+  return [`${table.name}: ignored columns and members that the contract does not name: ${names}`];
 }

@@ -1,6 +1,6 @@
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { withConnection } from "./duckdb.ts";
-import type { GroupedSource } from "./file-groups.ts";
+import type { FileGroup } from "./file-groups.ts";
 import { selectFromAll } from "./parquet.ts";
 import { SourceRefusal } from "./refusals.ts";
 import { refuseChanges, type SourceDirectory, type SourceFile } from "./source-files.ts";
@@ -12,11 +12,15 @@ export interface ListedSource {
   directory: SourceDirectory;
   table: SourceTable;
   files: readonly SourceFile[];
+  /** Names of files that belong to the source, but were not fetched, since they have not changed. */
+  unfetched: readonly string[];
 }
 
 /** A source whose columns match the contract, open for queries. */
-export interface OpenSource extends ListedSource, GroupedSource {
+export interface OpenSource extends ListedSource {
   instance: DuckDBInstance;
+  /** The files to read: all but unchanged ones. */
+  groups: readonly FileGroup[];
 }
 
 /**
@@ -37,8 +41,8 @@ export async function readSource<T>(
 }
 
 /** Throws SourceRefusal when the files are no longer those that were listed. */
-export function refuseChangedFiles({ directory, table, files }: ListedSource): Promise<void> {
-  return refuseChanges(directory, table.name, files);
+export function refuseChangedFiles({ directory, table, files, unfetched }: ListedSource): Promise<void> {
+  return refuseChanges(directory, table.name, { files, unfetched });
 }
 
 /** The error to throw when reading has failed: the SourceRefusal of the files that caused it, or `error` itself. */
@@ -53,8 +57,9 @@ export async function causeOf(source: OpenSource, error: unknown): Promise<unkno
   }
 }
 
-/** The number of rows in all files. */
-export function countRows(source: OpenSource): Promise<number> {
+/** The number of rows in the files to read. */
+export async function countRows(source: OpenSource): Promise<number> {
+  if (source.groups.length === 0) return 0;
   return readSource(source, async (connection) => {
     const counts = selectFromAll(source.groups, "count(*) AS n");
     const result = await connection.runAndReadAll(`SELECT sum(n)::DOUBLE FROM (${counts})`);

@@ -25,19 +25,24 @@ export interface SourceFile {
 }
 
 /**
- * The files of one source, sorted by name: `<name>.parquet`, or every `*.parquet` below `<name>/`. Throws SourceRefusal
- * when there is neither, or both.
+ * The files of one source, sorted by name: `<name>.parquet`, or every `*.parquet` below `<name>/`. `unfetched` names files that
+ * belong to the source as well. Throws SourceRefusal when there is neither, or both.
  */
-export async function listSourceFiles(directory: SourceDirectory, name: string): Promise<SourceFile[]> {
+export async function listSourceFiles(
+  directory: SourceDirectory,
+  name: string,
+  unfetched: readonly string[] = [],
+): Promise<SourceFile[]> {
   const { path: root, mirrorOf = root } = directory;
   const single = await fingerprint(directory, join(root, `${name}.parquet`));
   const below = await filesBelow(root, join(root, name));
   const refuse = (rule: string) => new SourceRefusal([{ file: `${name}.parquet`, rule }]);
-  if (single !== undefined && below.length > 0) {
+  const alone = single !== undefined || unfetched.includes(`${name}.parquet`);
+  if (alone && below.length + unfetched.length > (single === undefined ? 1 : 0)) {
     throw refuse(`stands beside ${name}/, which holds Parquet files too; keep one of them`);
   }
   const paths = single === undefined ? below : [join(root, `${name}.parquet`)];
-  if (paths.length === 0)
+  if (paths.length + unfetched.length === 0)
     throw refuse(`is missing, and there is no Parquet file below ${name}/ in ${mirrorOf}`);
   return Promise.all(paths.map((path) => sourceFile(directory, path)));
 }
@@ -74,10 +79,10 @@ async function filesBelow(root: string, directory: string, above: readonly strin
 export async function refuseChanges(
   directory: SourceDirectory,
   name: string,
-  before: readonly SourceFile[],
+  before: { files: readonly SourceFile[]; unfetched: readonly string[] },
 ): Promise<void> {
-  const now = await listSourceFiles(directory, name);
-  refuseDifferences(fingerprints(before), fingerprints(now));
+  const now = await listSourceFiles(directory, name, before.unfetched);
+  refuseDifferences(fingerprints(before.files), fingerprints(now));
 }
 
 const fingerprints = (files: readonly SourceFile[]) =>

@@ -1,5 +1,6 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
+import type { SourceFileRef } from "../../schemas/snapshot.ts";
 
 /** A market whose row has been checked. */
 export interface RenderedMarket {
@@ -8,6 +9,8 @@ export interface RenderedMarket {
   resolvedAt: number;
   /** The digest of the source row, 64 bits. */
   digest: bigint;
+  /** The number of the file that the row stands in. */
+  file: number;
   /** The record as one line of JSON in UTF-8, with its fields in the order of INTERFACE 2.4. */
   json: Uint8Array;
   values: FilterValues;
@@ -17,9 +20,43 @@ export interface RenderedMarket {
 export interface KnownRows {
   /** Their digests in runs of ordinals, of which `start` is the first. The digest 0 means that there is no row. */
   digests: AsyncIterable<{ start: number; digests: BigUint64Array }>;
-  /** Set to 1 at the ordinal of each row that is still there and unchanged. */
-  kept: Uint8Array;
+  /** Where each row is still there, unchanged: the number of the file that has it, or 0 where none has. */
+  kept: FileNumbers;
 }
+
+/** Numbers of files, counted from 1 in the order of Sources.files, by ordinal. */
+export type FileNumbers = Uint16Array | Uint32Array;
+
+/** The files of the current snapshot's markets, as far as the store still has all of their rows. */
+export interface KnownFiles {
+  /** As Sources.rowDigests: what the files were checked by. */
+  rowDigests: string;
+  files: readonly SourceFileRef[];
+}
+
+/** A file by its name below the place of the sources: the SHA-256 of its bytes, and how many they are. */
+export interface NamedContent {
+  name: string;
+  hash: string;
+  bytes: number;
+}
+
+/** A file of markets. */
+export interface MarketsFile extends NamedContent, Omit<SourceFileRef, "rows"> {
+  /** Whether it was a known file, and so was not read. */
+  unchanged: boolean;
+}
+
+/**
+ * The sources are not read whole, and what is known of the unread files does not suffice. Opened without known files, they may
+ * turn out sound.
+ */
+export class UnreadFilesError extends Error {
+  override readonly name = "UnreadFilesError";
+}
+
+/** Opens the sources without reading known files that have not changed. */
+export type OpenSources = (known: KnownFiles | undefined) => Promise<Sources>;
 
 /** A position in the archive, counted from its oldest market. */
 export interface CutPoint {
@@ -41,11 +78,15 @@ export interface ScoreRow {
 
 /** Validated sources, open for reading. */
 export interface Sources {
+  /** All files of markets. */
+  files: readonly MarketsFile[];
+  scoreFiles: readonly NamedContent[];
+  /** The number of rows in those that have changed. What follows about markets is about these files only. */
   marketCount: number;
   /** Sentences for the operator, for example about ignored columns. */
   warnings: string[];
   /**
-   * Every market once, in batches and in no order, except rows in `known`, which are neither checked nor rendered
+   * Every market of the changed files once, in batches and in no order, except rows in `known`, which are neither checked nor rendered
    * again. Which of those are still there is known once the iteration has ended. Throws SourceRefusal when a row breaks
    * a rule or a file has changed. Nothing may be published before the iteration has ended.
    */

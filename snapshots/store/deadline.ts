@@ -3,6 +3,22 @@ export class DeadlineError extends Error {
   override readonly name = "DeadlineError";
 }
 
+/** Waits for work that nothing can stop for at most `seconds`. Throws DeadlineError, or the work's own error. */
+export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
+    const settled =
+      <Outcome>(settle: (outcome: Outcome) => void) =>
+      (outcome: Outcome) => {
+        clearTimeout(timer);
+        settle(outcome);
+      };
+    working.then(settled(resolve), settled(reject));
+  });
+}
+
+const late = (seconds: number) => new DeadlineError(`no answer within ${seconds} s`);
+
 /**
  * Waits for work for at most `seconds`, or until `given` is aborted. Either aborts the signal that was passed to the
  * work, and the wait ends even if the work ignores it. Throws DeadlineError, the reason of `given`, or the work's own
@@ -20,7 +36,7 @@ export async function within<T>(
     over.abort(reason);
     ended.reject(reason);
   };
-  const timer = setTimeout(() => end(new DeadlineError(`no answer within ${seconds} s`)), seconds * 1000);
+  const timer = setTimeout(() => end(late(seconds)), seconds * 1000);
   const giveUp = () => end(given?.reason);
   given?.addEventListener("abort", giveUp, { once: true });
   try {

@@ -30,7 +30,7 @@ export function directoryStorage(root: string): Storage {
   let deletedFrom: string | undefined;
 
   /**
-   * Writes the bytes to a temporary file, passes its name to `finish`, and removes it. Folders that have changed are
+   * Writes the bytes to a temporary file and passes its name to `finish`, which moves or removes it. Folders that have changed are
    * synced before a record is stored, so a record that survives a power cut never names an object that did not. Other
    * objects are synced with the next record.
    */
@@ -56,8 +56,9 @@ export function directoryStorage(root: string): Storage {
       folders.changed(dirname(target));
       if (record) await folders.sync();
       return result;
-    } finally {
+    } catch (error) {
       await rm(name, { force: true });
+      throw error;
     }
   }
 
@@ -73,9 +74,9 @@ export function directoryStorage(root: string): Storage {
           const info = await file.stat();
           if (!info.isFile()) throw noFile(key);
           const { size } = info;
-          if (range) return await readRange(file, key, range);
-          if (size > maxBytes) throw tooLarge(key, size, maxBytes);
-          return await file.readFile({ signal });
+          if (!range && size > maxBytes) throw tooLarge(key, size, maxBytes);
+          signal?.throwIfAborted();
+          return await readRange(file, key, range ?? { offset: 0, bytes: size });
         } finally {
           await file.close();
         }
@@ -91,6 +92,7 @@ export function directoryStorage(root: string): Storage {
       const path = pathOf(key);
       try {
         await staged(key, body, (name) => rename(name, path));
+        return false;
       } catch (error) {
         throw failed("write", key, error);
       }
@@ -100,7 +102,10 @@ export function directoryStorage(root: string): Storage {
       const path = pathOf(key);
       try {
         // link(2) fails atomically when the name exists: the file system's compare-and-swap.
-        await staged(key, body, (name) => link(name, path));
+        await staged(key, body, async (name) => {
+          await link(name, path);
+          await rm(name);
+        });
         return true;
       } catch (error) {
         if (hasCode(error, "EEXIST")) return false;
@@ -114,9 +119,9 @@ export function directoryStorage(root: string): Storage {
         return await staged(key, body, async (name) => {
           // Not atomic: another writer may replace the file between the comparison and the rename.
           const info = await statUnlessGone(path);
-          if (!info || tagOf(info) !== tag) return false;
-          await rename(name, path);
-          return true;
+          const same = info && tagOf(info) === tag;
+          await (same ? rename(name, path) : rm(name));
+          return same === true;
         });
       } catch (error) {
         throw failed("replace", key, error);
@@ -158,8 +163,13 @@ export function directoryStorage(root: string): Storage {
 
 async function readRange(file: FileHandle, key: string, range: ByteRange): Promise<Buffer> {
   const { offset, bytes } = range;
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, offset);
-  if (bytesRead < bytes) throw tooShort(key, range);
+  const buffer = Buffer.allocUnsafeSlow(bytes);
+  // A read may be short: at 2 GiB.
+  for (let done = 0; done < bytes; ) {
+    const { bytesRead } = await file.read(buffer, done, bytes - done, offset + done);
+    if (bytesRead === 0) throw tooShort(key, range);
+    done += bytesRead;
+  }
   return buffer;
 }
 

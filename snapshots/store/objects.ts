@@ -16,13 +16,22 @@ export class MissingObjectError extends Error {
   }
 }
 
+/** Bytes that are hashed in 0.1 ms. */
+const hashedPerStep = 128 * 1024;
+
 /**
- * Reads an object and checks its size and hash against the reference. Throws MissingObjectError, CorruptObjectError or
- * StorageError.
+ * Reads an object and checks its size and hash against the reference. `turn` waits until it is this object's turn to be
+ * hashed, since many may arrive at once; a step is 0.1 ms. Throws MissingObjectError, CorruptObjectError or StorageError.
  */
-export async function readObject(storage: Storage, key: string, ref: ObjectRef): Promise<Buffer> {
+export async function readObject(
+  storage: Storage,
+  key: string,
+  ref: ObjectRef,
+  turn?: (steps: number) => Promise<void>,
+): Promise<Buffer> {
   const bytes = await storage.get(key, { maxBytes: ref.bytes });
   if (!bytes) throw new MissingObjectError(key);
+  await turn?.(Math.ceil(bytes.length / hashedPerStep));
   if (bytes.length !== ref.bytes || sha256(bytes) !== ref.hash) {
     throw new CorruptObjectError(key, "its content does not match its name");
   }
@@ -36,6 +45,15 @@ export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, r
     [layout.idsOf(ids.hash), ids],
     [layout.wordsOf(words.hash), words],
   ];
+}
+
+/** What a snapshot's manifest tells of its sources, by key: the list of the files, and the origins of each segment's rows. */
+export function sourceObjects({ sources }: Manifest): Map<string, ObjectRef> {
+  if (!sources) return new Map();
+  return new Map([
+    [layout.sourceFilesOf(sources.files.hash), sources.files],
+    ...sources.origins.map((ref) => [layout.originsOf(ref.hash), ref] as const),
+  ]);
 }
 
 /**

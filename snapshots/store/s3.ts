@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import {
   type _Object,
@@ -162,7 +163,11 @@ export function s3Storage(
 
     put(key, body) {
       return inTime("write", key, async (options) => {
-        await client.send(new PutObjectCommand(putInput(key, body)), options);
+        const checksum = hash("sha256", body, "base64");
+        const checked = { ...putInput(key, body), ChecksumSHA256: checksum };
+        const { ChecksumSHA256, ETag } = await client.send(new PutObjectCommand(checked), options);
+        // A server that knows the header refuses other bytes, and repeats it. Others tell the MD5 of what they received.
+        return ChecksumSHA256 === checksum || plainTag(ETag ?? "") === hash("md5", body);
       });
     },
 

@@ -37,8 +37,11 @@ export interface Storage {
    * range does not lie within the object.
    */
   get(key: string, options?: GetOptions): Promise<Buffer | undefined>;
-  /** Creates or replaces an object. */
-  put(key: string, body: Uint8Array): Promise<void>;
+  /**
+   * Creates or replaces an object. Returns whether the store has confirmed, by a checksum of what it received, that it has
+   * these very bytes.
+   */
+  put(key: string, body: Uint8Array): Promise<boolean>;
   /** Creates an object. Returns false and changes nothing when the key exists. */
   putIfAbsent(key: string, body: Uint8Array): Promise<boolean>;
   /** Replaces an object that still has this tag. Returns false and changes nothing when it has changed or is gone. */

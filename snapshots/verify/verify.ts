@@ -27,6 +27,7 @@ import { checkExports } from "./export-check.ts";
 import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
+import { checkSources } from "./sources-check.ts";
 
 /** Suffix for faults in objects that every publish run updates. */
 const publishAgain = ": publish again";
@@ -263,7 +264,7 @@ class StoreCheck {
       segments.push(await this.#segment(segment));
       this.#progress("checking segments", segments.length, manifest.segments.length);
     }
-    await this.#scores(key, manifest);
+    await this.#scoresAndSources(key, manifest);
     const whole = segments.filter((segment) => segment !== undefined);
     if (whole.length === segments.length)
       await this.#attempt(async () => checkManifest(key, manifest, whole));
@@ -286,7 +287,7 @@ class StoreCheck {
     return this.#segments.get(ref.hash);
   }
 
-  async #scores(manifestKey: string, manifest: Manifest): Promise<void> {
+  async #scoresAndSources(manifestKey: string, manifest: Manifest): Promise<void> {
     for (const { hash } of publicNames(manifest).values()) this.#published.add(hash);
     const read: CheckedRead = (key, ref, check) =>
       this.#attempt(async () => {
@@ -295,6 +296,7 @@ class StoreCheck {
         return check(bytes);
       });
     await this.#attempt(() => checkScores(manifestKey, manifest, read));
+    await this.#attempt(() => checkSources(manifestKey, manifest, read));
   }
 
   /** Checks that the stable names of the public tree hold what the newest manifest says. */

@@ -175,10 +175,10 @@ export async function makeExample(folder: string): Promise<void> {
   const storage = directoryStorage(join(folder, "store"));
   await mkdir(join(folder, "store"), { recursive: true });
   const [first, second, third] = published;
-  await publishOne({ storage, sources: sourcesOf(first, 700), now: at(0) });
-  await publishOne({ storage, sources: sourcesOf(second, 700), now: at(1) });
+  await publishOne({ storage, sources: async () => sourcesOf(first, 700), now: at(0) });
+  await publishOne({ storage, sources: async () => sourcesOf(second, 700), now: at(1) });
   await rollback(storage, "1", at(2), { signing });
-  await publishOne({ storage, sources: sourcesOf(third, 650), now: at(3), resume: true });
+  await publishOne({ storage, sources: async () => sourcesOf(third, 650), now: at(3), resume: true });
   const [id, time] = ["0123456789abcdef", at(4)().toISOString()];
   const key = {
     id,

@@ -129,6 +129,12 @@ def read_snapshot(store, ref):
     for one in manifest["segments"]:
         store.segments[one["hash"]] = store.segments.get(one["hash"]) or read_segment(store, one)
     segments, scores = [store.segments[one["hash"]] for one in manifest["segments"]], manifest["scores"]
+    rows, sources = Counter(), manifest["sources"]
+    for data, segment in zip([store.get(f"private/origins/{one['hash']}", one) for one in sources["origins"]], segments, strict=True):
+        files = [data[at:at + 32].hex() for at in range(4, 4 + 32 * data[0], 32)]
+        rows.update(files[n] for n in slices(data[4 + 32 * len(files):], len(segment["ids"]), 0, len(files) - 1))
+    listed = json.loads(store.get(f"private/sources/{sources['files']['hash']}.json", sources["files"]))["files"]
+    need([(one["hash"], one["rows"]) for one in listed] == sorted(rows.items()), "the origins are wrong")
     store.get(f"public/objects/{scores['list']['hash']}.json", scores["list"])
     lines = [f"scores {scores['list']['hash']}"]
     for part, member, tree in (("score", "records", "public"), ("history", "histories", "private"), ("dimensions", "dimensions", "private")):

@@ -180,7 +180,7 @@ describe.runIf(python)("reader.py", () => {
 
   test("was written in few lines, and imports nothing but the standard library", async () => {
     for (const [name, most] of [
-      ["reader.py", 200],
+      ["reader.py", 206],
       ["verify_proof.py", 80],
       ["words.py", 60],
     ] as const) {

@@ -18,7 +18,7 @@ import { nodeOptions } from "../helpers/programs.ts";
 import { mountSmallDisk } from "../helpers/small-disk.ts";
 
 const folder = testFolder();
-const smallDisk = mountSmallDisk();
+const smallDisk = mountSmallDisk(100);
 const ended = spawnSync("true").pid;
 const random = "0123456789abcdef";
 

@@ -5,6 +5,7 @@ import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import { Catalog } from "../../snapshots/read/catalog.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
+import type { OpenSources } from "../../snapshots/sources/sources.ts";
 import { listCommits, newestCommit } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
@@ -175,10 +176,10 @@ test("commits count by number, and their times never go back, whatever the publi
   for (const [n, clock] of clocks.entries()) {
     latest = Math.max(latest, clock);
     if (n > 0) await addMarkets(sources, n);
-    const opened = await openSources(sources, { now: new Date(today), temporaryDirectory: folder });
+    const open: OpenSources = (known) =>
+      openSources(sources, { now: new Date(today), temporaryDirectory: folder, known });
     const now = () => new Date(clock);
-    const done = await publish({ sources: opened, storage, temporaryDirectory: folder, now });
-    await opened.close();
+    const done = await publish({ sources: open, storage, temporaryDirectory: folder, now });
     expect(done).toMatchObject({ outcome: "published", commit: n + 1 });
     expect(await newestCommit(storage)).toMatchObject({
       commit: n + 1,

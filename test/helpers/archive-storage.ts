@@ -85,6 +85,7 @@ export function memoryStorage(objects: Map<string, Buffer>): Storage {
     },
     async put(key, body) {
       objects.set(key, Buffer.from(body));
+      return false;
     },
     async putIfAbsent(key, body) {
       if (objects.has(key)) return false;

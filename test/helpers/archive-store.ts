@@ -6,6 +6,7 @@ import { afterAll, beforeAll } from "vitest";
 import type { PublishReport } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
+import type { OpenSources } from "../../snapshots/sources/sources.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
@@ -30,6 +31,7 @@ export interface PublishChoices {
   dryRun?: boolean;
   threads?: number;
   faulty?: ReadonlySet<string>;
+  progress?: () => void;
 }
 
 /** Publishes Parquet sources as the command does. `folder` takes temporary files. */
@@ -37,16 +39,12 @@ export async function publishSources(
   directory: string,
   storage: Storage,
   folder: string,
-  { dryRun = false, threads, faulty = new Set() }: PublishChoices = {},
+  { dryRun = false, threads, faulty = new Set(), progress = () => {} }: PublishChoices = {},
 ): Promise<PublishReport> {
   const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
-  const sources = await openSources(directory, where);
-  try {
-    const how = { dryRun, faulty, now: () => publishedAt, progress: () => {} };
-    return await publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
-  } finally {
-    await sources.close();
-  }
+  const sources: OpenSources = (known) => openSources(directory, { ...where, known });
+  const how = { dryRun, faulty, now: () => publishedAt, progress };
+  return publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
 }
 
 /** Writes small Parquet sources: a sample, and a file of hand-made markets beside it. */

@@ -68,8 +68,11 @@ export function newestManifest(objects: Objects): Manifest {
   return Manifest.parse(parse(objects.get(layout.manifest(manifest.hash))));
 }
 
+/** What a changed manifest says. */
+export type Changes = Partial<Omit<Manifest, "sources">> & { sources?: undefined };
+
 /** Puts another manifest in the newest one's place, and makes the commit agree with it. Returns its key. */
-export function replaceManifest(objects: Objects, changes: Partial<Manifest>): string {
+export function replaceManifest(objects: Objects, changes: Changes): string {
   const manifest = { ...newestManifest(objects), ...changes };
   const bytes = Buffer.from(JSON.stringify(manifest));
   const hash = sha256(bytes);
@@ -84,7 +87,7 @@ export function replaceSegment(
   objects: Objects,
   index: number,
   bytes: Buffer,
-  changes: (segments: SegmentRef[]) => Partial<Manifest> = () => ({}),
+  changes: (segments: SegmentRef[]) => Changes = () => ({}),
 ): string {
   const hash = sha256(bytes);
   objects.set(layout.segment(hash), bytes);
@@ -138,8 +141,8 @@ export async function rebuild(
   return { segment, pages: pages.map(({ hash }) => layout.page(hash)) };
 }
 
-/** What a manifest must say of its segments, whatever they hold. */
-export function agreeing(objects: Objects, segments: SegmentRef[]): Partial<Manifest> {
+/** What a manifest must say of its segments, whatever they hold. It need not say where their rows come from. */
+export function agreeing(objects: Objects, segments: SegmentRef[]) {
   const { feedVersion, scores, counts } = newestManifest(objects);
   const pages = segments.flatMap(({ hash }) => readPages("segment", objects.get(layout.segment(hash))!));
   const markets = segments.reduce((sum, segment) => sum + segment.markets, 0);
@@ -149,7 +152,7 @@ export function agreeing(objects: Objects, segments: SegmentRef[]): Partial<Mani
     scoresRoot: scoresRootOf(scores),
   };
   const snapshotId = snapshotIdOf({ feedVersion, counts: changed, ...roots });
-  return { segments, snapshotId, ...roots, counts: changed };
+  return { segments, snapshotId, ...roots, counts: changed, sources: undefined };
 }
 
 /** Puts a public object. */

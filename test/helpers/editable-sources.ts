@@ -4,7 +4,7 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import { type PublishOptions, type PublishReport, publish } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
-import type { Sources } from "../../snapshots/sources/sources.ts";
+import type { OpenSources, Sources } from "../../snapshots/sources/sources.ts";
 import { quoted } from "../../snapshots/sources/sql-literals.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
@@ -68,27 +68,23 @@ export async function publishCounted(
   folder: string,
   { freely = true, change = (sources) => sources, ...choices }: RunChoices = {},
 ): Promise<CountedRun> {
-  const opened = await openSources(directory, { now: publishTime, temporaryDirectory: folder });
-  try {
-    const sources = change(opened);
-    const counts = { known: 0, rendered: 0 };
-    const counted: Sources = {
-      ...sources,
-      async *markets(known) {
-        counts.known = 0;
+  const counts = { rendered: 0 };
+  const sources: OpenSources = async (known) => {
+    const opened = await openSources(directory, { now: publishTime, temporaryDirectory: folder, known });
+    const changed = change(opened);
+    return {
+      ...changed,
+      async *markets(rows) {
         counts.rendered = 0;
-        for await (const rows of sources.markets(known)) {
-          counts.rendered += rows.length;
-          yield rows;
+        for await (const batch of changed.markets(rows)) {
+          counts.rendered += batch.length;
+          yield batch;
         }
-        counts.known = known?.kept.reduce((sum, bit) => sum + bit, 0) ?? 0;
       },
     };
-    const run = freely ? publishFreely : publish;
-    const now = () => publishTime;
-    const report = await run({ now, ...choices, sources: counted, storage, temporaryDirectory: folder });
-    return { report, ...counts };
-  } finally {
-    await opened.close();
-  }
+  };
+  const run = freely ? publishFreely : publish;
+  const now = () => publishTime;
+  const report = await run({ now, ...choices, sources, storage, temporaryDirectory: folder });
+  return { report, rendered: counts.rendered, known: report.counts.markets - counts.rendered };
 }

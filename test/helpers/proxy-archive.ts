@@ -13,7 +13,8 @@ import {
 } from "../../schemas/records.ts";
 import { forgeScaleNumber, forgeTiers } from "../../schemas/tiers.ts";
 import type { PublishOptions, PublishReport } from "../../snapshots/publish/publish.ts";
-import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
+import type { MarketsFile, ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
+import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
 
@@ -42,7 +43,13 @@ export async function publishRecords(
 ): Promise<PublishReport> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
   const now = () => new Date("2026-03-01T00:00:00.000Z");
-  const options = { storage, temporaryDirectory, now, sources: sourcesOf(markets, bri), ...choices };
+  const options = {
+    storage,
+    temporaryDirectory,
+    now,
+    sources: async () => sourcesOf(markets, bri),
+    ...choices,
+  };
   try {
     return await publishFreely(options);
   } finally {
@@ -53,6 +60,8 @@ export async function publishRecords(
 /** Sources of these records, in whatever order they come, and of the slugs above. */
 export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
   return {
+    files: [sourceFileOf(rows)],
+    scoreFiles: [],
     marketCount: rows.length,
     warnings: [],
     rowDigests: "test",
@@ -62,6 +71,7 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
         id: row.id,
         resolvedAt: Date.parse(row.resolvedAt),
         digest: createHash("sha256").update(JSON.stringify(row)).digest().readBigUInt64LE(),
+        file: 1,
         json: Buffer.from(JSON.stringify(row)),
         values: filterValuesOf(row),
       }));
@@ -69,6 +79,12 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
     scores: async () => scoreRows(bri),
     async close() {},
   };
+}
+
+/** A file of source rows. */
+export function sourceFileOf(rows: unknown): MarketsFile {
+  const bytes = Buffer.from(JSON.stringify(rows));
+  return { name: "markets.parquet", hash: sha256(bytes), bytes: bytes.length, extra: [], unchanged: false };
 }
 
 /** The current scores of the slugs above. */

@@ -9,7 +9,7 @@ import type { ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { market, score } from "./proxy-archive.ts";
+import { market, score, sourceFileOf } from "./proxy-archive.ts";
 import { publishFreely } from "./publish-freely.ts";
 
 /** The scores of one snapshot: the record of each slug. */
@@ -40,7 +40,7 @@ export async function publishBook(
   { markets = 3, at = new Date("2026-03-01T00:00:00.000Z"), older = false }: BookChoices = {},
 ): Promise<string> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
-  const sources = sourcesOf(book, markets, older);
+  const sources = async () => sourcesOf(book, markets, older);
   try {
     const options = { storage, temporaryDirectory, now: () => at, resume: true, sources };
     return (await publishFreely(options)).snapshotId;
@@ -51,6 +51,8 @@ export async function publishBook(
 
 function sourcesOf(book: Book, markets: number, older: boolean): Sources {
   return {
+    files: [sourceFileOf(markets)],
+    scoreFiles: [],
     marketCount: markets,
     warnings: [],
     rowDigests: "test",
@@ -61,6 +63,7 @@ function sourcesOf(book: Book, markets: number, older: boolean): Sources {
         id: row.id,
         resolvedAt: Date.parse(row.resolvedAt),
         digest: BigInt(index + 1),
+        file: 1,
         json: Buffer.from(JSON.stringify(row)),
         values: filterValuesOf(row),
       }));

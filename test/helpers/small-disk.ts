@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { afterAll } from "vitest";
 
 /**
- * Mounts a file system of 600 kB for the tests of a file; call it outside of tests. Returns its folder, or undefined where none
+ * Mounts a small file system for the tests of a file; call it outside of tests. Returns its folder, or undefined where none
  * can be mounted, and says so.
  */
-export function mountSmallDisk(): string | undefined {
+export function mountSmallDisk(kilobytes = 600): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), "prs-disk-"));
-  const mounted = mount(folder);
+  const mounted = mount(folder, kilobytes);
   afterAll(() => {
     if (mounted) system(`umount ${folder}`);
     rmdirSync(folder);
@@ -24,9 +24,9 @@ function system(line: string): void {
   execFileSync(command!, args, { stdio: "ignore" });
 }
 
-function mount(folder: string): boolean {
+function mount(folder: string, kilobytes: number): boolean {
   try {
-    system(`mount -t tmpfs -o size=600k,mode=1777 tmpfs ${folder}`);
+    system(`mount -t tmpfs -o size=${kilobytes}k,mode=1777 tmpfs ${folder}`);
     return true;
   } catch {
     console.warn("Tests of a full disk are skipped: they need the right to mount one");

@@ -31,7 +31,8 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
     const fault = await small.fault(method, key);
     if (fault === "hang") return;
     const [status, sent] = await carryOut(method, key);
-    response.writeHead(status, { "content-length": sent.length });
+    const tag = method === "GET" && key !== "" ? await tagOf(storage, key) : undefined;
+    response.writeHead(status, { "content-length": sent.length, ...(tag && { etag: `"${tag}"` }) });
     if (fault !== "cut") return void response.end(sent);
     response.write(sent.subarray(0, sent.length >> 1), () => response.destroy());
 
@@ -72,6 +73,11 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
     },
   };
   return small;
+}
+
+async function tagOf(storage: Storage, wanted: string): Promise<string | undefined> {
+  for await (const { key, tag } of storage.list(wanted)) if (key === wanted) return tag;
+  return undefined;
 }
 
 async function listing(storage: Storage, prefix: string): Promise<Buffer> {

@@ -11,7 +11,7 @@ import type { RenderedMarket, ScoreRow, Sources } from "../../snapshots/sources/
 import { quoted } from "../../snapshots/sources/sql-literals.ts";
 import { testFolder } from "./archive-store.ts";
 
-type SourceMarket = Omit<RenderedMarket, "digest" | "json"> & { json: string };
+type SourceMarket = Omit<RenderedMarket, "digest" | "file" | "json"> & { json: string };
 
 /** The start of every run in the tests: a day after the end of the sample. */
 export const start = new Date("2026-01-01T00:00:00.000Z");
@@ -125,8 +125,8 @@ export function readAll(directory: string, options: Partial<SourcesOptions> = {}
       const markets: SourceMarket[] = [];
       for await (const rows of sources.markets()) {
         for (const row of rows) {
-          // Digests depend on the columns' types; what is published does not.
-          const { digest: _, json, ...market } = row;
+          // Digests depend on the columns' types, and rows on their files; what is published does not.
+          const { digest: _, file: __, json, ...market } = row;
           markets.push({ ...market, json: String(Buffer.from(json)) });
         }
       }

@@ -19,7 +19,7 @@ export function timedStore(
   const storage = changedStorage(memory, {
     async put(key, body) {
       modified.set(key, now);
-      await memory.put(key, body);
+      return memory.put(key, body);
     },
     async putIfAbsent(key, body) {
       const created = await memory.putIfAbsent(key, body);

@@ -61,20 +61,15 @@ async function publishSample(days: number): Promise<string> {
   const directory = join(folder, `sources-${days}`);
   await writeSample({ directory, markets: 60, protocols: 3, days, outcomes: 6, seed: 1 });
   const where = { temporaryDirectory: folder, now: publishedAt };
-  const sources = await openSources(directory, where);
-  try {
-    const storage = openStorage("store", folder);
-    const { snapshotId } = await publish({
-      sources: days === 11 ? otherwise(sources) : sources,
-      storage,
-      temporaryDirectory: folder,
-      now: () => publishedAt,
-      signing: { key },
-    });
-    return snapshotId;
-  } finally {
-    await sources.close();
-  }
+  const open = () => openSources(directory, where);
+  const { snapshotId } = await publish({
+    sources: days === 11 ? async () => otherwise(await open()) : open,
+    storage: openStorage("store", folder),
+    temporaryDirectory: folder,
+    now: () => publishedAt,
+    signing: { key },
+  });
+  return snapshotId;
 }
 
 /** The same sources without one market, and with another id for one. */
@@ -208,7 +203,9 @@ function describedOf(id: EndpointId, status: number): Described {
 function comparedHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status">) {
   const rare = ["Age", "Cache-Status"];
   const described = Object.keys(describedOf(id, answer.status).headers);
+  // Pages name the one that follows; answers with all rows tell where they end.
   if (answer.headers["x-count"] === undefined) rare.push(...ofLines);
+  else rare.push("Link");
   const sent = known.filter((name) => answer.headers[name.toLowerCase()] !== undefined);
   return { sent: sent.sort(), described: described.filter((name) => !rare.includes(name)).sort() };
 }

@@ -2,13 +2,14 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { requirePlan } from "../../../proxy/access/identity.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
+import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { type Answer, bearer, outcome, until } from "../../helpers/proxy-client.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/proxy-origin.ts";
 import { publishFreely } from "../../helpers/publish-freely.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
-import { sourceFixtures, start, withSources } from "../../helpers/sources.ts";
+import { sourceFixtures, start } from "../../helpers/sources.ts";
 
 const kinds = ["history", "dimensions"] as const;
 
@@ -36,9 +37,8 @@ afterAll(async () => {
 /** Publishes sources and waits until the proxy serves them. */
 async function serve({ storage, get }: TestProxy, directory: string): Promise<void> {
   const temporaryDirectory = fixtures.folder;
-  const { snapshotId } = await withSources(directory, (sources) =>
-    publishFreely({ sources, storage, temporaryDirectory, now: () => start }),
-  );
+  const sources = () => openSources(directory, { now: start, temporaryDirectory });
+  const { snapshotId } = await publishFreely({ sources, storage, temporaryDirectory, now: () => start });
   await until(
     "the new snapshot to be served",
     async () => (await get("/api/v1/status")).headers["x-snapshot-id"] === snapshotId,

@@ -19,7 +19,7 @@ import {
   seenBy,
   steppedStorage,
 } from "../../helpers/faulty-store.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { publishRecords, sourcesOf } from "../../helpers/proxy-archive.ts";
 import { content, hour, start, storeWith, timedStore } from "../../helpers/timed-store.ts";
 import { faultsOf } from "../../helpers/verified.ts";
 
@@ -176,7 +176,7 @@ describe("what goes", () => {
     const outside = (keys: string[]) =>
       keys.filter(
         (key) =>
-          !/^(manifests|public\/objects|public\/api\/v1|private\/(changes|ids|objects|pages|rows|segments|words))\//.test(
+          !/^(manifests|public\/objects|public\/api\/v1|private\/(changes|ids|objects|origins|pages|rows|segments|sources|words))\//.test(
             key,
           ),
       );
@@ -235,6 +235,28 @@ describe("what goes", () => {
     expect((await collect({ keepHours: 0, now: new Date(start + 200 * hour) })).deleted.keys).toEqual([gone]);
     expect((await listed(storage, layout.stableScores)).map(({ key }) => key)).toEqual(names);
   });
+});
+
+test("the digests of rows stay for each manifest that names them, also beside the same segment", async () => {
+  const { storage, collect, pass } = timedStore();
+  const markets = recordsOf(0, 60);
+  await publishRecords(storage, markets, 700);
+  const before = sourcesOf(markets, 701);
+  await publishRecords(storage, markets, 701, {
+    sources: async () => ({
+      ...before,
+      rowDigests: "another",
+      async *markets(known) {
+        for await (const rows of before.markets(known))
+          yield rows.map((row) => ({ ...row, digest: row.digest + 1n }));
+      },
+    }),
+  });
+  const both = await listed(storage, layout.rows);
+  expect(both).toHaveLength(2 * (await listed(storage, layout.segments)).length);
+  pass(100);
+  await collect({ keepCommits: 2 });
+  expect(await listed(storage, layout.rows)).toEqual(both);
 });
 
 test("a collection that was interrupted anywhere leaves all good and is continued by the next", async () => {

@@ -28,7 +28,7 @@ const publishTiers = (
 ) =>
   publishRecords(storage, markets, 0, {
     now: () => new Date(Date.UTC(2026, 2, day)),
-    sources: {
+    sources: async () => ({
       ...sourcesOf(markets, 0),
       scores: async () =>
         scoreRowsOf(
@@ -40,7 +40,7 @@ const publishTiers = (
             }),
           ),
         ),
-    },
+    }),
     ...choices,
   });
 
@@ -107,7 +107,7 @@ test("what was lost, altered or left by a killed run is found, and put right by 
   const killed = changedStorage(storage, {
     async put(key, body) {
       if (key === layout.tiers) throw new Error("killed");
-      await storage.put(key, body);
+      return storage.put(key, body);
     },
   });
   await expect(publishTiers(killed, { ...tiers, aave: "RAW" }, 4)).rejects.toThrow("killed");

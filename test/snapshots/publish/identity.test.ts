@@ -29,9 +29,10 @@ function newStore(): Storage {
   return directoryStorage(join(folder, `store-${stores}`));
 }
 
-/** Without the digests of source rows, which depend on the columns' types, and what names those. */
+/** Without what is for publishers, which depends on the source files, and what names it. */
 async function servedContentOf(storage: Storage): Promise<Record<string, string>> {
-  const unserved = [layout.rows, layout.manifests, layout.commits];
+  const { rows, origins, sourceFiles, manifests, commits } = layout;
+  const unserved = [rows, origins, sourceFiles, manifests, commits];
   const content = Object.entries(await contentOf(storage));
   return Object.fromEntries(content.filter(([key]) => !unserved.some((prefix) => key.startsWith(prefix))));
 }
@@ -81,7 +82,10 @@ describe("equal content", () => {
     const report = await publishSources(sources, counting, folder);
     expect(report).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 0, bytes: 0 } });
     expect(report.total).toEqual(report.unchanged);
-    expect(counting.written()).toEqual([layout.probe, layout.checked]);
+    // The manifest tells nothing of source files any more, so the run writes that, although it makes no commit.
+    const unread = [layout.origins, layout.sourceFiles];
+    const written = counting.written().filter((key) => !unread.some((prefix) => key.startsWith(prefix)));
+    expect(written).toEqual([layout.probe, layout.checked]);
   });
 });
 
@@ -161,7 +165,10 @@ describe("the snapshot id", () => {
       outcome: "unchanged",
       commit: 1,
     });
-    expect(counting.written()).toEqual([layout.probe, layout.checked]);
+    // The manifest tells nothing of source files any more, so the run writes that, although it makes no commit.
+    const unread = [layout.origins, layout.sourceFiles];
+    const written = counting.written().filter((key) => !unread.some((prefix) => key.startsWith(prefix)));
+    expect(written).toEqual([layout.probe, layout.checked]);
     // One market more at the newest end: the oldest page of the segment is not compressed anew.
     const [oldest] = readPages("segment", old.get(layout.segment(rewritten.segments.at(-1)!.hash))!);
     await publishRecords(counting, [...recordsOf(0, 400), ...recordsOf(9_000, 9_001)]);

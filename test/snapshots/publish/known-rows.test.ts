@@ -36,9 +36,7 @@ async function digestsByRecord(sql: DuckDBConnection, query: string) {
     await writeTables(sql, join(folder, `rows-${places}`), { markets: query, scores: "FROM one LIMIT 0" }),
     "markets.parquet",
   );
-  const { groups } = await groupFiles(sql, marketsTable(publishTime), [
-    { path, name: path, fingerprint: "" },
-  ]);
+  const groups = await groupFiles(sql, marketsTable(publishTime), [{ path, name: path, fingerprint: "" }]);
   const [group] = groups;
   const columns = `${rowDigest(group!)}, ${jsonOfRow(group!.fields)}`;
   const result = await sql.runAndReadAll(`SELECT ${columns} FROM ${readParquet(group!.files)}`);

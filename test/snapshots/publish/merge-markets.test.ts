@@ -14,7 +14,7 @@ import { readManifest } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { changedStorage, memoryStorage } from "../../helpers/archive-storage.ts";
 import { listed } from "../../helpers/faulty-store.ts";
-import { market, scoreRows } from "../../helpers/proxy-archive.ts";
+import { market, scoreRows, sourceFileOf } from "../../helpers/proxy-archive.ts";
 import { publishFreely } from "../../helpers/publish-freely.ts";
 
 /** A market as these tests need it: its place, and what tells one content from another. */
@@ -27,6 +27,8 @@ const values = filterValuesOf(market(1));
 /** Sources of these rows; those that are known are found by their digests. */
 function sourcesOf(rows: readonly Row[]): Sources {
   return {
+    files: [sourceFileOf(rows)],
+    scoreFiles: [],
     marketCount: rows.length,
     warnings: [],
     rowDigests: "merge",
@@ -41,7 +43,7 @@ function sourcesOf(rows: readonly Row[]): Sources {
         const json = Buffer.from(JSON.stringify({ id, question, category: "x", content, resolvedAt: time }));
         const digest = createHash("sha256").update(json).digest().readBigUInt64LE();
         const ordinal = ordinals.get(digest);
-        if (ordinal === undefined) return [{ id, resolvedAt, digest, json, values }];
+        if (ordinal === undefined) return [{ id, resolvedAt, digest, json, values, file: 1 }];
         known!.kept[ordinal] = 1;
         return [];
       });
@@ -53,7 +55,7 @@ function sourcesOf(rows: readonly Row[]): Sources {
 
 async function publishRows(storage: Storage, rows: readonly Row[]): Promise<Manifest> {
   const now = () => new Date("2026-03-01T00:00:00.000Z");
-  await publishFreely({ storage, temporaryDirectory: tmpdir(), now, sources: sourcesOf(rows) });
+  await publishFreely({ storage, temporaryDirectory: tmpdir(), now, sources: async () => sourcesOf(rows) });
   return readManifest(storage, (await newestCommit(storage))!.manifest);
 }
 

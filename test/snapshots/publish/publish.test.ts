@@ -250,8 +250,9 @@ describe("publishing files", () => {
     expect(under(layout.rows)).toBe(under(layout.segments));
     expect(under(layout.ids)).toBe(under(layout.segments));
     expect(under(layout.words)).toBe(under(layout.segments));
-    const shared = [layout.pages, layout.segments, layout.rows, layout.ids, layout.words];
-    const parts = [...shared, layout.manifests];
+    expect(under(layout.origins)).toBe(under(layout.segments));
+    const shared = [layout.pages, layout.segments, layout.rows, layout.origins, layout.ids, layout.words];
+    const parts = [...shared, layout.sourceFiles, layout.manifests];
     expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
     expect(changeRecord.objects).toBe(under(layout.changes));
     expect(uploaded.bytes).toBeLessThan(total.bytes / 2);

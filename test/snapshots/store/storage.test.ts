@@ -32,7 +32,7 @@ const backends: { name: string; skip: boolean; open: () => Promise<Storage> }[] 
   },
 ];
 
-describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ open }) => {
+describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, open }) => {
   let storage: Storage;
   const list = async (prefix: string) => {
     const keys: string[] = [];
@@ -52,7 +52,8 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ open }) 
 
   test("gives back the bytes it was given, and replaces them whole", async () => {
     const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 256));
-    await storage.put("a/bytes", bytes);
+    // An S3 server confirms what it received by a checksum; a directory is read back.
+    expect(await storage.put("a/bytes", bytes)).toBe(name !== "directory");
     expect(await storage.get("a/bytes")).toEqual(bytes);
     await storage.put("a/bytes", Buffer.from("short"));
     expect((await storage.get("a/bytes"))?.toString()).toBe("short");

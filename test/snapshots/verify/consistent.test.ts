@@ -1,12 +1,13 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import type { Commit, Manifest } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import {
   agreeing,
+  type Changes,
   faultyKeys,
   goodStore,
   newestManifest,
@@ -63,7 +64,7 @@ describe("names what is wrong where all hashes agree", () => {
     expect(await faultyKeys(objects)).toEqual([segment]);
   });
 
-  test.for<[string, (objects: Objects) => Partial<Manifest>]>([
+  test.for<[string, (objects: Objects) => Changes]>([
     ["another snapshot id", () => ({ snapshotId: sha256("another") })],
     ["another archive root", () => ({ archiveRoot: sha256("another") })],
     ["another scores root", () => ({ scoresRoot: sha256("another") })],

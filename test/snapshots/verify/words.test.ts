@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
 import { encodeWords, WordTable } from "../../../snapshots/index/word-table.ts";
 import { unicodeVersion } from "../../../snapshots/index/words.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -17,11 +18,15 @@ afterEach(() => objects.clear());
 function replaceWords(change: (words: string[][]) => string[][], unicode?: string): string {
   const [segment] = newestManifest(objects).segments;
   const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
-  const bytes = encodeWords(change(words), unicode);
+  return replaceBeside("words", layout.wordsOf, encodeWords(change(words), unicode));
+}
+
+function replaceBeside(kind: "words" | "ids", keyOf: (hash: string) => string, bytes: Buffer): string {
+  const [segment] = newestManifest(objects).segments;
   const ref = { hash: sha256(bytes), bytes: bytes.length };
-  objects.set(layout.wordsOf(ref.hash), bytes);
-  replaceManifest(objects, { segments: [{ ...segment!, words: ref }] });
-  return layout.wordsOf(ref.hash);
+  objects.set(keyOf(ref.hash), bytes);
+  replaceManifest(objects, { segments: [{ ...segment!, [kind]: ref }] });
+  return keyOf(ref.hash);
 }
 
 const more = (words: string[][]) => words.map((all, market) => (market === 5 ? [...all, "other"] : all));
@@ -30,6 +35,19 @@ test("words that the questions do not have are a fault", async () => {
   await publishRecords(storage, recordsOf(0, 50));
   const key = replaceWords(more);
   expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }], unchecked: [] });
+});
+
+test("ids that the markets do not have are a fault, and so are ordinals of other markets", async () => {
+  const records = recordsOf(0, 50);
+  await publishRecords(storage, records);
+  const hashes = records.map(({ id }) => idHash(id)).reverse();
+  const [first, second, ...rest] = hashes;
+  for (const wrong of [hashes.with(7, 1), [second!, first!, ...rest]]) {
+    const key = replaceBeside("ids", layout.idsOf, encodeIds(wrong));
+    expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }] });
+  }
+  replaceBeside("ids", layout.idsOf, encodeIds(hashes));
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [] });
 });
 
 test("words of another version of Unicode are checked where both agree, and told apart where not", async () => {

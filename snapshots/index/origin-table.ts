@@ -1,0 +1,55 @@
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { hasBit, wordsFor } from "./bitmap.ts";
+import { buildIntegerColumn, sliceCount } from "./integer-column.ts";
+
+const countBytes = 4;
+const hashBytes = 32;
+
+/**
+ * The origins object of a segment (snapshots/SPEC.md, "Sources"). Takes the number of each row's file, by ordinal, and the
+ * hashes of all files, of which number 1 has the first.
+ */
+export function encodeOrigins(numbers: readonly number[], hashes: readonly string[]): Buffer {
+  const files = [...new Set(numbers)].map((number) => ({ number, hash: hashes[number - 1]! }));
+  files.sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  const places = new Map(files.map(({ number }, place) => [number, place]));
+  const { slices } = buildIntegerColumn(
+    numbers.map((number) => places.get(number)!),
+    0,
+    files.length - 1,
+  );
+  const count = Buffer.alloc(countBytes);
+  count.writeUInt32LE(files.length);
+  const table = Buffer.from(files.map(({ hash }) => hash).join(""), "hex");
+  return Buffer.concat([count, table, Buffer.from(slices.buffer)]);
+}
+
+/** The files of a segment's rows: their hashes, ascending, and for each row, by ordinal, the place of its file among these. */
+export interface Origins {
+  hashes: readonly string[];
+  places: Uint32Array;
+}
+
+/** Reads the origins object of a segment of so many markets. Throws CorruptObjectError. */
+export function decodeOrigins(key: string, stored: Buffer, markets: number): Origins {
+  const files = stored.length < countBytes ? 0 : stored.readUInt32LE();
+  const words = wordsFor(markets);
+  const table = countBytes + files * hashBytes;
+  const slices = files > 0 ? sliceCount(files - 1) : 0;
+  if (files === 0 || stored.length !== table + slices * words * Uint32Array.BYTES_PER_ELEMENT)
+    throw new CorruptObjectError(key, "it does not tell the file of every market");
+  const hashes = Array.from({ length: files }, (_, file) => {
+    const start = countBytes + file * hashBytes;
+    return stored.toString("hex", start, start + hashBytes);
+  });
+  const bits = new Uint32Array(new Uint8Array(stored.subarray(table)).buffer);
+  const places = new Uint32Array(markets);
+  for (let slice = 0; slice < slices; slice += 1) {
+    const bitmap = bits.subarray(slice * words, (slice + 1) * words);
+    for (let ordinal = 0; ordinal < markets; ordinal += 1)
+      if (hasBit(bitmap, ordinal)) places[ordinal]! += 2 ** slice;
+  }
+  if (places.some((place) => place >= files))
+    throw new CorruptObjectError(key, "it names a file that it does not list");
+  return { hashes, places };
+}

@@ -1,0 +1,124 @@
+import type { ObjectRef } from "../../schemas/snapshot.ts";
+import { idHash } from "../index/id-table.ts";
+import { SourceRefusal } from "../sources/refusals.ts";
+import {
+  type FileNumbers,
+  type KnownFiles,
+  type OpenSources,
+  type Sources,
+  UnreadFilesError,
+} from "../sources/sources.ts";
+import { ExternalSort } from "./external-sort.ts";
+import { RunDifference } from "./guards.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import { renderScores, type ScoreObjects } from "./score-objects.ts";
+
+/** Markets per bucket of the external sort: about 50 MB of JSON text. */
+const bucketMarkets = 16_384;
+
+/** What a run has read: all rows have passed validation, but not yet the guards. */
+export interface ReadSources {
+  sources: Sources;
+  scores: ScoreObjects;
+  /** The number of markets. */
+  markets: number;
+  /** The rows of the current snapshot that are still there. */
+  kept: FileNumbers;
+  /** The origins of those of its segments whose files have not changed, by the segment's hash. */
+  sameOrigins: ReadonlyMap<string, ObjectRef>;
+  /** Markets that are new or changed. */
+  sort: ExternalSort;
+  /** What differs from the current snapshot, if there is one. */
+  difference: RunDifference | undefined;
+  /** The number of rows of each file, in the order of Sources.files. */
+  fileRows: readonly number[];
+  close(): Promise<void>;
+}
+
+interface Reading {
+  open: OpenSources;
+  previous: PreviousSnapshot | undefined;
+  /** A local folder for the external sort. */
+  temporaryDirectory: string;
+  progress: (step: string, done: number, of: number) => void;
+}
+
+/**
+ * Reads the sources, without the files that have not changed since the current snapshot. When anything in the others is wrong,
+ * reads all of them, so that refusals do not depend on what was published before. Throws what opening and reading them throws.
+ */
+export async function readSources(reading: Reading): Promise<ReadSources> {
+  const known = await reading.previous?.knownFiles();
+  if (known) {
+    try {
+      return await readOnce(reading, known);
+    } catch (error) {
+      if (!(error instanceof SourceRefusal || error instanceof UnreadFilesError)) throw error;
+    }
+  }
+  return readOnce(reading, undefined);
+}
+
+async function readOnce(reading: Reading, known: KnownFiles | undefined): Promise<ReadSources> {
+  const sources = await reading.open(known);
+  let sort: ExternalSort | undefined;
+  const close = async () => {
+    await sort?.close();
+    await sources.close();
+  };
+  try {
+    const scores = renderScores(await sources.scores());
+    const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
+    sort = await ExternalSort.create(reading.temporaryDirectory, cutPoints);
+    const read = await readMarkets(reading, sources, sort);
+    if (known) checkUnread(known, sources, read.fileRows);
+    // DuckDB would keep hundreds of megabytes while pages are written.
+    await sources.close();
+    return { sources, scores, sort, close: () => sort!.close(), ...read };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Throws UnreadFilesError when rows of an unread file are not where the current snapshot should have them. */
+function checkUnread(known: KnownFiles, { files }: Sources, fileRows: readonly number[]): void {
+  const rowsOf = new Map(known.files.map(({ hash, rows }) => [hash, rows]));
+  for (const [place, { name, hash, unchanged }] of files.entries())
+    if (unchanged && fileRows[place] !== rowsOf.get(hash))
+      throw new UnreadFilesError(`${name}: ${fileRows[place]} of ${rowsOf.get(hash)} rows are known`);
+}
+
+async function readMarkets({ previous, progress }: Reading, sources: Sources, sort: ExternalSort) {
+  const { files, marketCount } = sources;
+  // Two bytes a market suffice, unless there are very many files.
+  const Numbers = files.length < 2 ** 16 ? Uint16Array : Uint32Array;
+  const kept = new Numbers(previous?.markets ?? 0);
+  const difference = previous && new RunDifference(previous, kept);
+  const fileRows = new Array<number>(files.length).fill(0);
+  const unchanged = new Map<string, number>();
+  for (const [place, { hash, unchanged: same }] of files.entries()) if (same) unchanged.set(hash, place + 1);
+  const sameOrigins = unchanged.size > 0 ? await previous!.keepFiles(unchanged, kept) : new Map();
+  const comparable = previous?.manifest.rowDigests === sources.rowDigests;
+  const fresh: number[] = [];
+  let read = 0;
+  for await (const rows of sources.markets(
+    comparable ? { digests: previous.rowDigests(kept), kept } : undefined,
+  )) {
+    difference?.add(rows);
+    sort.add(rows);
+    for (const { file, id } of rows) {
+      fileRows[file - 1]! += 1;
+      if (unchanged.size > 0) fresh.push(idHash(id));
+    }
+    read += rows.length;
+    progress("reading markets", read, marketCount);
+  }
+  // Unchanged markets were skipped, so the count above ends below the total.
+  progress("reading markets", marketCount, marketCount);
+  if (fresh.length > 0 && (await previous!.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
+    throw new UnreadFilesError("a row has an id that an unread file may have too");
+  for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
+  const markets = fileRows.reduce((sum, rows) => sum + rows, 0);
+  return { markets, kept, sameOrigins, difference, fileRows };
+}

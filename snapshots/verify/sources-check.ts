@@ -1,0 +1,40 @@
+import { type Manifest, SourceFiles } from "../../schemas/snapshot.ts";
+import { decodeOrigins } from "../index/origin-table.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+import { parseObject } from "../store/parse-object.ts";
+import type { CheckedRead } from "./score-check.ts";
+
+/**
+ * Checks what a manifest tells of its sources: every row must come from a file that is listed, and every file have as many rows
+ * as the list says. Throws CorruptObjectError.
+ */
+export async function checkSources(
+  manifestKey: string,
+  manifest: Manifest,
+  read: CheckedRead,
+): Promise<void> {
+  const { sources, segments } = manifest;
+  if (!sources) return;
+  if (sources.origins.length !== segments.length)
+    throw new CorruptObjectError(manifestKey, "it does not tell the origins of every segment");
+  const rows = new Map<string, number>();
+  let whole = true;
+  for (const [index, ref] of sources.origins.entries()) {
+    const key = layout.originsOf(ref.hash);
+    const origins = await read(key, ref, (bytes) => decodeOrigins(key, bytes, segments[index]!.markets));
+    whole &&= origins !== undefined;
+    if (!origins) continue;
+    const counts = new Uint32Array(origins.hashes.length);
+    for (const place of origins.places) counts[place]! += 1;
+    for (const [place, hash] of origins.hashes.entries())
+      rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
+  }
+  const key = layout.sourceFilesOf(sources.files.hash);
+  await read(key, sources.files, (bytes) => {
+    const { files } = parseObject(key, bytes, SourceFiles);
+    const told = new Map(files.filter((file) => file.rows > 0).map((file) => [file.hash, file.rows]));
+    const same = told.size === rows.size && [...rows].every(([hash, count]) => told.get(hash) === count);
+    if (whole && !same) throw new CorruptObjectError(key, "its numbers of rows are not those of the origins");
+  });
+}
