@@ -45,14 +45,12 @@ export function createApp(parts: AppParts): Express {
 function openExchange({ catalog, recorder, limits }: AppParts): Middleware {
   return (request, response, next) => {
     const { path } = request;
-    const exchange = Object.assign(
-      response.locals,
-      newExchange((id) => commonHeaders(catalog, path, id)),
-    );
+    const exchange = newExchange((id) => commonHeaders(catalog, path, id));
+    response.locals = exchange;
     const end = recorder.begin(request, exchange);
     const timer = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
     exchange.prolong = () => timer.refresh();
-    response.once("close", () => {
+    response.on("close", () => {
       clearTimeout(timer);
       end(response.writableFinished ? response.statusCode : undefined);
     });

@@ -65,7 +65,7 @@ export function isRedisAddress(quotaStore: string): boolean {
 }
 
 /**
- * The configuration; `pollSeconds` is read from POLL_SECONDS, and so on. README and `--help` show the descriptions.
+ * The configuration; `pollSeconds` is read from POLL_SECONDS, and so on. .github/deploy/OPERATING.md and `--help` show the descriptions.
  * `otherwise` describes a default that is not a fixed value.
  */
 const Environment = z.object({

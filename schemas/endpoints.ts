@@ -46,6 +46,8 @@ export interface Endpoint {
    * endpoint later.
    */
   availability: "available" | "announced";
+  /** Since when callers should stop using it, and from when on it may be gone, as ISO times. */
+  deprecated?: { since: string; sunset?: string };
   /** Whether a request takes a unit of the caller's daily quota. */
   metered: boolean;
   /** `none`: the endpoint ignores credentials, even wrong ones. */
@@ -88,7 +90,7 @@ const metered = {
 } as const;
 
 /**
- * The endpoint table (INTERFACE 4). Routing, access, quotas, the OpenAPI document and the README's table all derive from
+ * The endpoint table (INTERFACE 4). Routing, access, quotas, the OpenAPI document and the table of `proxy/README.md` all derive from
  * it.
  */
 export const endpoints = {
@@ -280,6 +282,7 @@ export const endpoints = {
       "explain.js",
       "facets.js",
       "filters.js",
+      "icon.png",
       "icon.svg",
       "key.js",
       "market.js",

@@ -1,3 +1,6 @@
+import { enableCompileCache } from "node:module";
+import { join } from "node:path";
+
 // Loaded before every command. Without it, a fresh checkout without packages would fail with a stack trace.
 try {
   import.meta.resolve("tsx/esm");
@@ -5,3 +8,7 @@ try {
   process.stderr.write("The packages are not installed: run `npm ci` in this folder first.\n");
   process.exit(1);
 }
+// A command starts in half the time when V8 finds its code compiled. A folder that cannot be written to is no fault.
+enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compiled"));
+// Node from 22.18 on strips types itself, which takes much less time.
+if (!process.features.typescript) await import("tsx/esm");

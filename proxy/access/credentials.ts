@@ -12,6 +12,7 @@ export function presentedKey(rawHeaders: readonly string[], { webSocket = false 
   const apiKey = headerValues(rawHeaders, "x-api-key");
   const offered = webSocket ? subprotocolKeys(rawHeaders) : [];
   const keys = [...authorization.map(bearerToken), ...apiKey.map(plainKey), ...offered];
+  if (keys.length < 2) return keys[0];
   if (new Set(keys).size > 1) {
     throw new ServiceError(
       "CONFLICTING_CREDENTIALS",

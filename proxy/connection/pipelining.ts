@@ -36,7 +36,7 @@ export function pipeline(answer: Listener) {
     // The socket was paused if the request had to wait.
     if (hasBody(request)) socket.resume();
     if (finished.has(socket)) response.setHeader("Connection", "close");
-    response.once("close", () => {
+    response.on("close", () => {
       const next = finished.has(socket) ? undefined : waiting.get(socket)?.shift();
       if (next && !socket.destroyed) return next();
       waiting.delete(socket);

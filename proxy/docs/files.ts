@@ -13,7 +13,7 @@ const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 const fromSwaggerUi = (name: string) => readFileSync(join(swaggerUi, name));
 
 // Swagger UI's style sheet holds its icons as data: URLs.
-const policy = pagePolicy({ images: "data:", requests: "'self'" });
+const policy = pagePolicy({ images: "'self' data:", requests: "'self'" });
 
 type FileName = (typeof endpoints.docsFile.files)[number];
 const script = "text/javascript; charset=utf-8";

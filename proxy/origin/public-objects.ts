@@ -38,8 +38,12 @@ export function publicObjects(cacheBytes: number): PublicObjects {
 
   return {
     async get({ hash }, fetch) {
-      if (cache.has(hash)) hits += 1;
-      else misses += 1;
+      const known = cache.get(hash);
+      if (known) {
+        hits += 1;
+        return known;
+      }
+      misses += 1;
       for (let own = false; ; ) {
         const context = () => {
           own = true;

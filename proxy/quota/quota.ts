@@ -62,6 +62,14 @@ export function createQuota(
   const guarded = guardPeer();
   let failing = false;
   let asked = false;
+  let today = dayOf(options.now());
+
+  /** Writing a date takes longer than counting a request. */
+  function currentDay() {
+    const left = today.resetAt - options.now();
+    if (!(left > 0 && left <= dayMilliseconds)) today = dayOf(options.now());
+    return today;
+  }
 
   function report(error: unknown) {
     if (!failing) options.failed(error);
@@ -86,7 +94,7 @@ export function createQuota(
   return {
     /** Takes units, unless they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
     async take({ plan, account, limit }: Caller, units: number): Promise<Receipt> {
-      const { day, resetAt } = dayOf(options.now());
+      const { day, resetAt } = currentDay();
       const { counter, allowed, used } = await ask(async (counter) => ({
         counter,
         ...(await counter.take(account, day, units, limit)),
@@ -111,7 +119,7 @@ export function createQuota(
     },
     /** Tells what is left without taking anything. Throws ServiceError QUOTA_UNAVAILABLE. */
     async standing({ account, limit }: Caller): Promise<Standing> {
-      const { day, resetAt } = dayOf(options.now());
+      const { day, resetAt } = currentDay();
       const used = await ask((counter) => counter.used(account, day));
       return { limit, remaining: Math.max(0, limit - used), resetAt };
     },
@@ -121,7 +129,7 @@ export function createQuota(
     async ready(): Promise<boolean> {
       // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a failure
       // the process would never notice that the store is back, because it gets no requests.
-      const { day } = dayOf(options.now());
+      const { day } = currentDay();
       if (failing || !asked) await ask((counter) => counter.used("", day)).catch(() => {});
       return !failing || options.onFailure !== "closed";
     },

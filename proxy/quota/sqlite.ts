@@ -73,7 +73,10 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
   const look = database.prepare(lookSql);
   const deleteOld = database.prepare(deleteOldSql);
   const deleteLeast = database.prepare(deleteLeastSql);
+  const begin = database.prepare("BEGIN IMMEDIATE");
+  const commit = database.prepare("COMMIT");
   let forgetting = false;
+  let dueToDelete = true;
   let waiting: Waiting[] = [];
 
   const usedOf = (account: string, day: string) => Number(read.get({ account, day })?.used ?? 0);
@@ -87,23 +90,46 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     // Not at every new row, or in a full table a new account would be forgotten at once and never reach its limit.
     forgetting = surplus > (forgetting ? 0 : maxRows / 16);
     if (forgetting) deleteLeast.run(Math.min(surplus, most));
+    dueToDelete = Boolean(old) || forgetting;
   }
 
-  function takeNow({ account, day, units, limit }: Waiting): Taken {
+  function takeNow({ account, day, units, limit }: Omit<Waiting, "resolve" | "reject">): Taken {
     const row = take.get(day, account, units, limit);
-    return row ? { allowed: true, used: Number(row.used) } : { allowed: false, used: usedOf(account, day) };
+    if (!row) return { allowed: false, used: usedOf(account, day) };
+    const used = Number(row.used);
+    // A new row.
+    if (used === units) dueToDelete = true;
+    return { allowed: true, used };
+  }
+
+  /** Takes what all of these want, who share a counter and a limit, at once; or one after another when that is too much. */
+  function takeTogether(taking: readonly Waiting[]): Taken[] {
+    const [first] = taking as [Waiting];
+    const together = { ...first, units: taking.reduce((sum, { units }) => sum + units, 0) };
+    if (taking.length === 1 || together.units > together.limit) return taking.map(takeNow);
+    const { allowed, used } = takeNow(together);
+    if (!allowed) return taking.map(takeNow);
+    let sum = used - together.units;
+    return taking.map(({ units }) => {
+      sum += units;
+      return { allowed, used: sum };
+    });
   }
 
   /** Counts everything that arrived in one turn of the event loop in one transaction, which costs as much as many counts. */
   function takeAll() {
     const taking = waiting;
     waiting = [];
+    const groups = [
+      ...Map.groupBy(taking, ({ day, account, limit }) => `${day} ${limit} ${account}`).values(),
+    ];
     try {
-      database.exec("BEGIN IMMEDIATE");
-      const taken = taking.map(takeNow);
-      deleteSome(taking[0]!.day, taking.length);
-      database.exec("COMMIT");
-      for (const [index, { resolve }] of taking.entries()) resolve(taken[index]!);
+      begin.run();
+      const taken = groups.map(takeTogether);
+      if (dueToDelete) deleteSome(taking[0]!.day, taking.length);
+      commit.run();
+      for (const [index, group] of groups.entries())
+        for (const [place, { resolve }] of group.entries()) resolve(taken[index]![place]!);
     } catch (error) {
       if (database.isOpen && database.isTransaction) database.exec("ROLLBACK");
       for (const { reject } of taking) reject(error);

@@ -5,6 +5,8 @@ import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
 
 const mediaType = "application/problem+json";
+/** When a 429 or 503 may be tried again. A quota that is used up has a time of its own. */
+const retrySeconds = 5;
 
 /** An error as it is sent. */
 export interface ProblemReply {
@@ -63,6 +65,7 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
         Connection: "Upgrade, close",
         "Sec-WebSocket-Version": 13,
       }),
+      ...((status === 429 || status === 503) && { "Retry-After": retrySeconds }),
       ...(size !== undefined && { "Content-Range": `bytes */${size}` }),
       ...(status === 401 && { "WWW-Authenticate": challenge(error.code) }),
     },

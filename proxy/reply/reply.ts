@@ -114,10 +114,10 @@ export function writeHead(response: Response, { status, headers }: Prepared, now
 /** Sends a prepared reply; to HEAD its headers alone. */
 export function send(request: Request, response: Response, prepared: Prepared, now: number): void {
   writeHead(response, prepared, now);
-  if (request.method !== "HEAD") {
-    // Head and body in one system call.
-    response.cork();
-    for (const part of prepared.body) response.write(part);
-  }
-  response.end();
+  const { body } = prepared;
+  if (request.method === "HEAD") return void response.end();
+  // Head and body in one system call.
+  if (body.length > 1) response.cork();
+  for (const part of body.slice(0, -1)) response.write(part);
+  response.end(body.at(-1));
 }

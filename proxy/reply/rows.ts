@@ -1,6 +1,7 @@
 import { csv, ndjson } from "../../schemas/endpoints.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes.ts";
 import { csvForm } from "../../snapshots/read/csv.ts";
+import type { PagePlan } from "../../snapshots/read/paging.ts";
 import { ndjsonForm, type RowsForm, type RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -33,6 +34,11 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
 
 /** Headers that tell caches that the media type is negotiated. */
 export const negotiated = { Vary: `${vary}, Accept` };
+
+/** Header that names the page that follows (RFC 8288). A cursor carries filters and page size, so the target needs no more. */
+export function nextLink({ nextCursor }: Pick<PagePlan, "nextCursor">): Record<string, string> {
+  return nextCursor === null ? {} : { Link: `<?cursor=${nextCursor}>; rel="next"` };
+}
 
 /** A reply that streams rows. */
 function streamReply(stream: Stream, snapshotId: string, headers: Reply["headers"]): Reply {

@@ -1,7 +1,7 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { asOfParameter } from "../../schemas/query.ts";
 import { snapshotIdOf } from "../../snapshots/read/query.ts";
-import { within } from "../../snapshots/store/deadline.ts";
+import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
@@ -40,11 +40,11 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
       prepare(request, await answer(request, response));
     return async (request, response) => {
       const { receipt, caller, parameters } = response.locals;
-      const { streamed, ...ready } = await within(limits.answerSeconds, (late) => {
-        const work = () => prepared(request, response);
-        // An older snapshot may have to be loaded.
-        return heavy || parameters?.has(asOfParameter.name) ? lane(caller?.owner ?? "", work, late) : work();
-      });
+      const work = () => prepared(request, response);
+      // An older snapshot may have to be loaded.
+      const { streamed, ...ready } = await (heavy || parameters?.has(asOfParameter.name)
+        ? within(limits.answerSeconds, (late) => lane(caller?.owner ?? "", work, late))
+        : inTime(limits.answerSeconds, work()));
       if (ready.known) await receipt?.giveBack();
       if (streamed && receipt) requireUnits(streamed, receipt);
       if (streamed && request.method !== "HEAD") await sendStream({ ...ready, ...streamed }, response);

@@ -20,7 +20,14 @@ import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { fileReply } from "../reply/file.ts";
 import { type Answer, textReply } from "../reply/reply.ts";
-import { changesReply, negotiated, preferredRows, requireChunks, rowsReply } from "../reply/rows.ts";
+import {
+  changesReply,
+  negotiated,
+  nextLink,
+  preferredRows,
+  requireChunks,
+  rowsReply,
+} from "../reply/rows.ts";
 
 type TextOf = (snapshot: Snapshot, found: FoundMarket) => Promise<Buffer>;
 
@@ -50,6 +57,7 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       return {
         etag: () => page.etag,
         headers: negotiated,
+        bodyHeaders: nextLink(page),
         snapshotId: page.snapshot.manifest.snapshotId,
         body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
       };

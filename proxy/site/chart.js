@@ -1,5 +1,5 @@
 import { fill, html, svg } from "./dom.js";
-import { compact, minutes, percent } from "./words.js";
+import { compact, grouped, minutes, percent, percents } from "./words.js";
 
 /** @import { Child } from "./dom.js" */
 
@@ -184,14 +184,14 @@ const grid = (ticks, y, from, to, spell) =>
 const day = 86_400_000;
 
 /**
- * A line over time, with axes.
+ * The BRI over time, with axes.
  * @param {readonly { at: string, value: number }[]} points at least one, oldest first
  * @param {number} width
  * @param {string} name description for screen readers
  */
 export function lineChart(points, width, name) {
   const height = 220;
-  const margin = { top: 20, right: 16, bottom: 30, left: 44 };
+  const margin = { top: 28, right: 16, bottom: 30, left: 44 };
   const values = points.map(({ value }) => value);
   const ticks = ticksFor(Math.min(...values), Math.max(...values));
   const low = ticks[0] ?? 0;
@@ -211,6 +211,7 @@ export function lineChart(points, width, name) {
     (_, place) => first + place * every * day,
   );
   return chart(width, height, name, [
+    label("BRI", 0, 12, "start"),
     ...grid(ticks, y, margin.left, width - margin.right, String),
     ...labels.map((time) => label(new Date(time).toISOString().slice(5, 10), x(time), height - 10, "middle")),
     svg("polyline", {
@@ -239,7 +240,7 @@ export function lineChart(points, width, name) {
  */
 export function intervalChart({ names, first, second, mean, label: name }, width) {
   const height = 250;
-  const margin = { top: 16, right: 8, bottom: 46, left: 44 };
+  const margin = { top: 28, right: 8, bottom: 46, left: 44 };
   // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top.
   const all = [...first, ...(second ?? [])].filter(({ n }) => n > 0);
   const sure = all.filter(({ n }) => n >= 100);
@@ -259,6 +260,7 @@ export function intervalChart({ names, first, second, mean, label: name }, width
       if (n === 0) return null;
       const at = x(place) + shift;
       const [upper, lower] = [y(high), y(low)];
+      const spelled = percents({ share, low, high });
       const cap = high > ceiling ? "" : `M${at - 4} ${upper}h8`;
       return svg(
         "g",
@@ -272,13 +274,14 @@ export function intervalChart({ names, first, second, mean, label: name }, width
         svg(
           "title",
           {},
-          `${names[place]}: ${percent(share)} (${percent(low)} to ${percent(high)}), n = ${n}`,
+          `${names[place]}: ${spelled[0]} (${spelled[1]} to ${spelled[2]}), n = ${grouped(n)}`,
         ),
       );
     });
   const wide = slot > 44;
   return chart(width, height, name, [
-    ...grid(ticks, y, margin.left, width - margin.right, percent),
+    label("Disputed", 0, 12, "start"),
+    ...grid(ticks, y, margin.left, width - margin.right, (value) => percent(value)),
     svg("path", { class: "mean", d: `M${margin.left} ${y(mean)}H${width - margin.right}` }),
     ...names.flatMap((text, place) => {
       if (!wide && slot < 30 && place % 2 === 1) return [];

@@ -137,7 +137,7 @@ export function choiceList(facet, go) {
       );
     });
     const cut = items.length > few + 2 ? few : items.length;
-    fill(list, items.slice(0, cut));
+    fill(list, items.length > 0 ? items.slice(0, cut) : html("li", { class: "quiet" }, "None"));
     fill(more, items.slice(cut));
     fill(summary, facet === "category" ? "More" : `All ${grouped(distinct)}`);
     fill(note, other.count > 0 && `${counted(other.count, "market")} of further values`);
@@ -154,6 +154,7 @@ export function choiceList(facet, go) {
 export function histogram(facet, go) {
   const [low = "", high = ""] = ownOf(facet);
   const months = facet === "month";
+  const direction = dimensions.includes(facet) ? "riskier →" : "safer →";
   const picture = html("div");
   const said = html("span", { class: "quiet" });
   let current = new URLSearchParams();
@@ -203,15 +204,17 @@ export function histogram(facet, go) {
       if (months) return (first ?? "") <= `${span.to}T24` && (last ?? "9999") >= `${span.from}`;
       return Number(first ?? 0) <= Number(span.to) && Number(last ?? 1000) >= Number(span.from);
     };
+    const top = Number(spans.at(-1)?.to);
     const placeholders = [spans[0]?.from, spans.at(-1)?.to];
-    for (const [place, { input }] of ends.entries()) input.placeholder = `${placeholders[place] ?? ""}`;
+    for (const [place, { input }] of ends.entries())
+      input.placeholder = `${placeholders[place] ?? ["from", "to"][place]}`;
     const total = spans.reduce((sum, { count }) => sum + count, 0);
     const peak = spans.toSorted((a, b) => b.count - a.count)[0];
     const chart = columnChart(
       spans.map(({ count, name }) => [{ value: count, title: `${name}: ${counted(count, "market")}` }]),
       {
         label: `${months ? "Markets per month" : spoken(facet)}: ${counted(total, "market")}${peak ? `, most at ${peak.name}` : ""}`,
-        axis: months ? axisOf(spans.map(({ name }) => name)) : placeholders.map(String),
+        axis: months ? axisOf(spans.map(({ name }) => name)) : [`${spans[0]?.from}`, direction, grouped(top)],
         ...(chosen && { hot: within }),
       },
     );
@@ -230,13 +233,19 @@ export function histogram(facet, go) {
     fill(picture, chart);
     fill(
       said,
-      chosen &&
-        html(
-          "a",
-          { href: archiveAddress(changed(query, { [low]: null, [high]: null })), "data-key": `${facet} any` },
-          "Any",
-          html("span", { class: "unseen" }, ` ${months ? "month" : spoken(facet)}`),
-        ),
+      chosen
+        ? html(
+            "a",
+            {
+              href: archiveAddress(changed(query, { [low]: null, [high]: null })),
+              "data-key": `${facet} any`,
+            },
+            "Any",
+            html("span", { class: "unseen" }, ` ${months ? "month" : spoken(facet)}`),
+          )
+        : peak &&
+            peak.count > 0 &&
+            `most ${months ? `in ${peak.name}` : `from ${peak.from}`}: ${compact(peak.count)}`,
     );
   }
   return { element, use, draw };

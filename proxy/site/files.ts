@@ -34,7 +34,7 @@ function fileFor(name: FileName, api: ApiPlace, site?: string | null): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...(site && { site }) }));
   if (name === "client.js") return lean("client/client.js");
   if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
-  return lean(name);
+  return name.endsWith(".png") ? readOwn(name) : lean(name);
 }
 
 /** The site as publishers put it into the store, for a CDN that serves it without the proxy. */

@@ -155,7 +155,7 @@ function amongAll({ slug, bri }, scores) {
     ),
     columnChart(distribution(scores), {
       label: `The BRI of all protocols. This one is number ${above + 1} of ${scores.length}.`,
-      axis: ["0", "500", "1,000"],
+      axis: ["0", "BRI 500", "1,000"],
       hot: (column) => column === own,
     }),
   ];
@@ -249,7 +249,8 @@ function drawHistory(section, { points }, signal) {
       "p",
       { class: "quiet" },
       `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} (${signed(last.bri - first.bri)}). `,
-      before && `${tierMove} Confidence: ${signed(confidenceMove ?? 0)}.`,
+      before &&
+        `${tierMove} ${confidenceMove ? `Its confidence moved by ${signed(confidenceMove)}.` : "Its confidence stayed."}`,
     ),
     drawn((width) => lineChart(series, width, name), signal),
     html(

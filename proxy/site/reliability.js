@@ -2,7 +2,7 @@ import { drawn, intervalChart } from "./chart.js";
 import { html } from "./dom.js";
 import { term } from "./explain.js";
 import { archiveAddress, without } from "./filters.js";
-import { grouped, percent, tiers } from "./words.js";
+import { grouped, percent, percents, tiers } from "./words.js";
 
 /**
  * @import { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts"
@@ -84,7 +84,11 @@ export function reliability(query, filters, counts, signal) {
       wilson(disputed, count),
     );
   const groups = [
-    { title: "By composite", names: composite.map(({ from }) => `${from}`), estimates: byScore },
+    {
+      title: "By composite, in steps of 50",
+      names: composite.map(({ from }) => `${from}`),
+      estimates: byScore,
+    },
     { title: "By tier", names: tiers, estimates: byTier },
   ];
   const other = new URLSearchParams(query);
@@ -179,14 +183,16 @@ const shareTable = (names, series) =>
         {},
         names.flatMap((name, place) =>
           series.map(([of, estimates]) => {
-            const { share, low, high, n } = estimates[place] ?? wilson(0, 0);
+            const estimate = estimates[place] ?? wilson(0, 0);
+            const { n } = estimate;
+            const [share = "", low, high] = percents(estimate);
             return html(
               "tr",
               {},
               html("th", { scope: "row" }, name),
               html("td", {}, of),
-              html("td", { class: "number" }, n ? percent(share) : "–"),
-              html("td", { class: "number" }, n ? `${percent(low)} to ${percent(high)}` : "–"),
+              html("td", { class: "number" }, n ? share : "–"),
+              html("td", { class: "number" }, n ? `${low} to ${high}` : "–"),
               html("td", { class: "number" }, grouped(n)),
             );
           }),
@@ -214,8 +220,10 @@ export function verdictOn(buckets) {
     );
   const [low, high] = [half(buckets.slice(0, cut)), half(buckets.slice(cut))];
   if (low.n === 0 || high.n === 0) return "There are too few markets to compare low scores with high ones.";
-  const told = (/** @type {Estimate} */ { share, low: from, high: to, n: size }) =>
-    `${percent(share)} (${percent(from)} to ${percent(to)}, n = ${grouped(size)})`;
+  const told = (/** @type {Estimate} */ estimate) => {
+    const [share, from, to] = percents(estimate);
+    return `${share} (${from} to ${to}, n = ${grouped(estimate.n)})`;
+  };
   const border = buckets[cut]?.from;
   const says =
     low.low > high.high

@@ -246,7 +246,15 @@ function board(scores, curveOf) {
   /** Matches that are not drawn yet. A browser needs a second for a thousand rows.
    * @type {readonly ScoreListEntry[]} */
   let following = [];
-  const rest = html("button", { type: "button", class: "plain", onclick: () => showMore(following.length) });
+  let all = false;
+  const rest = html("button", {
+    type: "button",
+    class: "plain",
+    onclick: () => {
+      all = true;
+      showMore(batch);
+    },
+  });
   new IntersectionObserver(([entry]) => {
     if (entry?.isIntersecting) showMore(batch);
   }).observe(rest);
@@ -261,6 +269,8 @@ function board(scores, curveOf) {
     following = following.slice(count);
     rest.hidden = following.length === 0;
     fill(rest, `Show ${grouped(following.length)} more`);
+    // All at once, they would hold up the page for as long.
+    if (all && following.length > 0) requestAnimationFrame(() => showMore(batch));
   }
 
   /** @param {number} place */
@@ -285,6 +295,7 @@ function board(scores, curveOf) {
   function draw() {
     const shown = sorted(scores.filter(matches));
     fill(body);
+    all = false;
     following = shown;
     showMore(batch);
     empty.hidden = shown.length > 0;
@@ -301,11 +312,13 @@ function board(scores, curveOf) {
         piece.classList.toggle("faded", faded);
     }
   }
-  const chart = columnChart(distribution(scores), {
+  const piles = distribution(scores);
+  const tallest = Math.max(...piles.map((pile) => pile.reduce((sum, { value }) => sum + value, 0)));
+  const chart = columnChart(piles, {
     label: `How many protocols have which BRI, from 0 to 1,000. ${tiers
       .map((name) => `${name}: ${scores.filter(({ forgeScale }) => forgeScale === name).length}`)
       .join(", ")}.`,
-    axis: ["0", "250", "500", "750", "1,000"],
+    axis: ["0", "250", "BRI 500", "750", "1,000"],
   });
   chart.addEventListener("click", ({ target }) => {
     const [, number] =
@@ -313,7 +326,8 @@ function board(scores, curveOf) {
     const name = tiers[Number(number) - 1];
     if (name) toggle(name);
   });
-  fill(picture, chart);
+  const caption = `Protocols by BRI, in columns of 25 points; the tallest has ${counted(tallest, "protocol")}.`;
+  fill(picture, html("p", { class: "quiet" }, caption), chart);
   draw();
 
   const table = html(

@@ -7,7 +7,7 @@ import { html } from "./dom.js";
 export const tiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"];
 
 const numbers = new Intl.NumberFormat("en-US");
-const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
 
 /** Formats a number with thousands separators: 12,345
  * @param {number} value */
@@ -18,8 +18,19 @@ export const grouped = (value) => numbers.format(value);
 export const compact = (value) => short.format(value);
 
 /** Formats a share of 0 to 1: 2.6 %
- * @param {number} share */
-export const percent = (share) => `${Number((100 * share).toFixed(share < 0.1 ? 1 : 0))} %`;
+ * @param {number} share
+ * @param {number} [digits] behind the point */
+export const percent = (share, digits = share < 0.1 ? 1 : 0) => `${Number((100 * share).toFixed(digits))} %`;
+
+/** Formats a share and the ends of its interval, with as many digits as tell the ends apart: 2.61 %, 2.58 %, 2.65 %
+ * @param {{ share: number, low: number, high: number }} estimate */
+export function percents({ share, low, high }) {
+  const all = [share, low, high];
+  const spelled = all.map((each) => percent(each));
+  if (spelled[1] !== spelled[2]) return spelled;
+  const digits = [1, 2].find((each) => percent(low, each) !== percent(high, each)) ?? 3;
+  return all.map((each) => percent(each, digits));
+}
 
 /** A number with its noun: `1 market`, `2 markets`.
  * @param {number} count

@@ -29,8 +29,15 @@ export const headers = {
   "X-RateLimit-Reset": { description: "When counting starts anew, in epoch seconds.", schema: number },
   RateLimit: { description: 'IETF form of the same: "plan";r=REMAINING;t=SECONDS.', schema: text },
   "RateLimit-Policy": { description: 'IETF form of the quota: "plan";q=LIMIT;w=86400.', schema: text },
-  "Retry-After": { description: "Of QUOTA_EXCEEDED: seconds until counting starts anew.", schema: number },
+  "Retry-After": {
+    description: "Seconds after which to try again; of QUOTA_EXCEEDED those until counting starts anew.",
+    schema: number,
+  },
   "WWW-Authenticate": { description: "How to present a key.", schema: text },
+  Link: {
+    description: 'Where a page follows: <?cursor=CURSOR>; rel="next", relative to the address asked for.',
+    schema: text,
+  },
   Age: { description: "While the origin is away: seconds since the data was superseded.", schema: number },
   "Cache-Status": { description: "While the origin is away: says so.", schema: text },
   "X-Since-Snapshot-Id": {
@@ -86,6 +93,16 @@ export const ofStatus: Partial<
   416: ["Content-Range"],
   426: ["Upgrade", "Sec-WebSocket-Version"],
   429: ["Retry-After"],
+  503: ["Retry-After"],
+};
+
+/** Headers of every answer of a deprecated endpoint. They are no components, since there may be no such endpoint. */
+export const ofDeprecated = {
+  Deprecation: {
+    description: "Since when this address is deprecated: @EPOCH_SECONDS (RFC 9745).",
+    schema: text,
+  },
+  Sunset: { description: "From when on it may be gone (RFC 8594).", schema: text },
 };
 
 /** References to the components of these headers. */

@@ -67,6 +67,7 @@ const notes: Record<DescribedId, Notes> = {
   marketsHistorical: {
     tag: "Archive",
     etag: true,
+    headers: ["Link"],
     line: "HistoricalMarket",
     codes: [...fromStore, "CURSOR_MISMATCH", "INVALID_CURSOR", "CURSOR_EXPIRED", "TOO_MANY_CONNECTIONS"],
     text:
@@ -184,8 +185,11 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     operationId: id,
     tags: [tag],
     summary: endpoint.summary,
-    description: [planText(endpoint), text].filter((part) => part !== undefined).join("\n\n"),
+    description: [planText(endpoint), deprecationText(endpoint), text]
+      .filter((part) => part !== undefined)
+      .join("\n\n"),
     "x-plan": endpoint.plan,
+    ...(endpoint.deprecated && { deprecated: true }),
     security: securityOf(endpoint),
     requestParams: parametersOf(endpoint, parameters),
     ...(body && { requestBody: body }),
@@ -211,6 +215,12 @@ function planText({ plan, metered, credentials, availability, query }: Endpoint)
       ? ` \`${asOfParameter.name}\` needs a Developer key, and Aegis for more than ${historyDays} days back.`
       : "";
   return `${who} ${cost}${soon}${back}`;
+}
+
+function deprecationText({ deprecated }: Endpoint): string | undefined {
+  if (!deprecated) return undefined;
+  const { since, sunset } = deprecated;
+  return `Deprecated since ${since}.${sunset ? ` From ${sunset} on it may be gone.` : ""}`;
 }
 
 function securityOf({ credentials, plan }: Endpoint): Record<string, string[]>[] {

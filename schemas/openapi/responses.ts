@@ -4,7 +4,15 @@ import { type ErrorCode, errors } from "../errors.ts";
 import { plans } from "../plans.ts";
 import { asOfParameter } from "../query.ts";
 import { hasProblemExample, rowsExample } from "./examples.ts";
-import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "./headers.ts";
+import {
+  common,
+  type HeaderName,
+  ofDeprecated,
+  ofLines,
+  ofStatus,
+  rateLimit,
+  references,
+} from "./headers.ts";
 
 /** What an endpoint can answer beyond what follows from its row of the endpoint table. */
 export interface Answers {
@@ -54,6 +62,12 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
 
 const allCodes = Object.keys(errors).filter((code): code is ErrorCode => code in errors);
 
+/** References to the headers of an endpoint's answers. */
+const referencesOf = ({ deprecated }: Endpoint, names: readonly HeaderName[]) => ({
+  ...references(names),
+  ...(deprecated && ofDeprecated),
+});
+
 /** Every response of an endpoint. */
 export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const grouped = Map.groupBy(codesOf(endpoint, answers), (code) => errors[code].status);
@@ -71,7 +85,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
     const names = ["X-Request-Id", "X-Snapshot-Id", ...limits, ...upgrade] as const;
-    return { 101: { description: "The connection is live.", headers: references(names) } };
+    return { 101: { description: "The connection is live.", headers: referencesOf(endpoint, names) } };
   }
   const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
   const extra = [
@@ -80,7 +94,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   ];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
-    headers: references([...names, ...extra, ...headers]),
+    headers: referencesOf(endpoint, [...names, ...extra, ...headers]),
     content: endpoint.lines
       ? { [ndjson]: { schema: { type: "string" }, example: rowsExample(id, "ndjson") } }
       : {
@@ -93,12 +107,12 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   };
   const held = {
     description: "The content is still the one that If-None-Match names.",
-    headers: references(names),
+    headers: referencesOf(endpoint, names),
   };
   const part = {
     ...found,
     description: "The range that was asked for.",
-    headers: references([...names, ...extra, "Content-Range"]),
+    headers: referencesOf(endpoint, [...names, ...extra, "Content-Range"]),
   };
   return { 200: found, ...(ranges && { 206: part }), ...(etag && { 304: held }) };
 }
@@ -126,19 +140,19 @@ function rowsOf(line: string, id: EndpointId, types: readonly string[]) {
 const unmetered = new Set([401, 403, 408, 431, 501]);
 
 function problemResponse(
-  { metered }: Endpoint,
+  endpoint: Endpoint,
   status: number,
   codes: readonly ErrorCode[],
   shown: readonly ErrorCode[],
 ): ZodOpenApiResponseObject {
-  const limits = metered && !unmetered.has(status) ? rateLimit : [];
+  const limits = endpoint.metered && !unmetered.has(status) ? rateLimit : [];
   const own = Object.entries(ofStatus).find(([of]) => Number(of) === status)?.[1] ?? [];
   const examples = shown.map((code) => [code, { $ref: `#/components/examples/${code}` }]);
   // First in allOf, because /docs/ makes its example of the first one.
   const narrowed = { properties: { status: { const: status }, code: { enum: [...codes] } } };
   return {
     description: codes.map((code) => `\`${code}\`: ${errors[code].title}.`).join(" "),
-    headers: references([...common, ...limits, ...own]),
+    headers: referencesOf(endpoint, [...common, ...limits, ...own]),
     content: {
       "application/problem+json": {
         schema: { allOf: [narrowed, { $ref: "#/components/schemas/Problem" }] },

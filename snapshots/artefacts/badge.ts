@@ -13,20 +13,27 @@ export const badgeColours: Record<ForgeTier, string> = {
   ADAMANTINE: "#044a50",
 };
 
-const characterWidth = 7;
 const padding = 6;
+
+/** About how wide a text is in the font of the badge, in pixels. */
+function widthOf(text: string): number {
+  const widths = [...text].map((character) => {
+    if (/[ijl.]/.test(character)) return 3.5;
+    if (/[frtI -]/.test(character)) return 4.5;
+    if (/[mwMW]/.test(character)) return 10.5;
+    return /[A-Z]/.test(character) ? 7.7 : 6.8;
+  });
+  return Math.round(widths.reduce((sum, width) => sum + width, 0));
+}
 
 /** A badge with the score and the tier of a protocol. Its title says the same to a screen reader. */
 export function renderBadge({ slug, bri, forgeScale }: ProtocolScore): Markup {
   const score = `${bri} ${forgeScale}`;
   const said = `${slug}: BRI ${bri}, ${forgeScale}`;
-  const [left, right] = [slug, score].map((text) => text.length * characterWidth + 2 * padding) as [
-    number,
-    number,
-  ];
+  const [left, right] = [widthOf(slug) + 2 * padding, widthOf(score) + 2 * padding];
   // The lengths keep the words within the badge whatever font there is.
   const words = (x: number, text: string) =>
-    markup`<text x="${x}" y="14" textLength="${text.length * characterWidth}" lengthAdjust="spacingAndGlyphs">${text}</text>`;
+    markup`<text x="${x}" y="14" textLength="${widthOf(text)}" lengthAdjust="spacingAndGlyphs">${text}</text>`;
   return markup`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${said}"><title>${said}</title><rect width="${left + right}" height="20" rx="3" fill="#2b2f33"/><path d="M${left} 0h${right - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-${right - 3}z" fill="${badgeColours[forgeScale]}"/><g fill="#fff" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">${words(padding, slug)}${words(left + padding, score)}</g></svg>
 `;
 }

@@ -2,7 +2,7 @@ import { meanings } from "../../schemas/meanings.ts";
 import { type ProtocolScore, protocolDimensionKeys } from "../../schemas/records.ts";
 import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
-import { badgeAddress, type Places, pageAddress, siteName } from "./places.ts";
+import { iconAddress, type Places, pageAddress, siteName } from "./places.ts";
 
 /** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
@@ -58,9 +58,8 @@ export function renderProtocolPage(places: Places, record: ProtocolScore): Marku
 <meta property="og:title" content="${title}">
 <meta property="og:description" content="${description}">
 <meta property="og:url" content="${address}">
-<meta property="og:image" content="${badgeAddress(places, slug)}">
-<meta property="og:image:type" content="image/svg+xml">
-<meta property="og:image:alt" content="${title}">
+<meta property="og:image" content="${iconAddress(places)}">
+<meta property="og:image:alt" content="${siteName}">
 <meta name="twitter:card" content="summary">
 <script type="application/ld+json">${jsonMarkup(renderPageData(places, record))}</script>
 </head>
@@ -68,18 +67,16 @@ export function renderProtocolPage(places: Places, record: ProtocolScore): Marku
 <header class="top"><div class="wide"><a class="brand" href="../../index.html"><img src="../../site/icon.svg" alt="" width="28" height="28">${siteName}</a></div></header>
 <main class="wide">
 <h1>${slug}</h1>
-<p><img src="../../badges/${slug}.svg" alt="${title}" height="20"></p>
+<p class="scrolls"><img src="../../badges/${slug}.svg" alt="${title}" height="20"></p>
 <p><a href="../../index.html#/protocols/${slug}">The live page of ${slug}</a>, with its place among all protocols</p>
-<table class="plain-table">
+<table class="record">
 <caption>Score of ${slug}</caption>
-<thead><tr><th scope="col">Figure</th><th scope="col">Value</th><th scope="col">Meaning</th></tr></thead>
 <tbody>
-${facts.map(([name, value, meaning]) => markup`<tr><th scope="row">${name}</th><td>${value}</td><td>${meaning ?? ""}</td></tr>\n`)}</tbody>
+${facts.map(([name, value, meaning]) => markup`<tr><th scope="row">${name}${meaning ? markup`<small>${meaning}</small>` : ""}</th><td>${value}</td></tr>\n`)}</tbody>
 </table>
 <h2>Twelve dimensions</h2>
-<table class="plain-table">
+<table class="record">
 <caption>${meanings.protocolDimension.meaning}</caption>
-<thead><tr><th scope="col">Dimension</th><th scope="col">Score</th></tr></thead>
 <tbody>
 ${protocolDimensionKeys.map((key) => markup`<tr><th scope="row">${key.replaceAll("_", " ")}</th><td class="number">${dimensions[key]}</td></tr>\n`)}</tbody>
 </table>

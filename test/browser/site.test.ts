@@ -113,7 +113,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
     await other.waitForSelector("tbody >> text=p100");
     await other.focus("text=/^Show \\d+ more/");
     await other.keyboard.press("Enter");
-    expect(await rows.count()).toBe(300);
+    await expect.poll(() => rows.count()).toBe(300);
     await other.fill("#filter", "p29");
     expect(await rows.count()).toBe(11);
     expect(faults).toEqual([]);

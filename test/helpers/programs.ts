@@ -3,11 +3,8 @@ import { existsSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { delimiter, join } from "node:path";
 
-/**
- * For node, which strips types itself. Commands that tests run through npm start with tsx as everywhere else; its loader
- * would cost each of the other processes another second.
- */
-export const nodeOptions = ["--import", new URL("compile-cache.js", import.meta.url).href];
+/** For node, as every command has them. */
+export const nodeOptions = ["--import", new URL("../../scripts/installed.js", import.meta.url).href];
 
 /** Where V8 keeps compiled code, for NODE_COMPILE_CACHE; processes of the tests share it. */
 export const compileCache = new URL("../../node_modules/.cache/compiled", import.meta.url).pathname;

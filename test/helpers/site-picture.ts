@@ -16,7 +16,7 @@ export async function takePicture(browser: Browser, home: string, key: string): 
   const { page, context } = await openWatched(browser, home, { scheme: "light", width: 1280 });
   const shot = (y: number, height: number) => page.screenshot({ clip: { x: 0, y, width: 1280, height } });
   await page.waitForSelector("tbody tr");
-  const shots = [await shot(0, 530)];
+  const shots = [await shot(0, 514)];
   await page.goto(`${home}#/archive?min_composite=650&max_composite=749&q=rate+cut`);
   await enterKey(page, key);
   await page.waitForSelector(".market");

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { serviceErrorOf } from "../../../proxy/errors/errors-of.ts";
 import { ServiceError } from "../../../proxy/errors/service-error.ts";
 import { problemReply } from "../../../proxy/reply/problem.ts";
+import { type ErrorCode, errors } from "../../../schemas/errors.ts";
 import * as readErrors from "../../../snapshots/read/errors.ts";
 import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
@@ -67,4 +68,11 @@ describe("an error of snapshots/ as a problem", () => {
         "INTERNAL",
       );
   });
+});
+
+test("every 429 and every 503 says when to try again", () => {
+  for (const code of Object.keys(errors) as ErrorCode[]) {
+    const { status, headers } = problemReply(new ServiceError(code, "text"), "id");
+    expect([code, headers["Retry-After"]]).toEqual([code, [429, 503].includes(status) ? 5 : undefined]);
+  }
 });

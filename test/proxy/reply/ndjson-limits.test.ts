@@ -221,7 +221,7 @@ describe("a client that reads slowly", () => {
     const reader = await open(key);
     for (let received = 500; received <= rows; received += 500) {
       await reader.until(received);
-      vi.advanceTimersByTime(60_000);
+      vi.advanceTimersByTime(40_000);
     }
     expect(await reader.ending()).toBe("whole");
     const idle = await open(key);

@@ -33,6 +33,24 @@ describeStores("what each address answers from %s", ({ newLocation, environment 
     expect(MarketPage.parse((await proxy.get(next, { headers: bearer(aegis) })).json()).page).toBe(2);
   });
 
+  test("in Link the page that follows, until none does", async () => {
+    const seen: [page: number, count: number][] = [];
+    for (let next = "/api/v1/markets/historical?category=crypto&pageSize=7"; next; ) {
+      const { headers, json } = await proxy.get(next, { headers: bearer(aegis) });
+      const { page, count, nextCursor } = MarketPage.parse(json());
+      seen.push([page, count]);
+      const [, target] = /^<(.*)>; rel="next"$/.exec(String(headers.link)) ?? [];
+      expect(target).toBe(nextCursor === null ? undefined : `?cursor=${nextCursor}`);
+      const { pathname, search } = new URL(target ?? "", `http://proxy.test${next}`);
+      next = target ? pathname + search : "";
+    }
+    expect(seen).toEqual([
+      [1, 7],
+      [2, 7],
+      [3, 6],
+    ]);
+  });
+
   test("the status of what is served", async () => {
     const status = Status.parse((await proxy.get("/api/v1/status")).json());
     expect(status).toMatchObject({ commit: 1, counts: { markets: 40, protocols: 4 }, stale: false });

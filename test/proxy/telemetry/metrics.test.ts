@@ -1,7 +1,8 @@
-import { readFile } from "node:fs/promises";
-import type { Registry } from "prom-client";
+import { collectDefaultMetrics, Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { endpoints } from "../../../schemas/endpoints.ts";
+import { deployed } from "../../helpers/deployed.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { publishArchive } from "../../helpers/proxy-archive.ts";
 import { bearer, until } from "../../helpers/proxy-client.ts";
@@ -86,12 +87,75 @@ describe("metrics", () => {
     expect(polls.get('chore="keys",outcome="success"')).toBeGreaterThan(1);
   });
 
-  test("stand in the README, all of them", async () => {
-    const readme = await readFile(new URL("../../../README.md", import.meta.url), "utf8");
-    const table = /<!-- metrics:.*-->\n(.*)<!-- \/metrics -->/s.exec(readme)?.[1] ?? "";
+  test("stand in OPERATING.md, all of them", async () => {
+    const table = /<!-- metrics:.*-->\n(.*)<!-- \/metrics -->/s.exec(deployed("OPERATING.md"))?.[1] ?? "";
     const told = [...table.matchAll(/`((?:http|prs)_\w+)`/g)].map(([, name]) => name);
     const known = (await proxy.metrics.getMetricsAsJSON()).map(({ name }) => name);
     expect(told.sort()).toEqual(known.sort());
+  });
+
+  describe("in .github/deploy/", () => {
+    const alarms: {
+      alert: string;
+      expr: string;
+      for?: string;
+      annotations: { summary: string; do: string };
+    }[] = parse(deployed("alarms.yml")).groups[0].rules;
+    const panels: { id: number; targets: { expr: string }[] }[] = JSON.parse(
+      deployed("dashboard.json"),
+    ).panels;
+    const shown = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+
+    /** What an expression asks for that no process tells: metrics, and labels of those. */
+    function unknownIn(expression: string, registries: readonly Registry[]): string[] {
+      const asked = [...expression.matchAll(/\b((?:http|prs|process|nodejs)_\w+)(?:\{([^}]*)\})?/g)];
+      const labels = new Set(["le", "instance"]);
+      const unknown = asked.flatMap(([, name = "", selector = ""]) => {
+        const base = name.replace(/_bucket$/, "");
+        const metric = registries.map((registry) => registry.getSingleMetric(base)).find((each) => each);
+        if (!metric) return [name];
+        const own: readonly string[] = Reflect.get(metric, "labelNames") ?? [];
+        for (const label of own) labels.add(label);
+        return [...selector.matchAll(/(\w+)[=!]/g)]
+          .map(([, label]) => label!)
+          .filter((label) => !own.includes(label));
+      });
+      const grouped = [...expression.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, names = ""]) =>
+        names.split(", "),
+      );
+      return [...unknown, ...grouped.filter((name) => !labels.has(name))];
+    }
+
+    test("are all known to alarms and dashboard, with their labels; each alarm says what to do", async () => {
+      const usual = new Registry();
+      collectDefaultMetrics({ register: usual });
+      const registries = [proxy.metrics, usual];
+      for (const expression of [...alarms.map(({ expr }) => expr), ...shown])
+        expect([expression, unknownIn(expression, registries)]).toEqual([expression, []]);
+      expect(
+        unknownIn('sum by (rute) (rate(http_requests_total{stat="5"}[5m])) / prs_age', registries),
+      ).toEqual(["stat", "prs_age", "rute"]);
+      expect(new Set(alarms.map(({ alert }) => alert)).size).toBe(10);
+      for (const { annotations } of alarms)
+        expect(annotations).toEqual({
+          summary: expect.stringMatching(/\.$/),
+          do: expect.stringMatching(/\.$/),
+        });
+    });
+
+    test("have their alarms told in OPERATING.md, in the same words", () => {
+      const rows = alarms.map(({ alert, expr, for: time = "at once", annotations }) => {
+        const summary = annotations.summary.replace("{{ $labels.instance }}", "A proxy");
+        return `| ${alert} | \`${expr}\` | ${time} | ${summary} ${annotations.do} |\n`;
+      });
+      expect(deployed("OPERATING.md")).toContain(`|---|---|---|---|\n${rows.join("")}<!-- /alarms -->`);
+    });
+
+    test("are on the dashboard, all of them", async () => {
+      const known = (await proxy.metrics.getMetricsAsJSON()).map(({ name }) => name);
+      expect(known.filter((name) => !shown.join(" ").includes(name))).toEqual([]);
+      expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    });
   });
 
   test("are not to be had where the service is", async () => {
