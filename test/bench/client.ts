@@ -15,10 +15,10 @@ export interface Timed {
   sent: Buffer;
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+const oneConnection = new Agent({ keepAlive: true, maxSockets: 1 });
 
-/** One request over a connection that is kept open. Throws on any status but 200. */
-export async function ask({ port, headers }: Target, path: string): Promise<Timed> {
+/** One request, over one connection for all or those of an agent. Throws on any status but 200. */
+export async function ask({ port, headers }: Target, path: string, agent = oneConnection): Promise<Timed> {
   const start = performance.now();
   const sending = request({
     port,

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DuckDBInstance } from "@duckdb/node-api";
 import { quoted } from "../../snapshots/sources/sql-literals.ts";
+import { editDaily, writeDaily } from "./daily-files.ts";
 import type { Endings } from "./endings.ts";
 import { nodeCommand, runProgram } from "./processes.ts";
 
@@ -79,6 +80,24 @@ export class Data {
   async edited(edit: Edit): Promise<string> {
     const sources = await this.sources();
     return this.once(`sources-${edit}`, (folder) => writeEdited(sources, folder, edit, this.markets));
+  }
+
+  /** The sample as 100 files by time. */
+  async daily(): Promise<string> {
+    const sources = await this.sources();
+    return this.once("sources-daily", (folder) => writeDaily(sources, folder));
+  }
+
+  /** The same files; one has 0.1 percent new markets and 0.01 percent changed. */
+  async dailyEdited(): Promise<string> {
+    const daily = await this.daily();
+    return this.once("sources-daily-edited", (folder) => editDaily(daily, folder, this.markets));
+  }
+
+  /** A store published from the files by time. */
+  async dailyStore(): Promise<string> {
+    const daily = await this.daily();
+    return this.once("store-daily", (folder) => runProgram(this.#ends, publishCommand(daily, folder)));
   }
 }
 

@@ -2,7 +2,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import express from "express";
 import { Pool } from "pg";
-import { clause, continued, cursorAfter, filterOf } from "./peer-sql.ts";
+import { clause, continued, cursorAfter, facetsOf, filterOf } from "./peer-sql.ts";
 
 // The archive as one would build it on Express and PostgreSQL: keyset pages, exact totals, gzip off the main thread.
 const pool = new Pool({ connectionString: process.env.DATABASE, max: 10 });
@@ -39,6 +39,18 @@ app.get("/markets", async ({ query }, response) => {
     level: 6,
   });
   response.set({ "Content-Type": "application/json; charset=utf-8", "Content-Encoding": "gzip" }).send(body);
+});
+
+app.get("/total", async ({ query }, response) => {
+  const filter = filterOf(query);
+  const { rows } = await pool.query(`SELECT count(*) FROM markets ${clause(filter)}`, filter.values);
+  response.json({ total: Number(rows[0].count) });
+});
+
+app.get("/facets", async ({ query }, response) => {
+  const filter = filterOf(query);
+  const { rows } = await pool.query({ text: facetsOf(filter), values: filter.values, rowMode: "array" });
+  response.json(rows);
 });
 
 app.listen(Number(process.env.PORT), "127.0.0.1");

@@ -1,3 +1,4 @@
+import { bucketStarts, facetNames, filterFields } from "../../schemas/filters.ts";
 import { scoreColumns } from "./postgres-load.ts";
 
 /** A part of a statement with its values, `$1` and on. */
@@ -34,6 +35,8 @@ function conditionOf(name: string, value: string): string {
       return `resolved_at >= ${value}::timestamptz`;
     case "to":
       return `resolved_at <= ${value}::timestamptz`;
+    case "q":
+      return `words @@ plainto_tsquery('simple', ${value}::text)`;
     default:
       throw new Error(`unknown parameter ${name}`);
   }
@@ -54,4 +57,21 @@ export function cursorAfter(resolvedAt: string, id: string): string {
 
 export function clause({ conditions }: Where): string {
   return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
+}
+
+/** Counts the markets of a filter by every facet, in one pass: rows of facet, value (of a score its bucket), count, disputed. */
+export function facetsOf(filter: Where): string {
+  const facets = facetNames.map((name) => `(${name})`).join(", ");
+  const position = facetNames.map((name, place) => `WHEN grouping(${name}) = 0 THEN ${place}`).join(" ");
+  return `SELECT CASE ${position} END, coalesce(${facetNames.map((name) => `${name}::text`).join(", ")}),
+      count(*)::integer, (count(*) FILTER (WHERE disputed))::integer
+    FROM (SELECT ${facetNames.map((name) => `${columnOf(name)} AS ${name}`).join(", ")} FROM markets ${clause(filter)}) AS found
+    GROUP BY GROUPING SETS (${facets})`;
+}
+
+function columnOf(name: string): string {
+  if (name === "month") return "date_trunc('month', resolved_at AT TIME ZONE 'UTC')";
+  const row = filterFields.find(({ field }) => field === name)!;
+  if (row.kind === "label" || row.values) return name;
+  return `least((${name} - ${row.min}) / ${row.bucketWidth}, ${bucketStarts(row).length - 1})`;
 }

@@ -9,22 +9,25 @@ import type { RenderedMarket } from "../../snapshots/sources/sources.ts";
 /** Scores that filters look at. */
 export const scoreColumns = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
 
-const filtered = ["category", "tier", "outcome", "disputed", "composite", ...scoreColumns];
+const labels = ["category", "tier", "outcome", "formula_version", "weight_version"];
+const filtered = [...labels, "disputed", "composite", ...scoreColumns];
 
 /**
  * The record is text, as it is sent. It lies out of line, so that counting reads narrow rows; the large index holds
- * all that filters look at in the archive's order, so that pages and counts need no row at all but those shown.
+ * all that filters and facets look at in the archive's order, so that pages and counts need no row at all but those shown.
  */
 const tables = `
   CREATE TABLE markets (
-    resolved_at timestamptz NOT NULL, id uuid NOT NULL, category text NOT NULL, tier text NOT NULL,
-    outcome text NOT NULL, disputed boolean NOT NULL, composite smallint NOT NULL,
-    ${scoreColumns.map((name) => `${name} smallint NOT NULL`).join(", ")}, record text NOT NULL
+    resolved_at timestamptz NOT NULL, id uuid NOT NULL, ${labels.map((name) => `${name} text NOT NULL`).join(", ")},
+    disputed boolean NOT NULL, composite smallint NOT NULL,
+    ${scoreColumns.map((name) => `${name} smallint NOT NULL`).join(", ")}, record text NOT NULL,
+    words tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('simple', record::json ->> 'question')) STORED
   ) WITH (toast_tuple_target = 128)`;
 
 const indexes = [
   `CREATE UNIQUE INDEX ON markets (resolved_at DESC, id DESC) INCLUDE (${filtered.join(", ")})`,
   ...filtered.map((column) => `CREATE INDEX ON markets (${column})`),
+  "CREATE INDEX ON markets USING gin (words)",
   "VACUUM (ANALYZE) markets",
 ];
 
@@ -62,6 +65,8 @@ function lineOf(row: RenderedMarket): string {
     values.category.toLowerCase(),
     forgeTiers[values.tier - 1]!,
     values.outcome,
+    values.formula_version,
+    values.weight_version,
     String(Boolean(values.disputed)),
     ...[values.composite, values.informed, values.integrity, values.oracle].map(String),
     ...[values.catalyst, values.design, values.counterparty].map(String),

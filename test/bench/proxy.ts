@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { join } from "node:path";
 import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
@@ -16,12 +17,37 @@ export interface Ours extends Target {
 export const proxyConfiguration = "LOG_LEVEL=warn, QUOTA_STORE=a file, one process, default CACHE_BYTES";
 
 /** Starts the proxy over a store, with a key of the Aegis plan whose quota no measurement uses up. */
-export async function startProxy({ data, ends, options }: Bench, store: string): Promise<Ours> {
+export async function startProxy(bench: Bench, store: string): Promise<Ours> {
+  return (await start(bench, store)).ours;
+}
+
+/** The same, with a function that tells how many milliseconds the longest turn of its event loop took since the last call. */
+export async function startWatchedProxy(
+  bench: Bench,
+  store: string,
+): Promise<Ours & { longestTurn(): Promise<number> }> {
+  const watched = ["--import", new URL("turns.ts", import.meta.url).href];
+  const { ours, child } = await start(bench, store, watched);
+  return {
+    ...ours,
+    async longestTurn() {
+      const answered = once(child, "message");
+      child.send("");
+      const [milliseconds] = await answered;
+      return milliseconds;
+    },
+  };
+}
+
+async function start({ data, ends, options }: Bench, store: string, more: readonly string[] = []) {
   const owner = { plan: "aegis", owner: "bench", quota: 1e12, expiresAt: undefined } as const;
   const { key } = await issueKey(directoryStorage(store), owner, new Date());
   const [port, metricsPort] = [await freePort(), await freePort()];
-  const flags = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${options.profile}`] : [];
+  const profiling = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${options.profile}`] : [];
+  const flags = [...profiling, ...more];
   const child = startServer(ends, nodeCommand("scripts/proxy.ts", ...flags), {
+    // A preloaded file answers messages.
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: {
       PATH: process.env.PATH,
       NODE_ENV: "production",
@@ -34,11 +60,12 @@ export async function startProxy({ data, ends, options }: Bench, store: string):
   });
   const target = { port, headers: { "x-api-key": key } };
   await whenReady(child, async () => void (await ask(target, "/readyz")));
-  return {
+  const ours: Ours = {
     ...target,
     async metric(name) {
       const { sent } = await ask({ port: metricsPort, headers: {} }, "/metrics");
       return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(sent.toString("utf8"))?.[1]);
     },
   };
+  return { ours, child };
 }

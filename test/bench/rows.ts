@@ -1,9 +1,12 @@
 import type { Measurement } from "./measurement.ts";
+import { measureFacets } from "./row-facets.ts";
 import { measureFilters } from "./row-filters.ts";
 import { measureMemory } from "./row-memory.ts";
 import { measurePublish } from "./row-publish.ts";
 import { measureScores } from "./row-scores.ts";
+import { measureTurns } from "./row-turns.ts";
 import { measureWalk } from "./row-walk.ts";
+import { measureWords } from "./row-words.ts";
 import type { Bench } from "./run.ts";
 
 /** Parts of the run; each gives the rows of the table that it has, of those that are wanted. */
@@ -14,8 +17,11 @@ export const parts: readonly {
   { rows: [1, 2], measure: measureWalk },
   { rows: [3, 4, 5], measure: measureFilters },
   { rows: [6], measure: measureScores },
-  { rows: [7, 8, 9], measure: measurePublish },
+  { rows: [7, 8, 9, 13, 14], measure: measurePublish },
   { rows: [10], measure: measureMemory },
+  { rows: [11], measure: measureFacets },
+  { rows: [12], measure: measureWords },
+  { rows: [15], measure: measureTurns },
 ];
 
 export const rowNumbers = parts.flatMap(({ rows }) => rows);

@@ -1,0 +1,93 @@
+import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
+import { facetNames } from "../../schemas/filters.ts";
+import { ask, jsonOf } from "./client.ts";
+import { randomFilters } from "./filters.ts";
+import type { Measurement } from "./measurement.ts";
+import { startArchivePeer } from "./peers.ts";
+import { startProxy } from "./proxy.ts";
+import { someMarkets } from "./row-filters.ts";
+import type { Bench } from "./run.ts";
+
+// Asked before, and not counted: they compile code and open connections.
+const warmUps = 30;
+const by = `by=${facetNames.join()}`;
+
+/** Row 11: all facets of a new filter, asked one at a time over one connection a side. */
+export async function measureFacets(bench: Bench): Promise<Measurement[]> {
+  const ours = await startProxy(bench, await bench.data.store());
+  const peer = await startArchivePeer(bench);
+  const count = bench.options.effort.filters;
+  // Each filter is asked for once a side and kind, so that nobody knows it: those of the pages are others.
+  const all = randomFilters(await someMarkets(ours), 2 * (count + warmUps));
+  const [filters, others] = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
+  const times = { facets: [] as number[], peer: [] as number[], page: [] as number[] };
+  for (const [number, filter] of filters.entries()) {
+    const facets = await ask(ours, `/api/v1/markets/facets?${by}&${filter}`);
+    const page = await ask(ours, `/api/v1/markets/historical?${others[number]}`);
+    const theirs = await ask(peer, `/facets?${filter}`);
+    requireSame(jsonOf(facets), jsonOf(theirs), filter);
+    if (number < warmUps) continue;
+    times.facets.push(facets.milliseconds);
+    times.page.push(page.milliseconds);
+    times.peer.push(theirs.milliseconds);
+  }
+  const work = `all ${facetNames.length} facets of a new filter of 2-4 conditions: p50`;
+  const note = `${count} different filters, each asked once`;
+  return [
+    {
+      row: 11,
+      work,
+      unit: "ms",
+      ours: times.facets,
+      peer: { name: "Express + PostgreSQL", rounds: times.peer },
+      goal: { of: "ratio", at: "most", limit: 0.02 },
+      note: `${note}; every count is compared; the peer counts in one pass, with GROUPING SETS`,
+    },
+    {
+      row: 11,
+      work,
+      unit: "ms",
+      ours: times.facets,
+      peer: { name: "first page of a new filter", rounds: times.page },
+      goal: { of: "ratio", at: "most", limit: 2 },
+      note: `${note}; as many other filters for the pages`,
+    },
+  ];
+}
+
+type Count = [count: number, disputed: number];
+
+/** Throws when the two sides do not count alike. The peer tells of every value that occurs, ours of the most frequent. */
+function requireSame(ours: MarketFacets, rows: [number, string, ...Count][], filter: string): void {
+  for (const [place, name] of facetNames.entries()) {
+    const theirs = new Map<string, Count>();
+    for (const [facet, value, ...counts] of rows) if (facet === place) theirs.set(value, counts);
+    const facet = ours.facets[name] as LabelFacet | ScoreFacet | MonthFacet;
+    // The peer has categories in lower case.
+    const folded = new Map<string, Count>();
+    for (const [bucket, { count, disputed, ...of }] of facet.buckets.entries()) {
+      if (count > 0)
+        addTo(folded, "value" in of ? spelled(name, of.value) : String(bucket), [count, disputed]);
+    }
+    for (const [value, counts] of folded) {
+      if (theirs.get(value)?.join() !== counts.join()) theirs.set(value, [Number.NaN, 0]);
+      else theirs.delete(value);
+    }
+    const rest = new Map<string, Count>();
+    for (const counts of theirs.values()) addTo(rest, "other", counts);
+    const other = "other" in facet ? facet.other : { count: 0, disputed: 0 };
+    const [count, disputed] = rest.get("other") ?? [0, 0];
+    if (count !== other.count || disputed !== other.disputed)
+      throw new Error(`the two sides do not count ${name} of ${filter} alike`);
+  }
+}
+
+function addTo(counts: Map<string, Count>, value: string, [count, disputed]: Count): void {
+  const [before, disputedBefore] = counts.get(value) ?? [0, 0];
+  counts.set(value, [before + count, disputedBefore + disputed]);
+}
+
+function spelled(name: string, value: string): string {
+  if (name === "category") return value.toLowerCase();
+  return name === "month" ? `${value}-01 00:00:00` : value;
+}

@@ -1,0 +1,54 @@
+import { ask, jsonOf } from "./client.ts";
+import { randomNumbers } from "./filters.ts";
+import type { Measurement } from "./measurement.ts";
+import { startArchivePeer } from "./peers.ts";
+import { startProxy } from "./proxy.ts";
+import { someMarkets } from "./row-filters.ts";
+import type { Bench } from "./run.ts";
+
+// Asked before, and not counted: they compile code, and read the words of all segments once.
+const warmUps = 30;
+
+/** Row 12: two words, asked one at a time over one connection a side. */
+export async function measureWords(bench: Bench): Promise<Measurement[]> {
+  const ours = await startProxy(bench, await bench.data.store());
+  const peer = await startArchivePeer(bench);
+  const questions = (await someMarkets(ours)).map(({ question }) => question);
+  const pairs = randomPairs(questions, bench.options.effort.filters + warmUps);
+  const times = { ours: [] as number[], peer: [] as number[] };
+  for (const [number, pair] of pairs.entries()) {
+    const query = new URLSearchParams({ q: pair });
+    const page = await ask(ours, `/api/v1/markets/historical?pageSize=1&${query}`);
+    const counted = await ask(peer, `/total?${query}`);
+    const [left, right] = [jsonOf(page).total, jsonOf(counted).total];
+    if (left !== right) throw new Error(`the two sides do not find ${pair} as often: ${left} and ${right}`);
+    if (number < warmUps) continue;
+    times.ours.push(page.milliseconds);
+    times.peer.push(counted.milliseconds);
+  }
+  return [
+    {
+      row: 12,
+      work: "two words with exact total: p50",
+      unit: "ms",
+      ours: times.ours,
+      peer: { name: "Express + PostgreSQL, GIN", rounds: times.peer },
+      goal: { of: "ratio", at: "most", limit: 0.5 },
+      note: `${times.ours.length} different pairs that occur, each asked once; ours sends the newest market too`,
+    },
+  ];
+}
+
+/** Different pairs of words of one question each. Words of ASCII letters are those that both sides take for words. */
+function randomPairs(questions: readonly string[], count: number): string[] {
+  const random = randomNumbers(1);
+  const pairs = new Set<string>();
+  while (pairs.size < count) {
+    const question = questions[random(questions.length)]!;
+    const words = [...new Set(question.toLowerCase().split(" "))].filter((word) => /^[a-z]{2,}$/.test(word));
+    if (words.length < 2) continue;
+    const [first] = words.splice(random(words.length), 1);
+    pairs.add(`${first} ${words[random(words.length)]}`);
+  }
+  return [...pairs];
+}
