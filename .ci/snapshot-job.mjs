@@ -18,7 +18,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 
-/** What an exit code means for an operator (README.md, "Commands"). */
+/** What an exit code means for an operator (.github/deploy/OPERATING.md, "Commands"). */
 const meanings = new Map([
   [0, "done"],
   [2, "the command line is wrong"],
@@ -70,6 +70,7 @@ const meaning = meanings.get(code) ?? `ended with exit code ${code}`;
 const failed = code !== 0 && code !== lostRace;
 console.log(`::${failed ? "error" : "notice"} title=snapshot ${command[0]}::${meaning}`);
 summarise();
+announce();
 process.exitCode = failed ? (code ?? 1) : 0;
 
 function summarise() {
@@ -84,6 +85,13 @@ function summarise() {
   const file = process.env.GITHUB_STEP_SUMMARY;
   if (file) appendFileSync(file, text);
   else console.log(text);
+}
+
+/** Names a new snapshot to the steps that follow. */
+function announce() {
+  const { outcome, snapshotId } = parseReport();
+  const file = process.env.GITHUB_OUTPUT;
+  if (file && outcome === "published") appendFileSync(file, `snapshot=${snapshotId}\n`);
 }
 
 function parseReport() {

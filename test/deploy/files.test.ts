@@ -2,6 +2,8 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { z } from "zod";
 import { readConfig } from "../../proxy/config.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
 import { feedLimits } from "../../schemas/feed.ts";
@@ -121,12 +123,12 @@ describe("the environment files", () => {
     }
   }
 
-  test("name what the proxy reads and its README tells, all of it", () => {
+  test("name what the proxy reads and OPERATING.md tells, all of it", () => {
     const names = named("prs-proxy.env").filter((name) => !ofAws.includes(name));
     expect(names.filter((name) => !isRead(name))).toEqual([]);
     expect(isRead("CACHE_SIZE")).toBe(false);
-    const readme = readFileSync(join(root, "README.md"), "utf8");
-    const [, table = ""] = /^## Configuration of the proxy\n([\s\S]*?)\n##/m.exec(readme) ?? [];
+    const operating = deployed("OPERATING.md");
+    const [, table = ""] = /^## Configuration of the proxy\n([\s\S]*?)\n##/m.exec(operating) ?? [];
     const rows = [...table.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \|/gm)].flatMap(([, first]) =>
       [...first!.matchAll(/[A-Z_]+/g)].map(([name]) => name),
     );
@@ -176,5 +178,120 @@ describe("the configuration of nginx", () => {
       "X-Frame-Options": security.FrameOptions.FrameOption,
       "Strict-Transport-Security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
     });
+  });
+});
+
+describe("the container", () => {
+  /** Instructions in order. A line that ends in \\ continues on the next. */
+  const instructions = deployed("Dockerfile")
+    .replace(/^#.*\n/gm, "")
+    .replace(/\\\n/g, "")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [, name = "", rest = ""] = /^(\w+) +(.*)$/.exec(line) ?? [];
+      return { name, rest };
+    });
+  const last = instructions.slice(instructions.findLastIndex(({ name }) => name === "FROM"));
+  const of = (name: string, where = last) =>
+    where.filter((instruction) => instruction.name === name).map(({ rest }) => rest);
+  const copied = of("COPY", instructions).filter((rest) => !rest.startsWith("--from"));
+  const copies = copied.flatMap((rest) => rest.split(" ").slice(0, -1));
+
+  test("is made from tagged images, of what the lock file names, without the development's packages", () => {
+    const images = of("FROM", instructions).map((rest) => rest.split(" ")[0]!);
+    expect(images.filter((image) => !/^scratch$|:(?!latest)[\w.-]+$/.test(image))).toEqual([]);
+    const [install = ""] = of("RUN", instructions);
+    expect(install).toMatch(/^npm ci --omit=dev --ignore-scripts /);
+    expect(of("SHELL", instructions)).toEqual([expect.stringContaining('"pipefail"')]);
+    expect(of("ADD", instructions)).toEqual([]);
+  });
+
+  test("takes in what is published and what the ignore file lets through, and nothing else", () => {
+    const through = [...deployed("Dockerfile.dockerignore").matchAll(/^!(.+)$/gm)].map(([, name]) => name!);
+    expect(copies.toSorted()).toEqual(through.toSorted());
+    const known = execFileSync("git", ["ls-files", ...copies], { cwd: root, encoding: "utf8" }).split("\n");
+    for (const name of copies)
+      expect(
+        known.some((file) => file === name || file.startsWith(`${name}/`)),
+        name,
+      ).toBe(true);
+    expect(copies).not.toContain("test");
+    expect(deployed("Dockerfile.dockerignore")).toMatch(/^\*$/m);
+  });
+
+  test("runs what npm runs, as a user that is not root, and asks itself whether it is ready", () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+    const [entry, command] = [of("ENTRYPOINT"), of("CMD")].map(([json]) => JSON.parse(json!) as string[]);
+    expect([...entry!, ...command!].join(" ")).toBe(`node_modules/.bin/${scripts.proxy}`);
+    expect(of("USER")).toEqual([expect.stringMatching(/^[1-9]\d*:[1-9]\d*$/)]);
+    const [health = ""] = of("HEALTHCHECK");
+    const [program, , code = ""] = JSON.parse(/CMD (\[.*\])$/.exec(health)![1]!);
+    expect([program, code]).toEqual([entry![0], expect.stringContaining("/readyz")]);
+    expect(() => new Function(code)).not.toThrow();
+    const given = Object.fromEntries(
+      of("ENV")[0]!
+        .split(" ")
+        .map((pair) => pair.split("=") as [string, string]),
+    );
+    expect(given.PORT).toBe(of("EXPOSE")[0]);
+    expect(readConfig({ SNAPSHOT_STORE: "store", ...given })).toMatchObject({ host: "0.0.0.0", port: 8080 });
+  });
+});
+
+describe("compose.yml", () => {
+  const Service = z.looseObject({
+    image: z.string(),
+    build: z.looseObject({ context: z.string(), dockerfile: z.string() }).optional(),
+    command: z.array(z.string()).optional(),
+    ports: z.array(z.string()).optional(),
+    environment: z.record(z.string(), z.string()).optional(),
+    volumes: z.array(z.string()).optional(),
+  });
+  const filled = deployed("compose.yml").replaceAll(/\$\{\w+:\?\}/g, "PASSWORD");
+  const composed = Object.entries(
+    z.object({ services: z.record(z.string(), Service) }).parse(parse(filled, { merge: true })).services,
+  );
+
+  test("shuts its own containers in, and opens the ports of CDN and balancer alone", () => {
+    const own = composed.filter(([, { build }]) => build);
+    expect(own.map(([name]) => name)).toEqual(["proxy-1", "proxy-2", "sample", "publisher", "keys"]);
+    for (const [name, { build, ...service }] of own) {
+      expect([name, service]).toMatchObject([
+        name,
+        { read_only: true, tmpfs: ["/tmp"], cap_drop: ["ALL"], security_opt: ["no-new-privileges:true"] },
+      ]);
+      expect(existsSync(join(root, ".github/deploy", build!.context, build!.dockerfile))).toBe(true);
+    }
+    const open = composed.filter(([, { ports }]) => ports).map(([name]) => name);
+    expect(open).toEqual(["cdn", "balancer"]);
+    expect(filled).not.toMatch(/privileged|docker\.sock|network_mode/);
+    for (const [name, { image, build }] of composed)
+      if (!build) expect([name, image]).toEqual([name, expect.stringMatching(/:[\w.-]*\d[\w.-]*$/)]);
+  });
+
+  test("gives the proxies what they can read, and runs commands that there are", () => {
+    for (const [name, { environment = {}, command = [] }] of composed) {
+      if (name.startsWith("proxy-"))
+        expect(readConfig({ HOST: "0.0.0.0", ...environment })).toMatchObject({
+          snapshotStore: "s3://store",
+        });
+      const [script] = command.filter((word) => word.startsWith("scripts/"));
+      if (script) expect(existsSync(join(root, script)), script).toBe(true);
+    }
+    const calls = composed.map(([, { command = [] }]) => command.join(" "));
+    expect(calls).toContain("scripts/snapshot.ts publish --sources /sources --store s3://store");
+    expect(calls).toContain("scripts/keys.ts issue --plan aegis --owner me --store s3://store");
+  });
+
+  test("replaces addresses in the configuration of nginx that stand there", () => {
+    const nginx = composed.filter(([, { image }]) => image.startsWith("nginx"));
+    expect(nginx).toHaveLength(2);
+    for (const [, { command = [], volumes = [] }] of nginx) {
+      const file = /^\.\/(.+):\/given\.conf:ro$/.exec(volumes[0]!)![1]!;
+      const replaced = [...command.at(-1)!.matchAll(/-e s\/([^/]+)\/([^/]+)\//g)];
+      const text = deployed(file, Object.fromEntries(replaced.map(([, from, to]) => [from!, to!])));
+      expect(text.replace(/^\s*#.*$/gm, "")).not.toMatch(/\b10\.0\.0\.|STORE_BUCKET/);
+    }
   });
 });

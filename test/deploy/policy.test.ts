@@ -54,6 +54,8 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   privateObject: [layout.privateObject(hash), "gpc", "d", "g", ""],
   segment: [layout.segment(hash), "gpc", "gd", "g", ""],
   rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],
+  originsOf: [layout.originsOf(hash), "gpc", "d", "g", ""],
+  sourceFilesOf: [layout.sourceFilesOf(hash), "gpc", "d", "g", ""],
   changeRecord: [layout.changeRecord(hash), "gpc", "gd", "g", ""],
   changePart: [layout.changePart(hash), "gpc", "gd", "g", ""],
   idsOf: [layout.idsOf(hash), "gpc", "d", "g", ""],

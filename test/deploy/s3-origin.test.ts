@@ -69,6 +69,8 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "private/pages/": `application/gzip; ${unseen}`,
       "private/ids/": `application/octet-stream; ${unseen}`,
       "private/rows/": `application/octet-stream; ${unseen}`,
+      "private/origins/": `application/octet-stream; ${unseen}`,
+      "private/sources/": `application/json; ${unseen}`,
       "private/words/": `application/octet-stream; ${unseen}`,
       "private/segments/": `application/octet-stream; ${unseen}`,
       "public/api/v1/": stable,

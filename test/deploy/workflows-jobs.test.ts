@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { hash } from "node:crypto";
 import { once } from "node:events";
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -37,7 +38,9 @@ describe("snapshot-job.mjs", () => {
     const sources = join(folder, "sources");
     await writeSample({ ...sampleDefaults, directory: sources, markets: 100, protocols: 5, days: 2 });
     const arguments_ = ["publish", "--sources", sources, "--store", join(folder, "store")];
-    const first = await job(arguments_);
+    const output = join(folder, "output.txt");
+    const statement = join(folder, "statement.json");
+    const first = await job([...arguments_, "--statement", statement], { GITHUB_OUTPUT: output });
     expect(first).toMatchObject({ code: 0 });
     expect(first.summary).toMatch(/^### snapshot publish: done\n/);
     for (const row of ["outcome | published", "commit | 1", "counts.markets | 100", "counts.protocols | 5"]) {
@@ -45,6 +48,22 @@ describe("snapshot-job.mjs", () => {
     }
     const report = JSON.parse(await readFile(join(folder, "job/report.json"), "utf8"));
     expect(first.summary).toContain(`| uploaded.objects | ${report.uploaded.objects} |`);
+
+    // What the attestation says, and of what.
+    const { snapshotId } = report;
+    expect(await readFile(output, "utf8")).toBe(`snapshot=${snapshotId}\n`);
+    const said = JSON.parse(await readFile(statement, "utf8"));
+    const names = await readdir(sources, { recursive: true });
+    const files = names.filter((name) => name.endsWith(".parquet")).toSorted();
+    expect(said).toEqual({ sources: expect.anything(), snapshotId, commit: 1, checkpoint: null });
+    expect(said.sources).toEqual(
+      await Promise.all(
+        files.map(async (name) => {
+          const bytes = await readFile(join(sources, name));
+          return { name, bytes: bytes.length, sha256: hash("sha256", bytes) };
+        }),
+      ),
+    );
 
     // Signing makes a commit of its own.
     const text = keyText("prs.example/scores");
@@ -71,6 +90,19 @@ describe("snapshot-job.mjs", () => {
     expect(reason).not.toBe("");
     expect(refused.summary).toContain(`    ${reason}\n`);
   });
+});
+
+test("ci.yml lists all packages, each with its licence", async () => {
+  const { steps } = parse(await readFile(join(root, ".github/workflows/ci.yml"), "utf8")).jobs.test;
+  const [{ run: command }] = steps.filter(({ run = "" }) => run.startsWith("npm sbom "));
+  expect(await run("bash", ["-ec", command], { RUNNER_TEMP: folder })).toMatchObject({ code: 0 });
+  const { bomFormat, components } = JSON.parse(await readFile(join(folder, "sbom.cdx.json"), "utf8"));
+  const { dependencies } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  const listed = components.map(({ name, version }: { name: string; version: string }) => [name, version]);
+  expect([bomFormat, listed]).toEqual(["CycloneDX", expect.arrayContaining(Object.entries(dependencies))]);
+  expect(components.filter(({ licenses = [] }: { licenses?: object[] }) => licenses.length === 0)).toEqual(
+    [],
+  );
 });
 
 describe("what the jobs make of a command's end", () => {
@@ -131,7 +163,8 @@ describe("what the jobs make of a command's end", () => {
   const where = { SOURCES: "s3://sources", STORE: "s3://store" };
 
   test("publish.yml hands on the overrides it was given, and only these", async () => {
-    const plain = ["publish", "--sources", "s3://sources", "--store", "s3://store"];
+    const statement = ["--statement", join(folder, "publish/statement.json")];
+    const plain = ["publish", "--sources", "s3://sources", "--store", "s3://store", ...statement];
     expect(await script("publish.yml", "Publish", { ...none, ...where })).toEqual([...plain, "--json"]);
     const all = {
       ALLOW_REMOVED: "12",

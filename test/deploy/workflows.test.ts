@@ -29,6 +29,11 @@ const actions: Record<string, { sha: string; version: string; inputs: readonly s
     version: "v7.0.0",
     inputs: ["name", "path", "if-no-files-found", "retention-days"],
   },
+  "actions/attest": {
+    sha: "1e69f48acb82d1966a394da916b4c1698aa569d6",
+    version: "v4.2.2",
+    inputs: ["subject-name", "subject-digest", "predicate-type", "predicate-path"],
+  },
   "aws-actions/configure-aws-credentials": {
     sha: "e6de054238d6b7531b4efff3b6587d9aade6a06c",
     version: "v6.2.3",
@@ -98,7 +103,12 @@ describe.each(workflows)("$name", ({ name, text }) => {
     expect(workflow.permissions).toEqual({ contents: "read" });
     for (const { permissions } of Object.values(workflow.jobs)) {
       const credentials = text.includes("configure-aws-credentials") ? { "id-token": "write" } : {};
-      expect(permissions ?? { contents: "read" }).toEqual({ contents: "read", ...credentials });
+      const attestation = text.includes("actions/attest@") ? { attestations: "write" } : {};
+      expect(permissions ?? { contents: "read" }).toEqual({
+        contents: "read",
+        ...credentials,
+        ...attestation,
+      });
     }
     // Runs of that event have the repository's rights while they may run a stranger's code.
     expect(Object.keys(workflow.on)).not.toContain("pull_request_target");

@@ -23,6 +23,7 @@ const rooms: Record<string, readonly string[]> = {
 
 /** Files at the root of proxy/: what the whole proxy is put together from and runs by. */
 const proxyRoot = [
+  "README.md",
   "app.ts",
   "config.ts",
   "exchange.ts",
@@ -221,6 +222,18 @@ describe("dependencies", () => {
     const versions = Object.entries<string>({ ...dependencies, ...devDependencies, ...optionalDependencies });
     expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))).toEqual([]);
     expect(versions.length).toBeGreaterThan(10);
+  });
+
+  test("have licences that ask for no more than their own text", () => {
+    const inService = ["0BSD", "Apache-2.0", "BSD-3-Clause", "BlueOak-1.0.0", "ISC", "MIT"];
+    const inTools = [...inService, "MIT OR Apache-2.0", "MPL-2.0", "PSF-2.0", "Python-2.0"];
+    const { "": _, ...packages }: Record<string, { license?: string; dev?: true }> = JSON.parse(
+      read("package-lock.json"),
+    ).packages;
+    const others = Object.entries(packages).filter(
+      ([, { license = "none", dev }]) => !(dev ? inTools : inService).includes(license),
+    );
+    expect(others).toEqual([]);
   });
 
   test("are locked by integrity, not by an address", () => {

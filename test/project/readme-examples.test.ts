@@ -13,14 +13,14 @@ import { withDuckDb } from "../helpers/archive-sql.ts";
 import { testFolder } from "../helpers/archive-store.ts";
 import { loadSample, publishCounted, writeTables } from "../helpers/editable-sources.ts";
 import { exportNewest } from "../helpers/exports.ts";
+import { type Block, blocksIn, guide, guides } from "../helpers/guides.ts";
 import { takenUp } from "../helpers/live-feed.ts";
 import { wantsRows } from "../helpers/ndjson.ts";
 import { findProgram, nodeOptions } from "../helpers/programs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { type Answer, bearer } from "../helpers/proxy-client.ts";
-import { type Block, blocksIn, readmeBlocks } from "../helpers/readme-blocks.ts";
 
-// Every block of the README is run here as it stands there, or named with what covers it.
+// Every block of the guides is run here as it stands there, or named with what covers it.
 
 const vitest = "npm exec -- vitest run --config test/vitest.config.ts";
 
@@ -34,10 +34,10 @@ const elsewhere: [start: string, covered: string][] = [
   ["npm run bench\n", "bench.test.ts"],
 ];
 
-/** Sections whose blocks have a test of their own. */
-const sectionsElsewhere = ["Deploying"];
+/** A guide whose commands need machines of its own: files.test.ts installs as it says, and deployment.test.ts follows it. */
+const elsewhereRun = ".github/deploy/README.md";
 
-const blocks = readmeBlocks();
+const blocks = guides.filter((file) => file !== elsewhereRun).flatMap((file) => blocksIn(guide(file)));
 const ran = new Set<Block>();
 
 /** The one block of a language that begins so; it counts as run from here on. */
@@ -52,7 +52,7 @@ const programs = ["bash", "curl", "jq", "python3"].map((name) => findProgram(nam
 const root = new URL("../..", import.meta.url).pathname;
 const run = promisify(execFile);
 
-describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
+describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
   const folder = testFolder();
   let proxy: TestProxy;
   let key: string;
@@ -107,6 +107,15 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
       expect(text).not.toContain(".local/");
       expect(text).not.toMatch(/\bnpx (?!--yes )/);
     }
+  });
+
+  test("the answer that the README begins with is one that the description has, too", () => {
+    const { scores } = JSON.parse(guide("schemas/openapi/examples/listScores.json"));
+    expect(JSON.parse(block("json", "{"))).toEqual(scores[0]);
+    expect(guide("README.md")).toContain(
+      `${scores[0].bri} of 1000 points, three more than in the run before, which makes it ${scores[0].forgeScale}, the third of`,
+    );
+    expect([scores[0].delta, forgeTiers[2], forgeTiers.length]).toEqual([3, scores[0].forgeScale, 7]);
   });
 
   test("curl and jq: best and worst protocol, total and first markets of a filter", async () => {
@@ -362,7 +371,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
       expect([start, found.length]).toEqual([start, 1]);
       named.add(found[0]!);
     }
-    const left = blocks.filter((one) => !sectionsElsewhere.includes(one.section) && !ran.has(one));
+    const left = blocks.filter((one) => !ran.has(one));
     expect(left.filter((one) => !named.has(one))).toEqual([]);
     expect(left).toHaveLength(named.size);
   });
@@ -371,8 +380,8 @@ describe.skipIf(programs.includes(undefined))("blocks of the README", () => {
     const fence = "`".repeat(3);
     const text = `## A\n${fence}sh\na\n\n${fence}\ntext\n### B\n- x\n  ${fence}\n  b\n  ${fence}\n## C\n`;
     expect(blocksIn(text)).toEqual([
-      { section: "A", language: "sh", text: "a\n\n" },
-      { section: "A", language: "", text: "  b\n" },
+      { language: "sh", text: "a\n\n" },
+      { language: "", text: "  b\n" },
     ]);
     expect(() => blocksIn(`${fence}\nno end`)).toThrow("does not end");
   });

@@ -1,43 +1,78 @@
-import { globSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, globSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/config.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
+import { keysProgram } from "../../scripts/commands/keys.ts";
+import { sampleProgram } from "../../scripts/commands/sample.ts";
+import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
+import { startProgram } from "../../scripts/commands/start.ts";
+import { syncProgram } from "../../scripts/commands/sync.ts";
+import { guide, guides } from "../helpers/guides.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
-const read = (file: string) => readFileSync(join(root, file), "utf8");
-const readme = read("README.md");
 
 /** Documents that name files of the project. */
-const documents = ["README.md", "schemas/INTERFACE.md", "snapshots/SPEC.md", ".github/deploy/README.md"];
+const documents = [...guides, "schemas/INTERFACE.md", "snapshots/SPEC.md"];
+
+/** What stands under no fence of a text in Markdown. */
+const prose = (markdown: string) => markdown.replace(/^```[\s\S]*?^```$/gm, "");
+
+/** What an address of GitHub calls a heading. */
+const anchor = (heading: string) =>
+  heading
+    .toLowerCase()
+    .replace(/[^\w -]/g, "")
+    .replaceAll(" ", "-");
+const headings = (markdown: string, depth = "#+") =>
+  [...prose(markdown).matchAll(new RegExp(`^${depth} (.+)$`, "gm"))].map(([, heading]) => anchor(heading!));
 
 /** The rows of the table between two marks, without its two head lines. */
 function tableRows(name: string): string[] {
-  const block = new RegExp(`<!-- ${name}:.*-->\n([\\s\\S]*?)<!-- /${name} -->`).exec(readme)?.[1] ?? "";
-  return block.trimEnd().split("\n").slice(2);
+  const marked = new RegExp(`<!-- ${name}:.*-->\n([\\s\\S]*?)<!-- /${name} -->`, "g");
+  const blocks = guides.flatMap((file) => [...guide(file).matchAll(marked)].map(([, rows = ""]) => rows));
+  expect([name, blocks.length]).toEqual([name, 1]);
+  return blocks[0]!.trimEnd().split("\n").slice(2);
 }
 
 describe("documents", () => {
   test.each(documents)("%s names files and folders that exist", (document) => {
-    const named = read(document).match(
+    const named = guide(document).match(
       /(?<![\w./-])(?:schemas|snapshots|proxy|scripts|test|\.github|\.ci)\/[\w./*{},-]*[\w/*}]/g,
     );
     const missing = (named ?? []).filter((path) => globSync(path, { cwd: root }).length === 0);
     expect(missing).toEqual([]);
   });
 
+  test.each(guides)("%s lists its sections, and its links lead somewhere", (file) => {
+    const text = guide(file);
+    expect(headings(text, "##").filter((heading) => !text.includes(`](#${heading})`))).toEqual([]);
+    const links = [...prose(text).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
+    const lost = links.filter(([, path = "", section]) => {
+      const target = path === "" ? file : join(dirname(file), path);
+      if (!existsSync(join(root, target))) return true;
+      return section !== undefined && !headings(guide(target)).includes(section);
+    });
+    expect(lost.map(([link]) => link)).toEqual([]);
+    expect(links.length).toBeGreaterThan(1);
+  });
+
+  test("README.md leads to every other guide", () => {
+    expect(guides.slice(1).filter((file) => !guide("README.md").includes(`](${file})`))).toEqual([]);
+  });
+
   test("README.md says what every folder of the code holds", () => {
     const folders = globSync("{schemas,snapshots,proxy}/*/", { cwd: root });
-    const [layout = ""] = /## Layout[\s\S]*?\n## /.exec(readme) ?? [];
+    const [layout = ""] = /## Layout[\s\S]*?\n### /.exec(guide("README.md")) ?? [];
     expect(folders.filter((folder) => !layout.includes(`\`${folder.replace(/\/?$/, "/")}\``))).toEqual([]);
     expect(folders.length).toBeGreaterThan(15);
   });
 });
 
-describe("README.md", () => {
-  test("lists every endpoint of the endpoint table", () => {
+describe("the guides", () => {
+  test("list every endpoint of the endpoint table", () => {
     const rows = Object.values<Endpoint>(endpoints).map(
       ({ method, path, plan, availability, metered, summary }) =>
         `| ${method} | \`${path}\` | ${plan} | ${availability} | ${metered ? "1" : "none"} | ${summary} |`,
@@ -45,12 +80,22 @@ describe("README.md", () => {
     expect(tableRows("endpoints")).toEqual(rows);
   });
 
-  test("says what the numbers mean, in the words of schemas/", () => {
+  test("say what the numbers mean, in the words of schemas/", () => {
     const rows = Object.values(meanings).map(({ field, meaning }) => `| ${field} | ${meaning} |`);
     expect(tableRows("meanings")).toEqual(rows);
   });
 
-  test("lists every variable of the proxy", () => {
+  test("list every command", () => {
+    const programs = [startProgram, sampleProgram, snapshotProgram, keysProgram, syncProgram];
+    const calls = programs.flatMap(({ call, commands }) =>
+      commands.map(({ name }) => `${call} ${name}`.trim()),
+    );
+    const operating = guide(".github/deploy/OPERATING.md");
+    expect(calls.filter((call) => !operating.includes(`\`${call}`))).toEqual([]);
+    expect(calls.length).toBeGreaterThan(10);
+  });
+
+  test("list every variable of the proxy", () => {
     const rows = variables.map(
       ({ name, fixed, otherwise, meaning }) =>
         `| \`${name}\` | ${fixed === undefined ? otherwise : `\`${fixed}\``} | ${meaning} |`,
@@ -58,7 +103,7 @@ describe("README.md", () => {
     expect(tableRows("variables")).toEqual(rows);
   });
 
-  test("lists every parameter of the archive", () => {
+  test("list every parameter of the archive", () => {
     const rows = archiveParameters.map(
       ({ name, type, meaning }) => `| \`${name}\` | ${type.replaceAll("|", "\\|")} | ${meaning} |`,
     );

@@ -1,9 +1,16 @@
 import { readFileSync } from "node:fs";
 
-/** A fenced block of the README. */
+/** What a user reads, from the first page on: the README and the files into which it leads. */
+export const guides = [
+  "README.md",
+  "proxy/README.md",
+  ".github/deploy/README.md",
+  ".github/deploy/OPERATING.md",
+  "test/bench/README.md",
+];
+
+/** A fenced block of a guide. */
 export interface Block {
-  /** Title of the section of second order that it stands in. */
-  section: string;
   /** What follows the fence; "" where nothing does. */
   language: string;
   text: string;
@@ -12,7 +19,6 @@ export interface Block {
 /** Every fenced block of a text in Markdown, in order. */
 export function blocksIn(markdown: string): Block[] {
   const blocks: Block[] = [];
-  let section = "";
   let open: Block | undefined;
   for (const line of markdown.split("\n")) {
     const fence = /^\s*```(.*)$/.exec(line)?.[1];
@@ -20,13 +26,12 @@ export function blocksIn(markdown: string): Block[] {
       blocks.push(open);
       open = undefined;
     } else if (open) open.text += `${line}\n`;
-    else if (fence !== undefined) open = { section, language: fence, text: "" };
-    else section = /^## (.*)$/.exec(line)?.[1] ?? section;
+    else if (fence !== undefined) open = { language: fence, text: "" };
   }
-  if (open) throw new Error(`a block in ${section} does not end`);
+  if (open) throw new Error(`a block does not end: ${open.text}`);
   return blocks;
 }
 
-/** The blocks of the README. */
-export const readmeBlocks = (): Block[] =>
-  blocksIn(readFileSync(new URL("../../README.md", import.meta.url), "utf8"));
+/** A text of the project. */
+export const guide = (file: string): string =>
+  readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
