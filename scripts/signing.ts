@@ -54,3 +54,16 @@ export async function readSigning(
     throw new UsageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
   return { key, trusted, over: integerOption("sign-over", over, { min: 1, otherwise: 0 }) };
 }
+
+/** As `readSigning`. Without a key a publisher builds on whatever is there, as in a store that nobody signs. */
+export async function publisherSigning(
+  shell: Shell,
+  values: { "sign-over"?: string | undefined },
+): Promise<Signing> {
+  const signing = await readSigning(shell, values);
+  return signing.key ? signing : {};
+}
+
+/** What a run says that makes an unsigned commit after a signed one. */
+export const lostSignature =
+  "SIGNING_KEY is not set, but this store was signed: proxies that trust keys do not take up what this run makes.";

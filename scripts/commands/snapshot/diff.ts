@@ -1,0 +1,25 @@
+import { diff } from "../../../snapshots/maintain/diff.ts";
+import { UsageError } from "../../cli.ts";
+import { command } from "../../program.ts";
+import { openStore } from "../../store.ts";
+import { describeChanges } from "./describe.ts";
+import { common } from "./options.ts";
+
+export const diffCommand = command({
+  name: "diff",
+  operand: "A B",
+  does: "what differs between two snapshots; A and B are commit numbers or snapshot ids",
+  options: common,
+  async run(values, operands, shell) {
+    const [older, newer] = operands.split(" ");
+    if (!older || !newer)
+      throw new UsageError("diff takes two commit numbers or snapshot ids, as `list` shows them");
+    const done = await diff(await openStore(shell, values.store), older, newer);
+    const { since, until, changes } = done;
+    shell.report(values.json ?? false, done, [
+      `From commit ${since.commit}, snapshot ${since.snapshotId}`,
+      `to commit ${until.commit}, snapshot ${until.snapshotId}`,
+      ...describeChanges("It changes", changes),
+    ]);
+  },
+});

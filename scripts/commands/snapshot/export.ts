@@ -1,0 +1,38 @@
+import { realpath } from "node:fs/promises";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { command } from "../../program.ts";
+import { progressOn } from "../../progress.ts";
+import { publisherSigning } from "../../signing.ts";
+import { openStore } from "../../store.ts";
+import { withTemporaryFolder } from "../../temporary.ts";
+import { common } from "./options.ts";
+
+export const exportCommand = command({
+  name: "export",
+  does: "writes a snapshot's archive into Parquet files for bulk download",
+  options: {
+    ...common,
+    snapshot: {
+      type: "string",
+      value: "ID",
+      does: "a commit number or a snapshot id; the newest snapshot if left out",
+    },
+  },
+  async run(values, _operand, shell) {
+    const signing = await publisherSigning(shell, {});
+    const storage = await openStore(shell, values.store);
+    const progress = progressOn(shell.stderr);
+    const done = await withTemporaryFolder(async (folder) =>
+      exportSnapshot(storage, values.snapshot, {
+        temporaryDirectory: await realpath(folder),
+        progress,
+        signing,
+      }),
+    );
+    const { outcome, snapshotId, commit, rows, total, uploaded } = done;
+    shell.report(values.json ?? false, done, [
+      `${outcome === "exported" ? "Exported" : "Exported before:"} snapshot ${snapshotId} of commit ${commit}`,
+      `${rows} markets in ${total.objects} files (${total.bytes} bytes), ${uploaded.objects} of them made now`,
+    ]);
+  },
+});

@@ -1,0 +1,61 @@
+import { publishedSite } from "../../../proxy/site/files.ts";
+import { retention } from "../../../schemas/snapshot.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import { integerOption } from "../../cli.ts";
+import { command } from "../../program.ts";
+import { openStore } from "../../store.ts";
+import { removeLeftTemporaryFolders } from "../../temporary.ts";
+import { shorten } from "./describe.ts";
+import { common, flag, number } from "./options.ts";
+
+export const gcCommand = command({
+  name: "gc",
+  does: "deletes what no retained commit reaches; publishes may go on meanwhile",
+  options: {
+    ...common,
+    "keep-hours": {
+      ...number("hours that a superseded snapshot is kept"),
+      default: String(retention.keepHours),
+    },
+    "keep-commits": { ...number("newest commits that are kept"), default: String(retention.keepCommits) },
+    "keep-daily": {
+      ...number("days whose last snapshot is kept; 0 for none"),
+      default: String(retention.keepDaily),
+    },
+    "keep-monthly": {
+      ...number("months whose last snapshot is kept; 0 for none"),
+      default: String(retention.keepMonthly),
+    },
+    "keep-changes-days": {
+      ...number("days for which it is kept what a commit changed; 0 for none"),
+      default: String(retention.keepChangesDays),
+    },
+    "dry-run": flag("deletes nothing"),
+  },
+  async run(values, _operand, shell) {
+    const dryRun = values["dry-run"] ?? false;
+    const keep = (name: `keep-${string}` & keyof typeof values, otherwise: number, min = 0, max = 1e5) =>
+      integerOption(name, values[name], { min, max, otherwise });
+    const kept = {
+      keepHours: keep("keep-hours", retention.keepHours),
+      keepCommits: keep("keep-commits", retention.keepCommits, 1, 1e6),
+      keepDaily: keep("keep-daily", retention.keepDaily),
+      keepMonthly: keep("keep-monthly", retention.keepMonthly),
+      keepChangesDays: keep("keep-changes-days", retention.keepChangesDays),
+    };
+    const storage = await openStore(shell, values.store);
+    const done = await collectGarbage(storage, { site: publishedSite, ...kept, now: new Date(), dryRun });
+    const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
+    const { keptCommits, deleted, young, rungs } = done;
+    const leftovers = done.leftovers + leftFolders;
+    shell.report(values.json ?? false, { ...done, leftovers }, [
+      ...(dryRun ? shorten(deleted.keys) : []),
+      `${dryRun ? "Would delete" : "Deleted"} ${deleted.keys.length} objects (${deleted.bytes} bytes); ` +
+        `${keptCommits} commits kept, ${young} unreachable objects are too young to go`,
+      `Without it would also go: ${kept.keepHours} hours ${rungs.hours} bytes, ${kept.keepCommits} commits ${rungs.commits} bytes, ` +
+        `${kept.keepDaily} days ${rungs.daily} bytes, ${kept.keepMonthly} months ${rungs.monthly} bytes, ` +
+        `changes of ${kept.keepChangesDays} days ${rungs.changes} bytes`,
+      ...(leftovers > 0 ? [`Removed what ${leftovers} killed runs left behind`] : []),
+    ]);
+  },
+});

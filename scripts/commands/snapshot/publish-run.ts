@@ -1,0 +1,69 @@
+import { publishedSite } from "../../../proxy/site/files.ts";
+import type { Allowance } from "../../../snapshots/publish/guards.ts";
+import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
+import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { integerOption, requiredOption } from "../../cli.ts";
+import type { ValuesOf } from "../../program.ts";
+import { progressOn } from "../../progress.ts";
+import type { Shell } from "../../shell.ts";
+import { sourcesAt, sourcesLocation } from "../../sources.ts";
+import { withTemporaryFolder } from "../../temporary.ts";
+import { flag, number } from "./options.ts";
+
+/** The guards that an operator may let pass, and a hold that may be ended. */
+export const allowing = {
+  "allow-removed": number("lets a guard pass that printed this number of removed markets and protocols"),
+  "allow-changed": number("lets a guard pass that printed this number of changed markets"),
+  "allow-added": number("lets a guard pass that printed this number of added markets"),
+  resume: flag("goes on after a rollback"),
+};
+
+export const sourcesOption = {
+  type: "string",
+  value: "SOURCES",
+  does: "where the Parquet files are",
+} as const;
+
+/** Reads the options that publish and verify --repair share. Throws UsageError. */
+export function readPublishing(
+  shell: Shell,
+  { sources, resume = false, ...values }: ValuesOf<typeof allowing & { sources: typeof sourcesOption }>,
+) {
+  const allow: Allowance = {};
+  for (const kind of ["removed", "changed", "added"] as const) {
+    const given = values[`allow-${kind}`];
+    if (given !== undefined) allow[kind] = integerOption(`allow-${kind}`, given, { min: 0, otherwise: 0 });
+  }
+  return { location: sourcesLocation(shell, requiredOption("sources", sources)), allow, resume };
+}
+
+/** Publishes from the sources at a place. Returns which files those were too. */
+export async function publishFrom(
+  shell: Shell,
+  { location, ...choices }: ReturnType<typeof readPublishing>,
+  storage: Storage,
+  more: Pick<PublishOptions, "api" | "siteUrl" | "signing" | "dryRun" | "faulty">,
+): Promise<{ report: PublishReport; files: readonly NamedContent[] }> {
+  const progress = progressOn(shell.stderr);
+  return withTemporaryFolder(async (temporaryDirectory) => {
+    const open = sourcesAt(shell, location, temporaryDirectory, progress);
+    let files: readonly NamedContent[] = [];
+    const sources: OpenSources = async (known) => {
+      const opened = await open(known);
+      files = [...opened.files, ...opened.scoreFiles];
+      return opened;
+    };
+    const report = await publish({
+      site: publishedSite,
+      sources,
+      storage,
+      temporaryDirectory,
+      now: () => new Date(),
+      progress,
+      ...choices,
+      ...more,
+    });
+    return { report, files };
+  });
+}

@@ -1,0 +1,89 @@
+import { writeFile } from "node:fs/promises";
+import type { PublishReport } from "../../../snapshots/publish/publish.ts";
+import { apiPlaceAt, siteAddressAt } from "../../../snapshots/publish/site.ts";
+import type { NamedContent } from "../../../snapshots/sources/sources.ts";
+import { readCommit } from "../../../snapshots/store/commits.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { exitCodes, UsageError } from "../../cli.ts";
+import { command } from "../../program.ts";
+import { lostSignature, publisherSigning, signOverOption } from "../../signing.ts";
+import { openNewStore } from "../../store.ts";
+import { describePublish } from "./describe.ts";
+import { common, flag } from "./options.ts";
+import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
+
+export const publishCommand = command({
+  name: "publish",
+  does: "builds a snapshot from Parquet sources and commits it; the same content makes no new commit",
+  options: {
+    sources: { ...sourcesOption, required: true },
+    ...common,
+    ...allowing,
+    ...signOverOption,
+    "api-url": {
+      type: "string",
+      value: "URL",
+      does: "the service that the site in the public tree opens history and archive from (or API_URL)",
+    },
+    "site-url": {
+      type: "string",
+      value: "URL",
+      does: "where the public tree is found, for badges, pages, feed and sitemap in it; none ends them (or SITE_URL)",
+      otherwise: "what the store names",
+    },
+    statement: {
+      type: "string",
+      value: "FILE",
+      does: "writes there, as JSON, which source files by SHA-256 gave which snapshot and checkpoint",
+    },
+    "dry-run": flag("writes nothing"),
+  },
+  async run(values, _operand, shell) {
+    const choices = readPublishing(shell, values);
+    const api = addressOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt) ?? null;
+    const address = values["site-url"] ?? shell.env.SITE_URL;
+    const siteUrl = address === "none" ? null : addressOption("site-url", address, siteAddressAt);
+    const signing = await publisherSigning(shell, values);
+    const statement = values.statement && shell.path(values.statement);
+    const dryRun = values["dry-run"] ?? false;
+    const storage = openNewStore(shell, values.store);
+    const { report, files } = await publishFrom(shell, choices, storage, { api, siteUrl, signing, dryRun });
+    if (statement && !dryRun) await writeStatement(statement, files, storage, report);
+    if (report.signature === "lost") shell.say(lostSignature);
+    shell.report(values.json ?? false, report, describePublish(report));
+    return exitCodes.done;
+  },
+});
+
+/** Writes what was published and from what (--statement). */
+async function writeStatement(
+  file: string,
+  files: readonly NamedContent[],
+  storage: Storage,
+  { commit, snapshotId }: PublishReport,
+): Promise<void> {
+  const made = await readCommit(storage, commit);
+  const sources = files
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, bytes, hash }) => ({ name, bytes, sha256: hash }));
+  const said = { sources, snapshotId, commit, checkpoint: made?.checkpoint ?? null };
+  await writeFile(file, `${JSON.stringify(said, null, 2)}\n`);
+}
+
+/** The address in an option; undefined when it is left out or empty. Throws UsageError. */
+function addressOption(
+  name: "api-url" | "site-url",
+  address: string | undefined,
+  normal: (address: string) => string,
+): string | undefined {
+  if (!address) return undefined;
+  try {
+    return normal(address);
+  } catch {
+    const [variable, given] = [name.replace("-", "_").toUpperCase(), JSON.stringify(address)];
+    const whose = name === "api-url" ? "the service's" : "the public tree's";
+    throw new UsageError(
+      `--${name} (or ${variable}) must be ${whose} address, https://HOST, and is ${given}`,
+    );
+  }
+}

@@ -1,0 +1,27 @@
+import { publishedSite } from "../../../proxy/site/files.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { readCommit } from "../../../snapshots/store/commits.ts";
+import { UsageError } from "../../cli.ts";
+import { command } from "../../program.ts";
+import { lostSignature, readSigning, signOverOption, trustedKeyOption } from "../../signing.ts";
+import { openStore } from "../../store.ts";
+import { common } from "./options.ts";
+
+export const rollbackCommand = command({
+  name: "rollback",
+  operand: "ID",
+  does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
+  options: { ...common, ...trustedKeyOption, ...signOverOption },
+  async run(values, operand, shell) {
+    if (!operand)
+      throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
+    const storage = await openStore(shell, values.store);
+    const signing = await readSigning(shell, values);
+    const commit = await rollback(storage, operand, () => new Date(), { site: publishedSite, signing });
+    const before = await readCommit(storage, commit.commit - 1);
+    if (before?.checkpoint !== undefined && commit.checkpoint === undefined) shell.say(lostSignature);
+    shell.report(values.json ?? false, commit, [
+      `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
+    ]);
+  },
+});

@@ -1,0 +1,35 @@
+import { writeSigningKey } from "../../../snapshots/trust/key-files.ts";
+import { verifierText } from "../../../snapshots/trust/note-keys.ts";
+import { requiredOption } from "../../cli.ts";
+import { command } from "../../program.ts";
+import { defaultSigningName, signingName } from "../../signing.ts";
+import { common } from "./options.ts";
+
+export const signingKeyCommand = command({
+  name: "signing-key",
+  does: "makes a key pair with which publishers sign commits; an existing file is never replaced",
+  options: {
+    out: {
+      type: "string",
+      value: "FILE",
+      required: true,
+      does: "the private key; the public one is FILE.pub",
+    },
+    name: {
+      type: "string",
+      value: "NAME",
+      does: "the origin of the log that the key signs, best an address of yours (or SIGNING_NAME)",
+      otherwise: defaultSigningName,
+    },
+    json: common.json,
+  },
+  async run(values, _operand, shell) {
+    const path = shell.path(requiredOption("out", values.out));
+    const name = signingName(shell, values.name) ?? defaultSigningName;
+    const publicKey = verifierText(await writeSigningKey(path, name));
+    shell.say(`${path} signs, so keep it secret (SIGNING_KEY); ${path}.pub is for everybody (TRUSTED_KEYS):`);
+    shell.report(values.json ?? false, { name, publicKey, files: { private: path, public: `${path}.pub` } }, [
+      publicKey,
+    ]);
+  },
+});

@@ -1,0 +1,67 @@
+import { publishedSite } from "../../../proxy/site/files.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
+import { exitCodes, UsageError } from "../../cli.ts";
+import { command } from "../../program.ts";
+import { progressOn } from "../../progress.ts";
+import type { Shell } from "../../shell.ts";
+import { publisherSigning, trustedKeyOption, trustedKeys } from "../../signing.ts";
+import { openStore } from "../../store.ts";
+import { describePublish, shorten } from "./describe.ts";
+import { common, flag } from "./options.ts";
+import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
+
+export const verifyCommand = command({
+  name: "verify",
+  does: "checks every byte and index of a store",
+  options: {
+    ...common,
+    ...trustedKeyOption,
+    repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
+    sources: sourcesOption,
+    ...allowing,
+  },
+  async run(values, _operand, shell) {
+    const { json = false, store, repair = false, "trusted-key": keyFile, ...choices } = values;
+    const stray = Object.keys(choices)[0];
+    if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
+    const keys = await trustedKeys(shell, keyFile);
+    const trust = keys.length > 0 ? new Trust(keys) : undefined;
+    const storage = await openStore(shell, store);
+    const done = repair
+      ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), trust)
+      : await verify(storage, progressOn(shell.stderr), { site: publishedSite, trust });
+    const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced } = done;
+    shell.report(json, done, [
+      ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
+      ...shorten(unchecked.map(({ key, reason }) => `${key}: not checked, because ${reason}`)),
+      `${faults.length === 0 ? "All good" : `${faults.length} faults`}: ${commits} commits (${collected} collected), ` +
+        `${markets} markets, ${objects} objects (${bytes} bytes), ${unreferenced} of them unreferenced`,
+    ]);
+    return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
+  },
+});
+
+/** Verifies a store. When it finds faults, it publishes the sources, which replaces the faulty objects, and verifies again. */
+async function verifyAndRepair(
+  shell: Shell,
+  storage: Storage,
+  choices: ReturnType<typeof readPublishing>,
+  trust: Trust | undefined,
+): Promise<VerifyReport & { repaired: string[] }> {
+  const signing = await publisherSigning(shell, {});
+  // The publisher's role cannot read keys, and sources could not repair them.
+  const check = () => verify(storage, progressOn(shell.stderr), { keys: false, site: publishedSite, trust });
+  const before = await check();
+  if (before.faults.length === 0) return { ...before, repaired: [] };
+  // Printed before publishing, which may be refused.
+  for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) shell.say(line);
+  const faulty = new Set(before.faults.map(({ key }) => key));
+  const { report } = await publishFrom(shell, choices, storage, { faulty, signing });
+  for (const line of describePublish(report)) shell.say(line);
+  const after = await check();
+  const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];
+  shell.say(`${repaired.length} of ${faulty.size} objects repaired`);
+  return { ...after, repaired };
+}
