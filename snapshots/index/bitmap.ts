@@ -51,6 +51,14 @@ export function setBit(bitmap: Bitmap, bit: number): void {
   bitmap[bit >>> 5]! |= 1 << (bit & 31);
 }
 
+/** Sets in `result` those bits at `ordinals` that are set in `bitmap`. */
+export function copyBits(bitmap: Bitmap, ordinals: Uint16Array, result: Bitmap): void {
+  for (let place = 0; place < ordinals.length; place += 1) {
+    const ordinal = ordinals[place]!;
+    result[ordinal >>> 5]! |= bitmap[ordinal >>> 5]! & (1 << (ordinal & 31));
+  }
+}
+
 /** Sets in `result` every bit that is set in `more`, which is as long. */
 export function addBits(result: Bitmap, more: Bitmap): void {
   for (let word = 0; word < result.length; word += 1) result[word]! |= more[word]!;
@@ -70,6 +78,31 @@ export function rangeBitmap(size: number, from: number, to: number): Bitmap {
   bitmap[first]! &= 0xffffffff << (from & 31);
   bitmap[last]! &= 0xffffffff >>> (31 - ((to - 1) & 31));
   return bitmap;
+}
+
+// Words between two ranks: few enough to go through.
+const rankedWords = 64;
+
+/** The ranks of a bitmap, with which nthBit finds its place: how many bits are set before every 64th word. */
+export function ranksOf(bitmap: Bitmap): Uint32Array {
+  const ranks = new Uint32Array(Math.ceil(bitmap.length / rankedWords));
+  let rank = 0;
+  for (let word = 0; word < bitmap.length; word += 1) {
+    if (word % rankedWords === 0) ranks[word / rankedWords] = rank;
+    rank += popCount(bitmap[word]!);
+  }
+  return ranks;
+}
+
+/** The position of the n-th set bit, counted from 0 at the lowest. More than n bits must be set. */
+export function nthBit(bitmap: Bitmap, ranks: Uint32Array, n: number): number {
+  const block = ranks.findLastIndex((rank) => rank <= n);
+  let left = n - ranks[block]!;
+  let word = block * rankedWords;
+  for (; left >= popCount(bitmap[word]!); word += 1) left -= popCount(bitmap[word]!);
+  let rest = bitmap[word]!;
+  for (; left > 0; left -= 1) rest &= rest - 1;
+  return word * 32 + 31 - Math.clz32(rest & -rest);
 }
 
 /** The positions of up to `count` set bits in descending order, after skipping the `skip` highest. */

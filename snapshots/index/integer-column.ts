@@ -1,6 +1,6 @@
 import type { IntegerRange } from "../../schemas/filters.ts";
-import { addBits, type Bitmap, setBit, wordsFor } from "./bitmap.ts";
-import { sliceKernel } from "./slice-kernel.ts";
+import { type Bitmap, setBit, wordsFor } from "./bitmap.ts";
+import { sliceKernel, type ValueRange } from "./slice-kernel.ts";
 
 /** A column of integers `min..max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
 export interface IntegerColumn {
@@ -30,25 +30,17 @@ export function buildIntegerColumn(values: readonly number[], min: number, max: 
 
 /** Clears every ordinal in `result` whose value is in none of the ranges. */
 export function keepRanges(
-  column: IntegerColumn,
-  [first, ...others]: readonly IntegerRange[],
+  { min, max, slices }: IntegerColumn,
+  ranges: readonly IntegerRange[],
   result: Bitmap,
 ): void {
-  if (!first) return void result.fill(0);
-  const all = others.map(({ min, max }) => {
-    const part = result.slice();
-    keepRange(column, min, max, part);
-    return part;
-  });
-  keepRange(column, first.min, first.max, result);
-  for (const part of all) addBits(result, part);
-}
-
-/** Clears every ordinal in `result` whose value is not in `low..high` (inclusive). */
-export function keepRange(column: IntegerColumn, low: number, high: number, result: Bitmap): void {
-  const range = column.max - column.min;
-  const [from, to] = [Math.max(0, low - column.min), Math.min(range, high - column.min)];
-  if (from > to) result.fill(0);
-  else if (from > 0 || to < range)
-    sliceKernel.keepBetween(column.slices, from, to < range ? to + 1 : undefined, result);
+  const highest = max - min;
+  const kept: ValueRange[] = [];
+  for (const range of ranges) {
+    const [low, high] = [Math.max(0, range.min - min), Math.min(highest, range.max - min)];
+    if (low === 0 && high === highest) return;
+    if (low <= high) kept.push({ low, end: high < highest ? high + 1 : undefined });
+  }
+  if (kept.length === 0) result.fill(0);
+  else sliceKernel.keepRanges(slices, kept, result);
 }

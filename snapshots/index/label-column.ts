@@ -1,5 +1,6 @@
-import { addBits, type Bitmap, keepBits, popCount, setBit, wordsFor } from "./bitmap.ts";
-import { buildIntegerColumn, type IntegerColumn, keepRange } from "./integer-column.ts";
+import type { IntegerRange } from "../../schemas/filters.ts";
+import { type Bitmap, copyBits, nthBit, setBit, wordsFor } from "./bitmap.ts";
+import { buildIntegerColumn, type IntegerColumn, keepRanges } from "./integer-column.ts";
 
 /**
  * Labels of at least 1/32 of a segment's markets are frequent and coded in bit slices. Rare ones have posting lists.
@@ -22,6 +23,8 @@ export interface LabelColumn {
 export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
   frequentIds: Uint32Array;
   rareIds: Uint32Array;
+  /** The ranks of `starts`. */
+  ranks: Uint32Array;
 }
 
 /** Of a segment's codes. A label that all markets have, as most versions are, then takes no slice. */
@@ -61,47 +64,21 @@ export function buildLabelColumn(values: readonly string[]): LabelColumn {
 
 /** Clears every ordinal in `result` whose label is none of `ids`. */
 export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
-  const [first = 0] = ids;
-  if (ids.length === 1 && column.frequentIds.includes(first)) {
-    keepLabel(column, first, result);
-    return;
-  }
-  const kept = new Uint32Array(result.length);
+  const { codes, frequentIds, rareIds } = column;
+  const frequent: IntegerRange[] = [];
+  const rare: Uint16Array[] = [];
   for (const id of ids) {
-    if (column.frequentIds.includes(id)) {
-      const equal = result.slice();
-      keepLabel(column, id, equal);
-      addBits(kept, equal);
-    } else {
-      const rank = column.rareIds.indexOf(id);
-      if (rank >= 0) for (const ordinal of postingsOf(column, rank)) setBit(kept, ordinal);
-    }
+    const code = frequentIds.indexOf(id) + 1;
+    const rank = code > 0 ? -1 : rareIds.indexOf(id);
+    if (code > 0) frequent.push({ min: code, max: code });
+    if (rank >= 0) rare.push(postingsOf(column, rank));
   }
-  keepBits(result, kept);
+  const before = rare.length > 0 ? result.slice() : result;
+  keepRanges(codes, frequent, result);
+  for (const ordinals of rare) copyBits(before, ordinals, result);
 }
 
-function keepLabel({ codes, frequentIds }: LoadedLabelColumn, id: number, result: Bitmap): void {
-  const code = frequentIds.indexOf(id) + 1;
-  keepRange(codes, code, code, result);
-}
-
-function postingsOf({ postings, starts }: LoadedLabelColumn, rank: number): Uint16Array {
-  const start = nthBit(starts, rank);
-  return postings.subarray(start, nthBit(starts, rank + 1) ?? postings.length);
-}
-
-/** The position of the n-th set bit, counted from 0 at the lowest; undefined when fewer bits are set. */
-function nthBit(bitmap: Bitmap, n: number): number | undefined {
-  let left = n;
-  for (let word = 0; word < bitmap.length; word += 1) {
-    const bits = popCount(bitmap[word]!);
-    if (left >= bits) {
-      left -= bits;
-      continue;
-    }
-    let rest = bitmap[word]!;
-    for (; left > 0; left -= 1) rest &= rest - 1;
-    return word * 32 + 31 - Math.clz32(rest & -rest);
-  }
-  return undefined;
+function postingsOf({ postings, starts, ranks, rareIds }: LoadedLabelColumn, rank: number): Uint16Array {
+  const end = rank + 1 < rareIds.length ? nthBit(starts, ranks, rank + 1) : postings.length;
+  return postings.subarray(nthBit(starts, ranks, rank), end);
 }

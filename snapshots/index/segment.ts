@@ -9,7 +9,7 @@ import {
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { type Page, type Run, runMarkets, type StoredPage } from "../format/page.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { wordsFor } from "./bitmap.ts";
+import { ranksOf, wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
@@ -191,8 +191,9 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   const load = (field: LabelName, { frequent, rare, ...column }: LabelColumn): LoadedLabelColumn => {
     const intern = (text: string) => tables[field].intern(text);
     const [frequentIds, rareIds] = [Uint32Array.from(frequent, intern), Uint32Array.from(rare, intern)];
-    tableBytes += frequentIds.byteLength + rareIds.byteLength;
-    return { ...column, frequentIds, rareIds };
+    const ranks = ranksOf(column.starts);
+    tableBytes += frequentIds.byteLength + rareIds.byteLength + ranks.byteLength;
+    return { ...column, frequentIds, rareIds, ranks };
   };
   const loaded = [...labels].map(([field, column]) => [field, load(field, column)] as const);
   return {

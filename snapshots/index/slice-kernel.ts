@@ -31,11 +31,19 @@ export interface SliceLoops {
 const memoryBytes = 7 * 65_536;
 // A bitmap of 65,536 bits, the most that a segment has, then up to 32 slices, and the bounds of a count.
 const [resultAt, slicesAt, boundsAt] = [0, 8192, 8192 * 33];
+// Behind 1,024 bounds, two bitmaps for several ranges.
+const [partAt, restAt] = [8192 * 35, 8192 * 36];
 // Or another bitmap, bits of 65,536 postings, the postings, and a count for each label.
 const [otherAt, startsAt, postingsAt, countsAt] = [8192, 8192 * 2, 8192 * 3, 8192 * 19];
 const blockBytes = 64;
 const boundWords = 4;
 const none = new Uint32Array();
+
+/** Values from `low` (inclusive) to `end` (exclusive; undefined: no end). */
+export interface ValueRange {
+  low: number;
+  end: number | undefined;
+}
 
 /** The loops in plain TypeScript, for machines without SIMD and for comparison in tests. */
 export function plainLoops(): SliceLoops {
@@ -110,17 +118,25 @@ export class SliceKernel {
     this.#memory = new Uint32Array(loops.memory.buffer);
   }
 
-  /**
-   * Clears every bit in `result` whose value is not from `low` (inclusive) to `end` (exclusive; undefined: no end).
-   * Bounds have no more bits than there are slices.
-   */
-  keepBetween(slices: Uint32Array, low: number, end: number | undefined, result: Bitmap): void {
+  /** Clears every bit in `result` whose value is in none of the ranges. Bounds have no more bits than there are slices. */
+  keepRanges(slices: Uint32Array, ranges: readonly ValueRange[], result: Bitmap): void {
     const { length } = result;
-    this.#put(resultAt, result);
-    this.#memory.set(slices, slicesAt / 4);
-    this.#keepFrom(slices, length, low, 0);
-    if (end !== undefined) this.#keepFrom(slices, length, end, -1);
-    result.set(this.#memory.subarray(resultAt / 4, resultAt / 4 + length));
+    const memory = this.#memory;
+    const end = this.#put(resultAt, result);
+    memory.set(slices, slicesAt / 4);
+    const [first, ...others] = ranges;
+    if (first && others.length === 0) this.#keepRange(resultAt, slices, length, first);
+    else {
+      // `rest` loses what is in a range, and the result then loses the rest.
+      memory.copyWithin(restAt / 4, resultAt / 4, end / 4);
+      for (const range of ranges) {
+        memory.copyWithin(partAt / 4, resultAt / 4, end / 4);
+        this.#keepRange(partAt, slices, length, range);
+        this.#clear(restAt, partAt, length);
+      }
+      this.#clear(resultAt, restAt, length);
+    }
+    result.set(memory.subarray(resultAt / 4, resultAt / 4 + length));
   }
 
   /**
@@ -175,20 +191,31 @@ export class SliceKernel {
     return this.countFrom(none, [0], bitmap)[0]!;
   }
 
+  /** Clears in the bitmap at `address`, which has so many words, every bit whose value is not in the range. */
+  #keepRange(address: number, slices: Uint32Array, words: number, { low, end }: ValueRange): void {
+    this.#keepFrom(address, slices, words, low, 0);
+    if (end !== undefined) this.#keepFrom(address, slices, words, end, -1);
+  }
+
   /** Keeps the values from `bound` up, or with -1 for `flip` those below it. */
-  #keepFrom(slices: Uint32Array, words: number, bound: number, flip: number): void {
+  #keepFrom(address: number, slices: Uint32Array, words: number, bound: number, flip: number): void {
     if (bound === 0) return;
     const first = lowestSlice(bound);
     const stride = words * 4;
     this.#loops.keepFrom(
-      resultAt,
-      blocksEnd(resultAt, words),
+      address,
+      blocksEnd(address, words),
       slicesAt + first * stride,
       stride,
       slices.length / words - first,
       bound >>> first,
       flip,
     );
+  }
+
+  /** Clears in the bitmap at `address` every bit that is set in the one at `others`: as a slice, its values are below 1. */
+  #clear(address: number, others: number, words: number): void {
+    this.#loops.keepFrom(address, blocksEnd(address, words), others, 0, 1, 1, -1);
   }
 
   /** Copies a bitmap and fills its last block with zeros, whose end comes back. */

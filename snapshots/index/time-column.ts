@@ -26,6 +26,9 @@ export function timeAt({ low, epochs }: TimeColumn, ordinal: number): number {
 /** The first ordinal whose time is at or after `time`, or the column's length when there is none. */
 export function lowerBound(column: TimeColumn, time: number): number {
   let [from, to] = [0, column.low.length];
+  // Most segments lie on one side of a time, which their ends tell.
+  if (to > 0 && timeAt(column, to - 1) < time) return to;
+  if (to > 0 && timeAt(column, 0) >= time) return 0;
   while (from < to) {
     const middle = (from + to) >>> 1;
     if (timeAt(column, middle) < time) from = middle + 1;

@@ -1,5 +1,5 @@
 import type { Bitmap } from "../index/bitmap.ts";
-import { type IntegerColumn, keepRange, sliceCount } from "../index/integer-column.ts";
+import { type IntegerColumn, keepRanges, sliceCount } from "../index/integer-column.ts";
 import type { Segment } from "../index/segment.ts";
 import { sliceKernel } from "../index/slice-kernel.ts";
 
@@ -28,7 +28,7 @@ export class Part {
     this.segment = segment;
     this.bits = bits;
     this.disputedBits = bits.slice();
-    keepRange(segment.integers.get("disputed")!, 1, 1, this.disputedBits);
+    keepRanges(segment.integers.get("disputed")!, [{ min: 1, max: 1 }], this.disputedBits);
     this.#all = new Selection(bits, count);
     this.#disputed = new Selection(this.disputedBits, sliceKernel.countBits(this.disputedBits));
   }

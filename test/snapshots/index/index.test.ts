@@ -4,12 +4,14 @@ import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import {
   countFrom,
   hasBit,
+  nthBit,
   rangeBitmap,
+  ranksOf,
   selectDescending,
   setBit,
   wordsFor,
 } from "../../../snapshots/index/bitmap.ts";
-import { buildIntegerColumn, keepRange } from "../../../snapshots/index/integer-column.ts";
+import { buildIntegerColumn, keepRanges } from "../../../snapshots/index/integer-column.ts";
 import { buildLabelColumn, keepLabels } from "../../../snapshots/index/label-column.ts";
 import { LabelTable } from "../../../snapshots/index/label-table.ts";
 import {
@@ -45,16 +47,38 @@ describe("bitmaps", () => {
   });
 });
 
-describe("keepRange(column, low, high, result)", () => {
-  test("keeps what a comparison keeps, for bounds inside, at and beyond the column's", () => {
+describe("nthBit(bitmap, ranks, n)", () => {
+  test("finds every bit of bitmaps with long gaps and with none", () => {
+    const gap = fc.oneof(
+      fc.constant(1),
+      fc.nat(40).map((n) => n + 1),
+      fc.integer({ min: 2000, max: 9000 }),
+    );
+    fc.assert(
+      fc.property(fc.array(gap, { minLength: 1, maxLength: 3000, size: "max" }), (gaps) => {
+        let last = -1;
+        const members = gaps.map((step) => (last += step));
+        const bitmap = new Uint32Array(wordsFor(last + 1));
+        for (const member of members) setBit(bitmap, member);
+        const ranks = ranksOf(bitmap);
+        expect(members.map((_, n) => nthBit(bitmap, ranks, n))).toEqual(members);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+describe("keepRanges(column, ranges, result)", () => {
+  test("keeps what comparisons keep, for bounds inside, at and beyond the column's", () => {
     const bound = fc.integer({ min: 290, max: 1010 });
     const values = fc.array(fc.integer({ min: 300, max: 1000 }), { minLength: 1, maxLength: 150 });
+    const anyRanges = fc.array(fc.record({ min: bound, max: bound }), { maxLength: 3 });
     fc.assert(
-      fc.property(values, bound, bound, (list, low, high) => {
+      fc.property(values, anyRanges, (list, ranges) => {
         const result = rangeBitmap(list.length, 0, list.length);
-        keepRange(buildIntegerColumn(list, 300, 1000), low, high, result);
-        const expected = list.flatMap((value, n) => (value >= low && value <= high ? [n] : []));
-        expect(bitsOf(result, list.length)).toEqual(expected);
+        keepRanges(buildIntegerColumn(list, 300, 1000), ranges, result);
+        const inAny = (value: number) => ranges.some(({ min, max }) => value >= min && value <= max);
+        expect(bitsOf(result, list.length)).toEqual(list.flatMap((value, n) => (inAny(value) ? [n] : [])));
       }),
       { numRuns: 500 },
     );
@@ -81,6 +105,7 @@ describe("keepLabels(column, ids, result)", () => {
           ...column,
           frequentIds: Uint32Array.from(frequent, intern),
           rareIds: Uint32Array.from(rare, intern),
+          ranks: ranksOf(column.starts),
         };
         const wanted = new Set(picks.map((pick) => list[pick % list.length]!));
         const result = rangeBitmap(list.length, 0, list.length);
