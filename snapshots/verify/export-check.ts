@@ -7,33 +7,27 @@ import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
-
-/** How a check counts what it reads, and records a fault. */
-export interface ExportCheck {
-  count: (key: string, bytes: number) => void;
-  attempt: <T>(work: () => Promise<T>) => Promise<T | undefined>;
-  /** Whose signature a record must have. */
-  trust?: Trust | undefined;
-}
+import type { StoreCheck } from "./store-check.ts";
 
 /**
- * Checks all exports of a store against the commits by their numbers: each record, and every byte of its files. Throws
- * StorageError.
+ * Checks all exports of a store against the commits by their numbers: each record, and every byte of its files. Records must
+ * have a signature that `trust` accepts. Throws StorageError.
  */
 export async function checkExports(
-  storage: Storage,
+  check: StoreCheck,
   commits: ReadonlyMap<number, Commit>,
-  { count, attempt, trust }: ExportCheck,
+  trust: Trust | undefined,
 ): Promise<void> {
+  const { storage } = check;
   const checked = new Set<string>();
   for await (const { key, bytes } of storage.list(layout.exportRecords)) {
-    const record = await attempt(() => readRecord(storage, key, commits, trust));
+    const record = await check.attempt(() => readRecord(storage, key, commits, trust));
     if (!record) continue;
-    count(key, bytes);
+    check.count(key, bytes);
     for (const file of record.files) {
       if (checked.has(file.hash)) continue;
       checked.add(file.hash);
-      await attempt(() => checkFile(storage, file, count));
+      await check.attempt(() => checkFile(check, file));
     }
   }
 }
@@ -61,18 +55,14 @@ async function readRecord(
   return record;
 }
 
-async function checkFile(
-  storage: Storage,
-  file: ExportFile,
-  count: (key: string, bytes: number) => void,
-): Promise<void> {
+async function checkFile(check: StoreCheck, file: ExportFile): Promise<void> {
   const key = layout.exportFile(file.hash);
-  const hashes = await readChunkHashes(storage, file);
-  count(layout.exportChunksOf(file.chunks.hash), hashes.length);
+  const hashes = await readChunkHashes(check.storage, file);
+  check.count(layout.exportChunksOf(file.chunks.hash), hashes.length);
   const whole = createHash("sha256");
-  for await (const bytes of readChunks(storage, file, hashes, { from: 0, to: file.bytes }))
+  for await (const bytes of readChunks(check.storage, file, hashes, { from: 0, to: file.bytes }))
     whole.update(bytes);
   if (whole.digest("hex") !== file.hash)
     throw new CorruptObjectError(key, "its content does not match its name");
-  count(key, file.bytes);
+  check.count(key, file.bytes);
 }

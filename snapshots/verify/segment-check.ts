@@ -12,9 +12,10 @@ import { encodeWords, WordTable } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { besideSegment, readObject } from "../store/objects.ts";
+import { besideSegment } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
+import type { StoreCheck } from "./store-check.ts";
 
 /** The index row, the key and the words of a market. */
 type Row = IndexRow & MarketKey & { words: string[] };
@@ -28,34 +29,25 @@ export interface CheckedSegment {
 
 /**
  * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares the two. This also finds
- * an index that matches its name but not its pages. `attempt` records the fault of a page, so that the other pages are
- * checked too; the result is then undefined. `unchecked` records what this process cannot judge. Throws CorruptObjectError, MissingObjectError or StorageError.
+ * an index that matches its name but not its pages. Where a page is at fault, the other pages are checked too, and the
+ * result is undefined. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
-export async function checkSegment(
-  storage: Storage,
-  ref: SegmentRef,
-  counted: (key: string, bytes: number) => void,
-  attempt: <T>(work: () => Promise<T>) => Promise<T | undefined>,
-  unchecked: (key: string, reason: string) => void,
-): Promise<CheckedSegment | undefined> {
+export async function checkSegment(check: StoreCheck, ref: SegmentRef): Promise<CheckedSegment | undefined> {
   const key = layout.segment(ref.hash);
-  const stored = await readObject(storage, key, ref);
-  counted(key, stored.length);
+  const stored = await check.read(key, ref);
   const pages = readPages(key, stored);
   const beside: Buffer[] = [];
   for (const [besideKey, besideRef] of besideSegment(ref)) {
-    const bytes = await attempt(() => readObject(storage, besideKey, besideRef));
-    if (!bytes) continue;
-    counted(besideKey, bytes.length);
-    beside.push(bytes);
+    const bytes = await check.attempt(() => check.read(besideKey, besideRef));
+    if (bytes) beside.push(bytes);
   }
   const rows: Row[] = [];
   let faulty = false;
   for (const page of pages) {
     const pageKey = layout.page(page.hash);
-    const found = await attempt(async () => {
-      const bytes = await readPage(storage, pageKey, key, page);
-      counted(pageKey, bytes.length);
+    const found = await check.attempt(async () => {
+      const bytes = await readPage(check.storage, pageKey, key, page);
+      check.count(pageKey, bytes.length);
       return checkPage(pageKey, key, bytes, page);
     });
     if (found) rows.push(...found);
@@ -80,23 +72,19 @@ export async function checkSegment(
   if (!encodeIds(rows.map(({ id }) => idHash(id))).equals(ids)) {
     throw new CorruptObjectError(layout.idsOf(ref.ids.hash), "it does not match the ids of its markets");
   }
-  checkWords(layout.wordsOf(ref.words.hash), words, rows, unchecked);
+  checkWords(check, layout.wordsOf(ref.words.hash), words, rows);
   return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
 }
 
-function checkWords(
-  key: string,
-  stored: Buffer,
-  rows: readonly Row[],
-  unchecked: (key: string, reason: string) => void,
-): void {
+function checkWords(check: StoreCheck, key: string, stored: Buffer, rows: readonly Row[]): void {
   const { unicode } = new WordTable(key, stored);
   const words = rows.map((row) => row.words);
   if (encodeWords(words, unicode).equals(stored)) return;
   if (unicode === unicodeVersion)
     throw new CorruptObjectError(key, "it does not match the questions of its markets");
   // Characters that one version has and the other lacks may make words differ. That is no fault of the object.
-  unchecked(key, `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`);
+  const reason = `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`;
+  check.unchecked.push({ key, reason });
 }
 
 /** The stored bytes of a page. The error names the page or the segment, whichever is wrong. */

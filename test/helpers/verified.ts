@@ -1,6 +1,7 @@
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { type Fault, verify } from "../../snapshots/verify/verify.ts";
+import type { Fault } from "../../snapshots/verify/store-check.ts";
+import { verify } from "../../snapshots/verify/verify.ts";
 
 const known = new Map<string, Promise<Fault[]>>();
 

@@ -1,0 +1,121 @@
+import { type Commit, Head, type Manifest } from "../../schemas/snapshot.ts";
+import { listCommits, readCommit } from "../store/commits.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+import { MissingObjectError } from "../store/objects.ts";
+import { unseal } from "../store/sealed.ts";
+import { checkAgreement, type Trust, UntrustedError } from "../trust/trust.ts";
+import type { SnapshotCheck } from "./snapshot-check.ts";
+import { publishAgain, type StoreCheck } from "./store-check.ts";
+
+/** A commit and the manifest that it names. */
+export interface CheckedCommit {
+  commit: Commit;
+  manifest: Manifest;
+}
+
+/** What the check of a commit log found. */
+interface CheckedLog {
+  /** How many commits there are, faulty ones too. */
+  length: number;
+  /** The commits without fault, by their numbers. */
+  commits: ReadonlyMap<number, Commit>;
+  /** Commits whose snapshots were deleted by a collection. */
+  collected: number;
+  /** Undefined when it is faulty, or head.json names a later one. */
+  newest: CheckedCommit | undefined;
+}
+
+/**
+ * Checks the commit log and every snapshot that was not collected. The oldest commits may be missing, but none between two
+ * others, and not the one that head.json names.
+ */
+export async function checkLog(
+  check: StoreCheck,
+  snapshots: SnapshotCheck,
+  trust: Trust | undefined,
+): Promise<CheckedLog> {
+  const numbers = await listCommits(check.storage);
+  const missing = (number: number) =>
+    check.faults.push({ key: layout.commit(number), reason: "it is missing" });
+  const kept = new Set<string>();
+  for await (const { key } of check.storage.list(layout.manifests)) kept.add(key);
+  const log: (Commit | undefined)[] = [];
+  let collected = 0;
+  let newest: CheckedCommit | undefined;
+  for (const [place, number] of numbers.entries()) {
+    const expected = place === 0 ? number : numbers[place - 1]! + 1;
+    if (number !== expected) missing(expected);
+    const before = log.at(-1);
+    const commit = await checkCommit(check, number, before);
+    // Collections delete the manifest first. A snapshot that still has one must be complete, as must the newest.
+    if (commit && number !== numbers.at(-1) && !kept.has(layout.manifest(commit.manifest.hash))) {
+      collected += 1;
+    } else {
+      const manifest = commit && (await snapshots.manifestOf(commit));
+      newest = manifest && { commit, manifest };
+    }
+    if (commit) await snapshots.checkChanges(commit, before?.commit === number - 1 ? before : undefined);
+    log.push(commit);
+  }
+  await checkSignatures(check, log, trust);
+  const head = await check.attemptRecord(
+    layout.head,
+    (bytes) => unseal(layout.head, bytes, Head),
+    publishAgain,
+  );
+  if (head && head.commit > (numbers.at(-1) ?? 0)) {
+    missing(head.commit);
+    newest = undefined;
+  }
+  const commits = new Map(log.flatMap((commit) => (commit ? [[commit.commit, commit]] : [])));
+  return { length: numbers.length, commits, collected, newest };
+}
+
+function checkCommit(
+  check: StoreCheck,
+  number: number,
+  before: Commit | undefined,
+): Promise<Commit | undefined> {
+  const key = layout.commit(number);
+  return check.attempt(async () => {
+    const commit = await readCommit(check.storage, number);
+    if (!commit) throw new MissingObjectError(key);
+    check.count(key, JSON.stringify(commit).length);
+    checkAgreement(commit);
+    if (before && before.commit === number - 1 && commit.previous !== before.digest)
+      throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);
+    if (before && commit.publishedAt < before.publishedAt)
+      throw new CorruptObjectError(key, `its time is before that of commit ${before.commit}`);
+    return commit;
+  });
+}
+
+/**
+ * Checks that every commit is signed by a trusted key, or is unsigned and one that a signed one leads back to, and that
+ * the public checkpoint is the newest one. `log` is in ascending order.
+ */
+async function checkSignatures(
+  check: StoreCheck,
+  log: readonly (Commit | undefined)[],
+  trust: Trust | undefined,
+): Promise<void> {
+  let named: string | null | undefined;
+  for (const commit of log.toReversed()) {
+    const refusal = commit && trust?.commit(commit);
+    const refused = refusal instanceof UntrustedError;
+    const vouchedFor = commit?.digest === named;
+    if (refused && (commit?.checkpoint !== undefined || !vouchedFor))
+      check.faults.push({ key: refusal.key, reason: refusal.reason });
+    named = refused && !vouchedFor ? undefined : commit?.previous;
+  }
+  const newest = log.findLast((commit) => commit?.checkpoint !== undefined)?.checkpoint;
+  await check.attempt(async () => {
+    const key = layout.checkpoint;
+    const bytes = await check.storage.get(key);
+    if (bytes) check.count(key, bytes.length);
+    if (!bytes && newest !== undefined) throw new MissingObjectError(key);
+    if (bytes && bytes.toString() !== newest)
+      throw new CorruptObjectError(key, "it is not the newest checkpoint");
+  }, publishAgain);
+}

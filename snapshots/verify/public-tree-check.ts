@@ -1,0 +1,75 @@
+import { artefactFiles, artefactFolders } from "../artefacts/artefacts.ts";
+import { artefactsAt } from "../publish/public-artefacts.ts";
+import { publicNames } from "../publish/public-names.ts";
+import { type Addresses, publishedAddresses, type Site } from "../publish/site.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { layout } from "../store/layout.ts";
+import { MissingObjectError } from "../store/objects.ts";
+import { sha256 } from "../store/sha256.ts";
+import type { CheckedCommit } from "./log-check.ts";
+import { publishAgain, type StoreCheck } from "./store-check.ts";
+
+/**
+ * Checks that the stable names of the public tree hold what the newest manifest says. `published` are the hashes of what they
+ * ever held.
+ */
+export async function checkPublicNames(
+  check: StoreCheck,
+  { commit: { commit }, manifest }: CheckedCommit,
+  published: ReadonlySet<string>,
+): Promise<void> {
+  for (const [key, ref] of publicNames(manifest)) {
+    await check.attempt(async () => {
+      const bytes = await check.storage.get(key);
+      if (bytes) check.count(key, bytes.length);
+      if (bytes && sha256(bytes) === ref.hash) return;
+      // A publisher that stops after its commit leaves the content of an earlier snapshot, or nothing.
+      const behind = !bytes || published.has(sha256(bytes));
+      const reason = `projection behind commit ${commit}`;
+      throw new CorruptObjectError(key, behind ? reason : "its content belongs to no snapshot");
+    }, publishAgain);
+  }
+}
+
+/**
+ * Checks that the site is this version's. The next publish run replaces any other content. Returns the addresses that the
+ * store names. Without a `site` its files are only counted, and no address is returned.
+ */
+export async function checkSite(check: StoreCheck, site: Site | undefined): Promise<Addresses> {
+  if (!site) {
+    for (const prefix of [layout.siteIndex, layout.siteFiles, ...artefactFolders, ...artefactFiles])
+      await check.countOnly(prefix);
+    return { api: null, site: null };
+  }
+  const addresses = await publishedAddresses(check.storage);
+  const files = site.files(addresses.api, addresses.site);
+  await checkFiles(check, files, "it differs from this version's file");
+  return addresses;
+}
+
+/** Checks the artefacts, where the store names an address for them: they follow from the newest commit and from the tiers beside them. */
+export async function checkArtefacts(
+  check: StoreCheck,
+  { commit, manifest }: CheckedCommit,
+  { api, site }: Addresses,
+): Promise<void> {
+  if (site === null) return;
+  const places = { api, site };
+  const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, places));
+  if (expected) await checkFiles(check, expected, `it differs from what commit ${commit.commit} shows`);
+}
+
+async function checkFiles(
+  check: StoreCheck,
+  files: ReadonlyMap<string, Buffer>,
+  difference: string,
+): Promise<void> {
+  for (const [key, bytes] of files) {
+    await check.attempt(async () => {
+      const stored = await check.storage.get(key);
+      if (!stored) throw new MissingObjectError(key);
+      check.count(key, stored.length);
+      if (!stored.equals(bytes)) throw new CorruptObjectError(key, difference);
+    }, publishAgain);
+  }
+}

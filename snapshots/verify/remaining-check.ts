@@ -1,0 +1,92 @@
+import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
+import { Collecting } from "../../schemas/snapshot.ts";
+import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
+import { recordAt } from "../publish/public-artefacts.ts";
+import type { Addresses } from "../publish/site.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { isKeyRevocation, layout } from "../store/layout.ts";
+import { unseal } from "../store/sealed.ts";
+import { sha256 } from "../store/sha256.ts";
+import type { SnapshotCheck } from "./snapshot-check.ts";
+import type { StoreCheck } from "./store-check.ts";
+
+/** What the other checks found, and whether to check key records. */
+interface Known {
+  keys: boolean;
+  snapshots: SnapshotCheck;
+  addresses: Addresses;
+}
+
+/**
+ * Checks the objects that no other check has seen: key records, collections that are under way, and objects that no commit
+ * reaches. Returns the number of the latter.
+ */
+export async function checkRemaining(check: StoreCheck, known: Known): Promise<number> {
+  let unreferenced = 0;
+  for await (const { key } of check.storage.list("")) {
+    if (check.hasSeen(key)) continue;
+    if (key.startsWith(layout.keys)) {
+      if (known.keys) await check.attemptRecord(key, (bytes) => checkKey(key, bytes));
+      continue;
+    }
+    if (key.startsWith(layout.collecting)) {
+      // A collection may have deleted it since it was listed.
+      await check.attempt(async () => {
+        const bytes = await check.storage.get(key);
+        if (bytes) unseal(key, bytes, Collecting);
+      });
+      continue;
+    }
+    unreferenced += 1;
+    await check.attempt(() => checkUnreferenced(check, key, known));
+  }
+  return unreferenced;
+}
+
+function checkKey(key: string, bytes: Buffer): void {
+  if (!namesOfKey(key, bytes).includes(key))
+    throw new CorruptObjectError(key, "it holds another key's record");
+}
+
+/** The object keys that the content of an object under keys/ allows. */
+function namesOfKey(key: string, bytes: Buffer): string[] {
+  if (!isKeyRevocation(key)) return [layout.key(unseal(key, bytes, KeyRecord).id)];
+  const { id, revokedAt } = unseal(key, bytes, KeyRevocation);
+  return [layout.keyRevocation(id), layout.keyRevocation(id, Date.parse(revokedAt))];
+}
+
+async function checkUnreferenced(
+  check: StoreCheck,
+  key: string,
+  { snapshots, addresses }: Known,
+): Promise<void> {
+  const bytes = await check.storage.get(key);
+  if (!bytes) return;
+  check.count(key, bytes.length);
+  const hash = /\/([0-9a-f]{64})(\.json(\.gz)?|\.parquet)?$/.exec(key)?.[1];
+  if (hash && sha256(bytes) !== hash)
+    throw new CorruptObjectError(key, "its content does not match its name");
+  if (hash) return;
+  // The name of a removed protocol stays, with its last content, until it is collected.
+  const leftover = key.startsWith(layout.stableScores) && snapshots.published.has(sha256(bytes));
+  if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, addresses })))
+    throw new CorruptObjectError(key, "a store has no objects with such names");
+}
+
+/** Whether it shows a removed protocol as a snapshot that is kept has it. */
+async function isLeftArtefact(
+  { storage }: StoreCheck,
+  key: string,
+  bytes: Buffer,
+  { snapshots, addresses: { api, site } }: Omit<Known, "keys">,
+): Promise<boolean> {
+  const slug = slugOfArtefact(key);
+  if (site === null || slug === undefined) return false;
+  for (const { scores } of snapshots.manifests) {
+    const ref = Object.hasOwn(scores.records, slug) && scores.records[slug];
+    if (!ref) continue;
+    const shown = new Map(renderProtocol({ api, site }, await recordAt(storage, ref)));
+    if (shown.get(key)?.equals(bytes)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,96 @@
+import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import { publicNames } from "../publish/public-names.ts";
+import { layout } from "../store/layout.ts";
+import { readManifest } from "../store/objects.ts";
+import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
+import { checkManifest } from "./manifest-check.ts";
+import { type CheckedRead, checkScores } from "./score-check.ts";
+import { type CheckedSegment, checkSegment } from "./segment-check.ts";
+import { checkSources } from "./sources-check.ts";
+import type { StoreCheck } from "./store-check.ts";
+
+/** Checks the snapshots of commits. What several of them share is checked once. */
+export class SnapshotCheck {
+  readonly #check: StoreCheck;
+  readonly #progress: (step: string, done: number, of: number) => void;
+  readonly #segments = new Map<string, CheckedSegment | undefined>();
+  readonly #manifests = new Map<string, Manifest | undefined>();
+  readonly #published = new Set<string>();
+
+  constructor(check: StoreCheck, progress: (step: string, done: number, of: number) => void) {
+    this.#check = check;
+    this.#progress = progress;
+  }
+
+  /** The manifests that could be read. */
+  get manifests(): Manifest[] {
+    return [...this.#manifests.values()].filter((manifest) => manifest !== undefined);
+  }
+
+  /** Hashes of all score lists and records that a manifest names. */
+  get published(): ReadonlySet<string> {
+    return this.#published;
+  }
+
+  /** Checks the snapshot of a commit. Returns its manifest unless that cannot be read. */
+  async manifestOf(commit: Commit): Promise<Manifest | undefined> {
+    const { hash } = commit.manifest;
+    if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit.manifest));
+    const manifest = this.#manifests.get(hash);
+    const same = JSON.stringify(manifest?.counts) === JSON.stringify(commit.counts);
+    const named = manifest?.snapshotId === commit.snapshotId && manifest.archiveRoot === commit.archiveRoot;
+    if (manifest && !(named && same)) {
+      this.#check.faults.push({
+        key: layout.commit(commit.commit),
+        reason: "it disagrees with its manifest",
+      });
+    }
+    return manifest;
+  }
+
+  /** Checks the change record of a commit, unless it was collected, and compares it with both snapshots if they are there. */
+  async checkChanges(commit: Commit, before: Commit | undefined): Promise<void> {
+    const ref = commit.changes;
+    if (!ref) return;
+    const key = layout.changeRecord(ref.hash);
+    if (!(await this.#check.storage.get(key))) return;
+    const read = this.#check.read.bind(this.#check);
+    await this.#check.attempt(async () => {
+      const named = { since: before?.snapshotId, until: commit.snapshotId, counts: commit.changeCounts };
+      const record = await checkChangeRecord(read, ref, named);
+      const [older, newer] = [before, commit].map((one) => one && this.#manifests.get(one.manifest.hash));
+      if (older && newer) await compareChangeRecord(read, key, record, { older, newer });
+    });
+  }
+
+  async #manifest(ref: ObjectRef): Promise<Manifest | undefined> {
+    const key = layout.manifest(ref.hash);
+    const manifest = await this.#check.attempt(() => readManifest(this.#check.storage, ref));
+    if (!manifest) return undefined;
+    this.#check.count(key, ref.bytes);
+    const segments: (CheckedSegment | undefined)[] = [];
+    for (const segment of manifest.segments) {
+      segments.push(await this.#segment(segment));
+      this.#progress("checking segments", segments.length, manifest.segments.length);
+    }
+    await this.#scoresAndSources(key, manifest);
+    const whole = segments.filter((segment) => segment !== undefined);
+    if (whole.length === segments.length)
+      await this.#check.attempt(async () => checkManifest(key, manifest, whole));
+    return manifest;
+  }
+
+  async #segment(ref: SegmentRef): Promise<CheckedSegment | undefined> {
+    if (!this.#segments.has(ref.hash))
+      this.#segments.set(ref.hash, await this.#check.attempt(() => checkSegment(this.#check, ref)));
+    return this.#segments.get(ref.hash);
+  }
+
+  async #scoresAndSources(manifestKey: string, manifest: Manifest): Promise<void> {
+    for (const { hash } of publicNames(manifest).values()) this.#published.add(hash);
+    const read: CheckedRead = (key, ref, check) =>
+      this.#check.attempt(async () => check(await this.#check.read(key, ref)));
+    await this.#check.attempt(() => checkScores(manifestKey, manifest, read));
+    await this.#check.attempt(() => checkSources(manifestKey, manifest, read));
+  }
+}

@@ -1,0 +1,83 @@
+import type { ObjectRef } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { MissingObjectError, readObject } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
+
+/** Suffix for faults in objects that every publish run updates. */
+export const publishAgain = ": publish again";
+
+/** An object, and what is wrong with it. */
+export interface Fault {
+  key: string;
+  reason: string;
+}
+
+/** What all checks of a store share: what has been read of it, and what is wrong with that. */
+export class StoreCheck {
+  readonly storage: Storage;
+  readonly faults: Fault[] = [];
+  /** Objects that are as they were written, but that only a Node with another version of Unicode can judge. */
+  readonly unchecked: Fault[] = [];
+  readonly #seen = new Set<string>();
+  #bytes = 0;
+
+  constructor(storage: Storage) {
+    this.storage = storage;
+  }
+
+  get objects(): number {
+    return this.#seen.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Whether a check has counted an object, or found fault with it. */
+  hasSeen(key: string): boolean {
+    return this.#seen.has(key);
+  }
+
+  count(key: string, bytes: number): void {
+    if (this.#seen.has(key)) return;
+    this.#seen.add(key);
+    this.#bytes += bytes;
+  }
+
+  /** Counts objects without checking them. */
+  async countOnly(prefix: string): Promise<void> {
+    for await (const { key, bytes } of this.storage.list(prefix)) this.count(key, bytes);
+  }
+
+  /** Runs a check. A missing or corrupt object becomes a fault that ends in `remedy`, and the result is undefined. */
+  async attempt<T>(work: () => Promise<T>, remedy = ""): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
+      const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
+      // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
+      if (!this.faults.some(({ key }) => key === fault.key)) this.faults.push(fault);
+      this.#seen.add(error.key);
+      return undefined;
+    }
+  }
+
+  /** Reads and counts an object that is named by its content. Throws as `readObject` does. */
+  async read(key: string, ref: ObjectRef): Promise<Buffer> {
+    const bytes = await readObject(this.storage, key, ref);
+    this.count(key, bytes.length);
+    return bytes;
+  }
+
+  /** Attempts to read an object that must be there and that `parse` must accept. */
+  attemptRecord<T>(key: string, parse: (bytes: Buffer) => T, remedy?: string): Promise<T | undefined> {
+    return this.attempt(async () => {
+      const bytes = await this.storage.get(key);
+      if (!bytes) throw new MissingObjectError(key);
+      const record = parse(bytes);
+      this.count(key, bytes.length);
+      return record;
+    }, remedy);
+  }
+}
