@@ -14,7 +14,8 @@ import { sha256 } from "../store/sha256.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
-import type { OldMarket, PreviousSnapshot, StoredRow } from "./previous-snapshot.ts";
+import type { OldMarket, StoredRow } from "./previous-rows.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
@@ -184,7 +185,7 @@ export class ArchiveWriter {
     const allWords: (readonly string[])[] = [];
     for (const [place, row] of rows.entries()) {
       const { resolvedAt, values, digest, idHash, words } =
-        typeof row === "number" ? await this.#previous!.row(row) : row;
+        typeof row === "number" ? await this.#previous!.rows.row(row) : row;
       index.push({ resolvedAt, values });
       digests[place] = digest;
       idHashes.push(idHash);

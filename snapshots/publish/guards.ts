@@ -66,7 +66,7 @@ export class RunDifference {
       if (!this.#kept.subarray(start, end).includes(0)) continue;
       whole &&= usable;
       if (!usable) continue;
-      const lines = await this.#previous.pageLines(index);
+      const lines = await this.#previous.rows.pageLines(index);
       lines.forEach((line, position) => {
         if (this.#kept[end - 1 - position] === 0) old.add(keyOfLine(line), leafHash(line), formulaOf(line));
       });

@@ -35,7 +35,7 @@ export async function mergeMarkets(
     // Markets resolved at the same moment are ordered by id, which only the page's text tells.
     const alone = next.done || next.value.resolvedAt > newest;
     if (alone && !rows.includes(0) && (await writer.addPage(index))) continue;
-    for (const market of await previous!.marketsOf(index)) {
+    for (const market of await previous!.rows.marketsOf(index)) {
       while (!next.done && compareKeys(next.value, market) < 0) await addFresh(next.value);
       if (kept[market.ordinal]! > 0) await writer.add(market);
       else if (!next.done && compareKeys(next.value, market) === 0) await addFresh(next.value, market);

@@ -48,7 +48,7 @@ interface Reading {
  * reads all of them, so that refusals do not depend on what was published before. Throws what opening and reading them throws.
  */
 export async function readSources(reading: Reading): Promise<ReadSources> {
-  const known = await reading.previous?.knownFiles();
+  const known = await reading.previous?.sources.knownFiles();
   if (known) {
     try {
       return await readOnce(reading, known);
@@ -98,12 +98,12 @@ async function readMarkets({ previous, progress }: Reading, sources: Sources, so
   const fileRows = new Array<number>(files.length).fill(0);
   const unchanged = new Map<string, number>();
   for (const [place, { hash, unchanged: same }] of files.entries()) if (same) unchanged.set(hash, place + 1);
-  const sameOrigins = unchanged.size > 0 ? await previous!.keepFiles(unchanged, kept) : new Map();
+  const sameOrigins = unchanged.size > 0 ? await previous!.sources.keepFiles(unchanged, kept) : new Map();
   const comparable = previous?.manifest.rowDigests === sources.rowDigests;
   const fresh: number[] = [];
   let read = 0;
   for await (const rows of sources.markets(
-    comparable ? { digests: previous.rowDigests(kept), kept } : undefined,
+    comparable ? { digests: previous.sources.rowDigests(kept), kept } : undefined,
   )) {
     difference?.add(rows);
     sort.add(rows);
@@ -116,7 +116,7 @@ async function readMarkets({ previous, progress }: Reading, sources: Sources, so
   }
   // Unchanged markets were skipped, so the count above ends below the total.
   progress("reading markets", marketCount, marketCount);
-  if (fresh.length > 0 && (await previous!.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
+  if (fresh.length > 0 && (await previous!.sources.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
     throw new UnreadFilesError("a row has an id that an unread file may have too");
   for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
   const markets = fileRows.reduce((sum, rows) => sum + rows, 0);

@@ -1,0 +1,92 @@
+import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import { cuts } from "../format/cuts.ts";
+import type { Page } from "../format/page.ts";
+import { readColumns, readPages } from "../index/segment.ts";
+import { timeAt } from "../index/time-column.ts";
+import { layout } from "../store/layout.ts";
+
+/** A segment of the current snapshot and its position. */
+export interface PreviousSegment {
+  ref: SegmentRef;
+  /** What tells the files of its rows, if anything does. */
+  origins: ObjectRef | undefined;
+  /** Ordinal of its oldest market in the whole archive. */
+  start: number;
+  firstPage: number;
+  pages: (Page & Span)[];
+}
+
+/** Times of a page's oldest and newest row, in epoch milliseconds. */
+interface Span {
+  oldest: number;
+  newest: number;
+}
+
+/** A page of the current snapshot and its position. */
+export interface PreviousPage extends Span {
+  page: Page;
+  /** Ordinal of its oldest row. */
+  start: number;
+  /** Whether the store has it. A deleted page must be written again. */
+  usable: boolean;
+  /**
+   * Whether the id of its newest row would end a segment wherever that began; undefined when the page boundaries do not
+   * tell.
+   */
+  endsSegment: boolean | undefined;
+}
+
+/** Parses the page table of a stored segment. */
+export function readPageTable(key: string, stored: Buffer): (Page & Span)[] {
+  const { times } = readColumns(key, stored);
+  let end = 0;
+  return readPages(key, stored).map((page) => {
+    end += page.markets;
+    return { ...page, oldest: timeAt(times, end - page.markets), newest: timeAt(times, end - 1) };
+  });
+}
+
+/** The pages of segments. `present` are the objects that the store has; the whole archive has so many `markets`. */
+export function placePages(
+  segments: readonly PreviousSegment[],
+  present: ReadonlyMap<string, number>,
+  markets: number,
+): PreviousPage[] {
+  return segments.flatMap(({ ref, start, pages }) => {
+    let end = start;
+    return pages.map(({ oldest, newest, ...page }, index) => {
+      end += page.markets;
+      const usable = present.has(layout.page(page.hash));
+      // The archive's last page may end without a cut, and a large segment may end because of its size.
+      const last = index === pages.length - 1;
+      const unknown = last && (end === markets || ref.markets + cuts.pageMax > cuts.segmentMax);
+      return {
+        page,
+        start: end - page.markets,
+        usable,
+        oldest,
+        newest,
+        endsSegment: unknown ? undefined : last,
+      };
+    });
+  });
+}
+
+/** The pages of one segment, out of all `pages`. */
+export function pagesIn(
+  { firstPage, pages: own }: PreviousSegment,
+  pages: readonly PreviousPage[],
+): readonly PreviousPage[] {
+  return pages.slice(firstPage, firstPage + own.length);
+}
+
+/** The index of the page with this row. */
+export function pageIndexOf(pages: readonly PreviousPage[], ordinal: number): number {
+  let [from, to] = [0, pages.length - 1];
+  while (from < to) {
+    const middle = (from + to + 1) >>> 1;
+    if (pages[middle]!.start <= ordinal) from = middle;
+    else to = middle - 1;
+  }
+  return from;
+}

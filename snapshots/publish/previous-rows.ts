@@ -1,0 +1,120 @@
+import { LRUCache } from "lru-cache";
+import type { SegmentRef } from "../../schemas/snapshot.ts";
+import { keyOfLine, questionOfLine, readRun } from "../format/page.ts";
+import { decodeRows } from "../index/decode-rows.ts";
+import { decodeIds } from "../index/id-table.ts";
+import type { IndexRow } from "../index/segment.ts";
+import { WordTable } from "../index/word-table.ts";
+import { unicodeVersion, wordsOf } from "../index/words.ts";
+import { layout } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
+import { type PreviousPage, type PreviousSegment, pageIndexOf } from "./previous-pages.ts";
+
+/**
+ * Bytes of pages' lines that are cached: what a change rewrites is read to compare it and to merge it, and the rows of a
+ * rewritten page mostly come from one or two old pages.
+ */
+const keptLineBytes = 64 * 1024 * 1024;
+/** Segments whose rows are cached. */
+const keptSegments = 2;
+
+/** What the objects of a segment hold of a row: index values, source digest, hash of the id, and words of the question. */
+export interface StoredRow extends IndexRow {
+  digest: bigint;
+  idHash: number;
+  words: readonly string[];
+}
+
+/** The same of all rows of a segment, by ordinal. */
+interface StoredRows {
+  rows: IndexRow[];
+  digests: BigUint64Array;
+  idHashes: Float64Array;
+  /** Undefined where another version of Unicode made them: one object must not mix two. */
+  words: string[][] | undefined;
+}
+
+/** A row of the current snapshot. */
+export interface OldMarket {
+  id: string;
+  /** Epoch milliseconds. */
+  resolvedAt: number;
+  ordinal: number;
+  /** JSON text. */
+  line: Buffer;
+}
+
+/** Reads rows of the current snapshot, by the places of its segments and pages. */
+export class PreviousRows {
+  readonly #storage: Storage;
+  readonly #segments: readonly PreviousSegment[];
+  readonly #pages: readonly PreviousPage[];
+  readonly #lines = new LRUCache<number, Buffer[]>({
+    maxSize: keptLineBytes,
+    sizeCalculation: (lines) => lines.reduce((sum, { length }) => sum + length, 0),
+  });
+  readonly #rows = new LRUCache<number, StoredRows>({ max: keptSegments });
+
+  constructor(storage: Storage, segments: readonly PreviousSegment[], pages: readonly PreviousPage[]) {
+    this.#storage = storage;
+    this.#segments = segments;
+    this.#pages = pages;
+  }
+
+  /** The rows of a page, from the oldest. */
+  async marketsOf(index: number): Promise<OldMarket[]> {
+    const { start } = this.#pages[index]!;
+    const lines = await this.pageLines(index);
+    return lines.toReversed().map((line, place) => ({ ...keyOfLine(line), ordinal: start + place, line }));
+  }
+
+  /** The JSON texts of a page's rows, newest first. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  async pageLines(index: number): Promise<Buffer[]> {
+    const known = this.#lines.get(index);
+    if (known) return known;
+    const { page } = this.#pages[index]!;
+    const key = layout.page(page.hash);
+    const stored = await readObject(this.#storage, key, page);
+    const lines = page.runs.flatMap((_, run) => readRun(key, stored, page.runs, run));
+    this.#lines.set(index, lines);
+    return lines;
+  }
+
+  /** What the store holds of an old row. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  async row(ordinal: number): Promise<StoredRow> {
+    const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
+    const { ref, start } = this.#segments[index]!;
+    let segment = this.#rows.get(index);
+    if (!segment) {
+      const key = layout.segment(ref.hash);
+      const rows = decodeRows(key, await readObject(this.#storage, key, ref));
+      const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
+      const digests = await readDigests(this.#storage, ref);
+      segment = { rows, digests, idHashes: decodeIds(ids), words: await this.#wordsOf(ref) };
+      this.#rows.set(index, segment);
+    }
+    const place = ordinal - start;
+    const { rows, digests, idHashes } = segment;
+    const words = segment.words?.[place] ?? wordsOf(questionOfLine(await this.#lineOf(ordinal)));
+    return { ...rows[place]!, digest: digests[place]!, idHash: idHashes[place]!, words };
+  }
+
+  async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {
+    const key = layout.wordsOf(words.hash);
+    const table = new WordTable(key, await readObject(this.#storage, key, words));
+    return table.unicode === unicodeVersion ? table.decode() : undefined;
+  }
+
+  async #lineOf(ordinal: number): Promise<Buffer> {
+    const index = pageIndexOf(this.#pages, ordinal);
+    const { page, start } = this.#pages[index]!;
+    return (await this.pageLines(index))[start + page.markets - 1 - ordinal]!;
+  }
+}
+
+/** The digests of the source rows of a segment. Throws CorruptObjectError, MissingObjectError or StorageError. */
+export async function readDigests(storage: Storage, { rows }: SegmentRef): Promise<BigUint64Array> {
+  const bytes = await readObject(storage, layout.rowsOf(rows.hash), rows);
+  return new BigUint64Array(new Uint8Array(bytes).buffer);
+}

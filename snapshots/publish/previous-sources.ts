@@ -1,0 +1,117 @@
+import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "../../schemas/snapshot.ts";
+import { sharesHash } from "../index/id-table.ts";
+import { decodeOrigins, type Origins } from "../index/origin-table.ts";
+import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
+import { layout } from "../store/layout.ts";
+import { besideSegment, readObject } from "../store/objects.ts";
+import { parseObject } from "../store/parse-object.ts";
+import type { Storage } from "../store/storage.ts";
+import { type PreviousPage, type PreviousSegment, pagesIn } from "./previous-pages.ts";
+import { readDigests } from "./previous-rows.ts";
+
+/** The places of the segments and pages of the current snapshot, and which of its objects the store has. */
+interface Stored {
+  manifest: Manifest;
+  segments: readonly PreviousSegment[];
+  pages: readonly PreviousPage[];
+  present: ReadonlyMap<string, number>;
+  complete: boolean;
+}
+
+/** What the current snapshot tells of its sources, so that files and rows that have not changed are not read again. */
+export class PreviousSources {
+  readonly #storage: Storage;
+  readonly #stored: Stored;
+
+  constructor(storage: Storage, stored: Stored) {
+    this.#storage = storage;
+    this.#stored = stored;
+  }
+
+  /**
+   * The source files of which the store still has all rows. Undefined where the manifest does not tell them, or what it refers to
+   * is gone. Throws CorruptObjectError, MissingObjectError or StorageError.
+   */
+  async knownFiles(): Promise<KnownFiles | undefined> {
+    const { sources, rowDigests } = this.#stored.manifest;
+    if (!sources || !this.#stored.present.has(layout.sourceFilesOf(sources.files.hash))) return undefined;
+    const key = layout.sourceFilesOf(sources.files.hash);
+    const { files } = parseObject(key, await readObject(this.#storage, key, sources.files), SourceFiles);
+    if (this.#stored.complete) return { rowDigests, files };
+    const rows = new Map<string, number>();
+    for (const segment of this.#stored.segments) {
+      const origins = await this.#originsOf(segment);
+      if (!origins) continue;
+      const counts = new Uint32Array(origins.hashes.length);
+      for (const { usable, page, start } of pagesIn(segment, this.#stored.pages)) {
+        if (!usable) continue;
+        const from = start - segment.start;
+        for (const place of origins.places.subarray(from, from + page.markets)) counts[place]! += 1;
+      }
+      for (const [place, hash] of origins.hashes.entries())
+        rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
+    }
+    const whole = ({ hash, rows: all }: SourceFileRef) => (rows.get(hash) ?? 0) === all;
+    return { rowDigests, files: files.filter(whole) };
+  }
+
+  /**
+   * Notes the numbers of unchanged files, by their hashes, at the ordinals of their rows. Returns the origins of those segments
+   * all of whose files are unchanged, by the segment's hash. Throws as `knownFiles` does.
+   */
+  async keepFiles(numbers: ReadonlyMap<string, number>, kept: FileNumbers): Promise<Map<string, ObjectRef>> {
+    const same = new Map<string, ObjectRef>();
+    for (const segment of this.#stored.segments) {
+      const { ref, start } = segment;
+      const origins = await this.#originsOf(segment);
+      if (!origins) continue;
+      const numberOf = origins.hashes.map((hash) => numbers.get(hash) ?? 0);
+      if (!numberOf.includes(0)) same.set(ref.hash, segment.origins!);
+      for (let row = 0; row < ref.markets; row += 1) kept[start + row] = numberOf[origins.places[row]!]!;
+    }
+    return same;
+  }
+
+  /** Whether a kept row's id has one of these hashes, which ascend. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  async holdsAnyOf(idHashes: Float64Array, kept: FileNumbers): Promise<boolean> {
+    for (const { ref, start } of this.#stored.segments) {
+      const rows = kept.subarray(start, start + ref.markets);
+      if (!rows.some((file) => file > 0)) continue;
+      const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
+      if (sharesHash(ids, idHashes, (ordinal) => rows[ordinal]! > 0)) return true;
+    }
+    return false;
+  }
+
+  /** The files of a segment's rows, where the store has what tells them and all else that the segment's rows need. */
+  async #originsOf({ ref, origins }: PreviousSegment): Promise<Origins | undefined> {
+    const key = origins && layout.originsOf(origins.hash);
+    if (
+      !key ||
+      ![key, ...besideSegment(ref).map(([beside]) => beside)].every((name) => this.#stored.present.has(name))
+    )
+      return undefined;
+    return decodeOrigins(key, await readObject(this.#storage, key, origins), ref.markets);
+  }
+
+  /**
+   * Digests of the source rows that are not `kept`, segment by segment from ordinal `start`; 0, or no segment, for others and where
+   * an object is gone.
+   */
+  async *rowDigests(kept: FileNumbers): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
+    for (const segment of this.#stored.segments) {
+      const { ref, start } = segment;
+      const rows = kept.subarray(start, start + ref.markets);
+      if (!rows.includes(0)) continue;
+      if (!besideSegment(ref).every(([key]) => this.#stored.present.has(key))) continue;
+      const digests = await readDigests(this.#storage, ref);
+      rows.forEach((file, row) => {
+        if (file > 0) digests[row] = 0n;
+      });
+      for (const { page, start: pageStart, usable } of pagesIn(segment, this.#stored.pages)) {
+        if (!usable) digests.fill(0n, pageStart - start, pageStart - start + page.markets);
+      }
+      yield { start, digests };
+    }
+  }
+}
