@@ -10,5 +10,5 @@ try {
 }
 // A command starts in half the time when V8 finds its code compiled. A folder that cannot be written to is no fault.
 enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compiled"));
-// Node from 22.18 on strips types itself, which takes much less time.
-if (!process.features.typescript) await import("tsx/esm");
+// Node from 22.18 on strips types itself, which takes much less time; before 24 it does not know `await using`.
+if (!process.features.typescript || Number.parseInt(process.versions.node, 10) < 24) await import("tsx/esm");

@@ -21,6 +21,16 @@ export function findProgram(...names: string[]): string | undefined {
   return undefined;
 }
 
+/** An older Node, as .ci/run installs them, or undefined where it is not installed; under CI that is an error. */
+export function findNode(version: "20" | "22"): string | undefined {
+  const folder = `../../.ci/nodes/node_modules/node${version}-${process.arch}`;
+  const path = new URL(`${folder}/bin/node`, import.meta.url).pathname;
+  if (existsSync(path)) return path;
+  if (process.env.CI) throw new Error("CI runs older Nodes too: npm ci --prefix .ci/nodes");
+  console.warn(`Tests with Node ${version} are skipped: npm ci --prefix .ci/nodes installs it`);
+  return undefined;
+}
+
 /** A port that was free a moment ago, for servers that cannot choose one themselves. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");

@@ -10,7 +10,7 @@ import { retention } from "../../schemas/snapshot.ts";
 import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { runCommand } from "../helpers/archive-command.ts";
-import { nodeOptions } from "../helpers/programs.ts";
+import { findNode, nodeOptions } from "../helpers/programs.ts";
 
 const root = join(import.meta.dirname, "../..");
 let folder: string;
@@ -20,9 +20,9 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 /** Runs a script of the project as a process, from the test's folder, with nothing in its environment. */
-async function runProcess(script: string, args: readonly string[]) {
+async function runProcess(script: string, args: readonly string[], node = process.execPath) {
   const env = { PATH: process.env.PATH, INIT_CWD: folder };
-  const child = spawn(process.execPath, [...nodeOptions, `${script}.ts`, ...args], { cwd: root, env });
+  const child = spawn(node, [...nodeOptions, `${script}.ts`, ...args], { cwd: root, env });
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
 }
@@ -72,6 +72,15 @@ describe("--help and -h", () => {
     for (const part of told) expect(stdout).toContain(part);
     if (/ (gc|publish|issue|rotate) /.test(line)) expect(stdout.match(/npm run/g)).toHaveLength(1);
   });
+});
+
+const node22 = findNode("22");
+test.skipIf(!node22)("every command loads in Node 22, which macOS may have", async () => {
+  const loaded = ["start", "sample", "snapshot", "sync", "keys", "proxy"].map(async (name) => {
+    const { code, stderr } = await runProcess(`scripts/${name}`, ["--help"], node22);
+    expect({ name, code, failure: code && stderr }).toEqual({ name, code: 0, failure: 0 });
+  });
+  await Promise.all(loaded);
 });
 
 describe("an address without a store", () => {

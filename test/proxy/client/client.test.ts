@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
@@ -12,6 +12,7 @@ import {
   type LinkFault,
   startFaultyLink,
 } from "../../helpers/faulty-link.ts";
+import { findNode } from "../../helpers/programs.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { bearer } from "../../helpers/proxy-client.ts";
 
@@ -81,18 +82,9 @@ describe("runs as it is served", () => {
   const exercise = /export (async function exercise.*?^\})/ms.exec(readFileSync(script, "utf8"))?.[1];
   const url = () => `http://127.0.0.1:${proxy.port}`;
 
-  /** Node 24 comes with the packages; .ci/run installs the older ones. */
-  function nodeOf(version: string): string | undefined {
-    const place = `.ci/nodes/node_modules/node${version}-${process.arch}/bin/node`;
-    if (existsSync(join(root, place))) return join(root, place);
-    if (process.env.CI) throw new Error("CI runs the client in older Nodes too: npm ci --prefix .ci/nodes");
-    console.warn(`Tests with Node ${version} are skipped: npm ci --prefix .ci/nodes installs it`);
-    return undefined;
-  }
-
   const nodes = [
-    ["20", nodeOf("20")],
-    ["22", nodeOf("22")],
+    ["20", findNode("20")],
+    ["22", findNode("22")],
     ["24", process.execPath],
   ] as const;
 
