@@ -164,9 +164,9 @@ export function directoryStorage(root: string): Storage {
 async function readRange(file: FileHandle, key: string, range: ByteRange): Promise<Buffer> {
   const { offset, bytes } = range;
   const buffer = Buffer.allocUnsafeSlow(bytes);
-  // A read may be short: at 2 GiB.
   for (let done = 0; done < bytes; ) {
-    const { bytesRead } = await file.read(buffer, done, bytes - done, offset + done);
+    // Node reads less than 2 GiB at a time.
+    const { bytesRead } = await file.read(buffer, done, Math.min(bytes - done, 2 ** 30), offset + done);
     if (bytesRead === 0) throw tooShort(key, range);
     done += bytesRead;
   }

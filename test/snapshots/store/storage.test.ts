@@ -78,6 +78,7 @@ describe.each(backends.filter(({ skip }) => !skip))("$name storage", ({ name, op
       [69_999, 2],
       [70_000, 1],
       [1e9, 1],
+      [0, 2 ** 31 + 1],
     ] as const)
       await expect(storage.get("a/range", { range: { offset, bytes: length } })).rejects.toThrow(
         `a/range: it ends before byte ${offset + length}`,
