@@ -97,7 +97,7 @@ interface FileContents {
 
 /**
  * Finds the known ones among the files of markets. None is taken for unchanged when the known ones were checked by other rules,
- * or when two files have the same content, since their ids are then the same too. Throws UnreadFilesError when none may be
+ * or when two files have the same rows, since their ids are then the same too. Throws UnreadFilesError when none may be
  * taken for that, but some were not fetched.
  */
 function findUnchanged(
@@ -109,12 +109,15 @@ function findUnchanged(
     unfetched,
   }: Pick<FileContents, "contents" | "unfetched"> & Pick<SourcesOptions, "known"> & { rowDigests: string },
 ): FileContents["unchanged"] {
+  const byHash = new Map(known?.files.map((file) => [file.hash, file]));
   const hashes = files.flatMap((file) => contents.get(file)?.hash ?? []);
   const all = [...hashes, ...[...unfetched.values()].map(({ hash }) => hash)];
-  const comparable = known?.rowDigests === rowDigests && new Set(all).size === all.length;
+  // Files without rows share no ids, and often have the same bytes.
+  const filled = all.filter((hash) => byHash.get(hash)?.rows !== 0);
+  const comparable = known?.rowDigests === rowDigests && new Set(filled).size === filled.length;
   if (!comparable && unfetched.size > 0)
     throw new UnreadFilesError("files that were not fetched must be read");
-  const byHash = new Map(comparable ? known.files.map((file) => [file.hash, file]) : []);
+  if (!comparable) return new Map();
   return new Map(
     files.flatMap((file) => {
       const same = byHash.get(contents.get(file)?.hash ?? "");
@@ -139,9 +142,10 @@ async function checkedSources(
     ({ source, files }) => groupSource(instance, source, files),
   );
   const memoryWarnings = await limitMemory(instance, [...read, ...allScores.files], limits);
+  const elsewhere = [...unchanged.values(), ...unfetched.values()].some(({ rows }) => rows > 0);
   const [marketCount] = await bothOf(
     [
-      { source: markets, key: uniqueMarket, elsewhere: unchanged.size + unfetched.size > 0 },
+      { source: markets, key: uniqueMarket, elsewhere },
       { source: scores, key: uniqueScore, elsewhere: false },
     ],
     ({ source, ...rest }) => checkRows(source, rest),

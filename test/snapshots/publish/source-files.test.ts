@@ -317,6 +317,26 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
   });
 }, 3_600_000);
 
+test("files without rows are taken over unread, however many, and do not stand for rows", async () => {
+  await withDuckDb(folder, async (sql) => {
+    const directory = join(folder, "empty");
+    const files = await Files.create(sql, directory);
+    for (const name of ["e0", "e1"]) await files.copy(name, "SELECT * EXCLUDE (file)");
+    const storage = memoryStorage(new Map());
+    const first = await outcomeOf(directory, storage);
+    expect(first).toMatchObject({ outcome: "published", unread: 0 });
+    const unread = (await files.all()).length;
+    expect(await outcomeOf(directory, storage)).toEqual({ ...first, outcome: "unchanged", unread });
+    await files.run("DELETE FROM rows");
+    await files.write(
+      ...(await files.all()).map((file) => file.slice(0, -8)).filter((name) => !/^e/.test(name)),
+    );
+    expect(await files.all()).toEqual(["e0.parquet", "e1.parquet"]);
+    const refusal = "markets/: has no rows";
+    expect(await outcomeOf(directory, storage)).toEqual({ refusal, unread: 0 });
+  });
+});
+
 test("files on S3 that have not changed are not even fetched, whichever machine runs the publisher", async () => {
   await withDuckDb(folder, async (sql) => {
     const place = join(folder, "remote");
@@ -327,7 +347,12 @@ test("files on S3 that have not changed are not even fetched, whichever machine 
       for (const name of names) await remote.put(`sources/${name}`, await readFile(join(directory, name)));
     };
     const nameOf = (file: string) => `markets/${file}.parquet`;
-    await upload(...(await files.names()).map(nameOf), "protocol_scores.parquet");
+    for (const name of ["e0", "e1"]) await files.copy(name, "SELECT * EXCLUDE (file)");
+    const everything = [
+      ...(await files.all()).map((name) => `markets/${name}`).sort(),
+      "protocol_scores.parquet",
+    ];
+    await upload(...everything);
     const s3 = await startSmallS3(remote);
     let fetched: string[] = [];
     s3.fault = (method, key) => {
@@ -351,7 +376,7 @@ test("files on S3 that have not changed are not even fetched, whichever machine 
     };
     try {
       const all = await run("store");
-      expect(all.fetched).toEqual([...(await files.names()).map(nameOf), "protocol_scores.parquet"]);
+      expect(all.fetched).toEqual(everything);
       expect(await run("store")).toEqual({ ...all, fetched: ["protocol_scores.parquet"] });
       const [a, b] = await files.names();
       await files.run(`UPDATE rows SET question = 'Really?' WHERE ${one(a!, 1)}`);
