@@ -55,7 +55,7 @@ export async function startService(
 ) {
   const limits = { ...defaultLimits, ...changes };
   const metrics = createMetrics();
-  const storage = openStorage(config.snapshotStore, directory, environment, limits.store);
+  const storage = await openStorage(config.snapshotStore, directory, environment, limits.store);
   const belief = await openBelief(storage, config, directory, log, () => metrics.untrusted.inc());
   const catalog = new Catalog(storage, {
     cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)),

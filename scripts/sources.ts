@@ -1,10 +1,9 @@
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { mirrorSources } from "../snapshots/sources/mirror.ts";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
 import type { OpenSources } from "../snapshots/sources/sources.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
-import { createS3Client, parseS3Location, type S3Location } from "../snapshots/store/s3.ts";
+import { parseS3Location, type S3Location } from "../snapshots/store/s3-location.ts";
 import { UsageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 import type { Shell } from "./shell.ts";
@@ -36,6 +35,8 @@ export function sourcesAt(
   };
   if (typeof location === "string") return (known) => open(location, { known });
   return async (known) => {
+    const { createS3Client } = await import("../snapshots/store/s3.ts");
+    const { mirrorSources } = await import("../snapshots/sources/mirror.ts");
     const client = createS3Client(shell.env);
     const options = { cacheDirectory: cacheDirectory(shell), progress, known };
     const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());

@@ -1,6 +1,6 @@
 import { requireStore } from "../snapshots/store/exists.ts";
 import { openStorage } from "../snapshots/store/open-storage.ts";
-import { parseS3Location } from "../snapshots/store/s3.ts";
+import { parseS3Location } from "../snapshots/store/s3-location.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { requiredOption } from "./cli.ts";
 import type { Shell } from "./shell.ts";
@@ -16,7 +16,7 @@ export async function openStore(
   location: string | undefined,
   looks: { keysFirst?: boolean } = {},
 ): Promise<Storage> {
-  const storage = openNewStore(shell, location);
+  const storage = await openNewStore(shell, location);
   await requireStore(storage, looks);
   return storage;
 }
@@ -31,12 +31,12 @@ export async function openStoreToWrite(
   create: boolean,
 ): Promise<Storage> {
   if (create || parseS3Location(requiredOption("store", location))) return openNewStore(shell, location);
-  const storage = openNewStore(shell, location);
+  const storage = await openNewStore(shell, location);
   await requireStore(storage, { wayOut: "; --create makes one", keysFirst: true });
   return storage;
 }
 
 /** Opens the store that --store names, whether or not it exists. Throws UsageError or StorageError. */
-export function openNewStore(shell: Shell, location: string | undefined): Storage {
+export function openNewStore(shell: Shell, location: string | undefined): Promise<Storage> {
   return openStorage(requiredOption("store", location), shell.directory, shell.env);
 }

@@ -14,6 +14,7 @@ import { NodeHttpHandler } from "@smithy/node-http-handler";
 import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
 import { DeadlineError, within } from "./deadline.ts";
 import { headersOf } from "./layout.ts";
+import type { S3Location } from "./s3-location.ts";
 import { type GetOptions, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 /** Time limits in seconds, and the number of attempts. Without them the SDK would wait for ever. */
@@ -37,19 +38,6 @@ const maxSockets = 32;
 const conflictTries = 8;
 /** The wait before our own retries, multiplied by the number of attempts made so far. */
 const retryMilliseconds = 50;
-
-/** A bucket and the prefix of the store's keys in it, which is "" or ends with "/". */
-export interface S3Location {
-  bucket: string;
-  prefix: string;
-}
-
-/** Parses `s3://bucket` or `s3://bucket/prefix`; undefined for anything else. */
-export function parseS3Location(location: string): S3Location | undefined {
-  const [, bucket, path = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(location) ?? [];
-  const prefix = path.replace(/\/+$/, "");
-  return bucket === undefined ? undefined : { bucket, prefix: prefix === "" ? "" : `${prefix}/` };
-}
 
 /** The standard AWS variables that this module reads. The SDK finds the credentials by itself. */
 export interface S3Environment {

@@ -64,7 +64,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     await redis.start();
     sources = await createBucket(environment!);
     store = await createBucket(environment!);
-    storage = openStorage(store, folder, environment);
+    storage = await openStorage(store, folder, environment);
     bucket = new URL(store.slice("s3://".length), `${aws.AWS_ENDPOINT_URL_S3}/`);
     await letCdnRead(environment!, store);
     cdn = await startCdn(nginx!, bucket);
@@ -91,7 +91,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
       await writeTables(sql, directory);
       return firstColumn<string>(sql, "SELECT id FROM markets ORDER BY id");
     });
-    const remote = openStorage(sources, folder, environment);
+    const remote = await openStorage(sources, folder, environment);
     for (const name of await readdir(directory))
       await remote.put(name, await readFile(join(directory, name)));
     snapshotId = /snapshot ([0-9a-f]{64})/.exec(await runUnit("prs-publish", { SOURCES: sources }))![1]!;

@@ -32,7 +32,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     folder = await mkdtemp(join(tmpdir(), "prs-cdn-"));
     const location = await createBucket(environment!);
     bucket = new URL(location.slice("s3://".length), `${environment!.AWS_ENDPOINT_URL_S3}/`);
-    storage = openStorage(location, folder, environment);
+    storage = await openStorage(location, folder, environment);
     const directory = join(folder, "sources");
     await writeSample({ ...sampleDefaults, directory, markets: 2000, protocols, days: 8 });
     await publishSources(directory, storage, folder);

@@ -3,13 +3,8 @@ import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { CommitUnknownError } from "../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import {
-  createS3Client,
-  parseS3Location,
-  type S3Limits,
-  type S3Location,
-  s3Storage,
-} from "../../snapshots/store/s3.ts";
+import { createS3Client, type S3Limits, s3Storage } from "../../snapshots/store/s3.ts";
+import { parseS3Location, type S3Location } from "../../snapshots/store/s3-location.ts";
 import { type Storage, StorageError } from "../../snapshots/store/storage.ts";
 import { memoryStorage } from "../helpers/archive-storage.ts";
 import { createBucket, s3Environment } from "../helpers/ceph.ts";

@@ -65,7 +65,11 @@ const config: Config = {
 /** Starts a proxy on a small archive in a temporary folder. */
 export async function startTestProxy(options: TestProxyOptions = {}): Promise<TestProxy> {
   const directory = await mkdtemp(join(tmpdir(), "prs-proxy-"));
-  const storage = openStorage(options.snapshotStore ?? config.snapshotStore, directory, options.environment);
+  const storage = await openStorage(
+    options.snapshotStore ?? config.snapshotStore,
+    directory,
+    options.environment,
+  );
   const { empty, markets = 40 } = options;
   if (!empty) await publishArchive(storage, { markets });
   const proxy = await start(options, directory, storage);

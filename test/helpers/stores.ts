@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { beforeAll, describe } from "vitest";
-import { openStorage } from "../../snapshots/store/open-storage.ts";
-import type { S3Environment } from "../../snapshots/store/s3.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { createS3Client, type S3Environment, s3Storage } from "../../snapshots/store/s3.ts";
+import { parseS3Location } from "../../snapshots/store/s3-location.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { testFolder } from "./archive-store.ts";
 import { createBucket, s3Environment } from "./ceph.ts";
@@ -38,7 +39,12 @@ export function describeStores(name: string, suite: (stores: Stores) => void): v
         opened += 1;
         return `${base}/store-${opened}`;
       };
-      const newStore = () => openStorage(newLocation(), folder, environment);
+      const newStore = () => {
+        const location = newLocation();
+        return environment
+          ? s3Storage(parseS3Location(location)!, createS3Client(environment))
+          : directoryStorage(location);
+      };
       suite({ folder, newLocation, environment: environment ?? {}, newStore });
     });
   }

@@ -37,7 +37,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-examples-"));
   snapshots = [await publishSample(10), await publishSample(11), await publishSample(12)];
   // As if the first one had been collected.
-  const store = openStorage("store", folder);
+  const store = await openStorage("store", folder);
   const { manifest } = (await readCommit(store, 1))!;
   await store.delete(layout.manifest(manifest.hash));
   await exportNewest(store, folder, { signing: { key } });
@@ -64,7 +64,7 @@ async function publishSample(days: number): Promise<string> {
   const open = () => openSources(directory, where);
   const { snapshotId } = await publish({
     sources: days === 11 ? async () => otherwise(await open()) : open,
-    storage: openStorage("store", folder),
+    storage: await openStorage("store", folder),
     temporaryDirectory: folder,
     now: () => publishedAt,
     signing: { key },

@@ -46,7 +46,7 @@ export const publishCommand = command({
     const signing = await publisherSigning(shell, values);
     const statement = values.statement && shell.path(values.statement);
     const dryRun = values["dry-run"] ?? false;
-    const storage = openNewStore(shell, values.store);
+    const storage = await openNewStore(shell, values.store);
     const { report, files } = await publishFrom(shell, choices, storage, { api, siteUrl, signing, dryRun });
     if (statement && !dryRun) await writeStatement(statement, files, storage, report);
     if (report.signature === "lost") shell.say(lostSignature);

@@ -7,7 +7,8 @@ import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
-import { createS3Client, parseS3Location } from "../../../snapshots/store/s3.ts";
+import { createS3Client } from "../../../snapshots/store/s3.ts";
+import { parseS3Location } from "../../../snapshots/store/s3-location.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { type Ended, snapshotCommand } from "../../helpers/archive-command.ts";
@@ -39,7 +40,7 @@ describe.skipIf(!environment)("sources on S3", () => {
     round += 1;
     proxy = await startS3Proxy(environment!.AWS_ENDPOINT_URL_S3);
     location = `${bucket}/sources/${round}`;
-    remote = openStorage(location, folder, environment);
+    remote = await openStorage(location, folder, environment);
     cache = join(folder, `cache-${round}`);
     for (const name of names) await remote.put(name, await readFile(join(sources, name)));
     // What only looks like sources stays where it is.

@@ -160,7 +160,7 @@ describe("S3 storage", () => {
 
   beforeAll(async () => {
     server = await startSmallS3(memoryStorage(objects));
-    storage = openStorage("s3://bucket", directory, server.environment, limits);
+    storage = await openStorage("s3://bucket", directory, server.environment, limits);
     await storage.put("body", Buffer.alloc(300_000, "b"));
   });
   afterAll(async () => {
@@ -204,14 +204,14 @@ describe("S3 storage", () => {
 
 describe("directory storage", () => {
   test("refuses keys that leave the directory or hide in it", async () => {
-    const storage = openStorage("keys", directory);
+    const storage = await openStorage("keys", directory);
     for (const key of ["../out", "a/../../out", "/etc/passwd", "a//b", "", "a/", "a\\b", "a b", "é"]) {
       await expect(async () => storage.put(key, Buffer.from("x")), key).rejects.toThrow("not an object key");
     }
   });
 
   test("opens regular files alone: nothing that could be waited for without an end", async () => {
-    const storage = openStorage("odd", directory);
+    const storage = await openStorage("odd", directory);
     await storage.put("real", Buffer.from("x"));
     const path = (name: string) => join(directory, "odd", name);
     execFileSync(findProgram("mkfifo")!, [path("fifo")]);
@@ -226,7 +226,7 @@ describe("directory storage", () => {
   });
 
   test("shows no file that is still being written", async () => {
-    const storage = openStorage("half", directory);
+    const storage = await openStorage("half", directory);
     await storage.put("whole.json", Buffer.from("x"));
     await writeFile(join(directory, "half", ".tmp-0123456789abcdef"), "torn");
     const keys: string[] = [];
@@ -235,7 +235,7 @@ describe("directory storage", () => {
   });
 
   test("leaves no temporary file behind", async () => {
-    const storage = openStorage("tidy", directory);
+    const storage = await openStorage("tidy", directory);
     await storage.put("one", Buffer.from("x"));
     await storage.putIfAbsent("one", Buffer.from("y"));
     expect(await readdir(join(directory, "tidy"))).toEqual(["one"]);
