@@ -41,17 +41,8 @@ export class Archive {
     return labelFields.reduce((sum, { field }) => sum + this.tables[field].generation, 0);
   }
 
-  /** The markets that meet every condition. */
-  match(conditions: readonly Condition[]): Matches {
-    const resolved = this.#resolved(conditions);
-    return new Matches(
-      this.segments.map((segment) => matchSegment(segment, resolved)),
-      this.#starts,
-    );
-  }
-
-  /** The same. Other requests get their turn after each segment. */
-  async matchInTurns(conditions: readonly Condition[]): Promise<Matches> {
+  /** The markets that meet every condition. Other requests get their turn after each segment. */
+  async match(conditions: readonly Condition[]): Promise<Matches> {
     for (;;) {
       const before = this.labelGeneration;
       const resolved = this.#resolved(conditions);

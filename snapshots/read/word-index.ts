@@ -41,7 +41,7 @@ export class WordIndex {
 
   /** The markets of a snapshot that a filter selects. Throws as readObject does. */
   async match({ archive, manifest }: Snapshot, { conditions, words }: ArchiveFilter): Promise<Matches> {
-    const matches = await archive.matchInTurns(conditions);
+    const matches = await archive.match(conditions);
     if (words.length === 0) return matches;
     const segments = [...matches.segments];
     const look = async ([index, ref]: [number, { words: ObjectRef }]) => {

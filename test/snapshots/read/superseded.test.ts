@@ -29,7 +29,7 @@ async function catalogOver(cacheBytes: number) {
   const reads = (prefix: string) => storage.calls.filter(({ key }) => key.startsWith(prefix)).length;
   const marketsAsOf = (id: string) =>
     readAsOf(catalog, { snapshotId: id }, async ({ archive, commit }) => [
-      archive.match([]).total,
+      (await archive.match([])).total,
       commit.snapshotId,
     ]);
   return { catalog, marketsAsOf, reads };
