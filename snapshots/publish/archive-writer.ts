@@ -10,12 +10,12 @@ import { wordsOf } from "../index/words.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
-import { sha256 } from "../store/sha256.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
 import type { OldMarket, StoredRow } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import { referTo } from "./score-objects.ts";
 
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
@@ -46,7 +46,7 @@ type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
 
 /**
  * Cuts a sorted stream of markets into pages and segments, and writes those that the current snapshot does not have.
- * Memory holds the index of one segment and a few pages.
+ * Memory holds the index of one segment, a few pages, and the origins that are new, a byte or so a market.
  */
 export class ArchiveWriter {
   readonly #objects: ObjectWriter;
@@ -163,7 +163,7 @@ export class ArchiveWriter {
     const same = this.#unchangedSegment(placed);
     const segment = same ?? (await this.#writeSegment(placed, rows));
     written.segments.push(segment);
-    written.origins.push((same && this.#unchangedOrigins(same)) ?? (await this.#writeOrigins(rows)));
+    written.origins.push((same && this.#unchangedOrigins(same)) ?? this.#holdOrigins(rows));
     written.pages += placed.length;
     written.markets += rows.length;
     this.#progress(written.markets);
@@ -204,15 +204,18 @@ export class ArchiveWriter {
     return same && this.#objects.keep(layout.originsOf(same.hash), same.bytes) ? same : undefined;
   }
 
-  #writeOrigins(rows: readonly Row[]): Promise<ObjectRef> {
+  #holdOrigins(rows: readonly Row[]): ObjectRef {
     const numbers = rows.map((row) => (typeof row === "number" ? this.#kept[row]! : row.file));
-    return this.#put(layout.originsOf, encodeOrigins(numbers, this.#files));
+    const bytes = encodeOrigins(numbers, this.#files);
+    const ref = referTo(bytes);
+    this.#objects.hold(layout.originsOf(ref.hash), bytes);
+    return ref;
   }
 
   async #put(keyOf: (hash: string) => string, bytes: Buffer): Promise<ObjectRef> {
-    const hash = sha256(bytes);
-    await this.#objects.write(keyOf(hash), bytes);
-    return { hash, bytes: bytes.length };
+    const ref = referTo(bytes);
+    await this.#objects.write(keyOf(ref.hash), bytes);
+    return ref;
   }
 }
 

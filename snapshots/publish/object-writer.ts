@@ -1,5 +1,6 @@
 import type { Size } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { inParallel } from "../store/in-parallel.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Attempts to put an object that is gone when it is read back. */
@@ -13,6 +14,7 @@ export class ObjectWriter {
   readonly #present: ReadonlySet<string>;
   readonly #counted = new Set<string>();
   readonly #written = new Set<string>();
+  readonly #held = new Map<string, Uint8Array>();
   readonly #dryRun: boolean;
 
   /** `present`: keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing. */
@@ -43,6 +45,16 @@ export class ObjectWriter {
     // An object that the store changed or lost must be noticed before the commit, not by readers after it.
     if (!(await this.#putAndCheck(key, body)))
       throw new CorruptObjectError(key, "the store returns other bytes than were written");
+  }
+
+  /** Keeps an object in memory until `writeHeld`, because a commit may never name it. */
+  hold(key: string, body: Uint8Array): void {
+    this.#held.set(key, body);
+  }
+
+  /** Writes what was held. Throws as `write` does. */
+  writeHeld(): Promise<void> {
+    return inParallel(this.#held, ([key, body]) => this.write(key, body));
   }
 
   /**

@@ -17,7 +17,7 @@ import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
-import { readObject } from "../store/objects.ts";
+import { readObject, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { isSigned, requireTrusted, type Signing, signerOf } from "../trust/signing.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
@@ -148,6 +148,10 @@ async function publishRead(
     !current.hold &&
     whole &&
     isSigned(current, signing);
+  // Where the current commit stays, it names the files that it was made from, which need not be those of this run.
+  if (same && previous?.complete)
+    for (const [key, { bytes }] of sourceObjects(previous.manifest)) objects.keep(key, bytes);
+  else await objects.writeHeld();
   const record =
     !same && previous && recorded
       ? await recordWriter.finish({
@@ -250,7 +254,7 @@ async function writeManifest(
   { segments, origins, pages, markets, newestResolvedAt }: WrittenArchive,
 ): Promise<Manifest> {
   const stored = await writeScores(objects, scores);
-  const files = await writeSourceFiles(objects, sources.files, fileRows);
+  const files = holdSourceFiles(objects, sources.files, fileRows);
   const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };
   const roots = {
     archiveRoot: rootOver("archive", segments).toString("hex"),
@@ -271,12 +275,12 @@ async function writeManifest(
   };
 }
 
-/** Writes which files the markets were made from, by hash: the order of their names may change, and does not matter. */
-async function writeSourceFiles(
+/** Tells which files the markets were made from, by hash: the order of their names may change, and does not matter. */
+function holdSourceFiles(
   objects: ObjectWriter,
   files: Sources["files"],
   fileRows: readonly number[],
-): Promise<ObjectRef> {
+): ObjectRef {
   const refs = files.map(({ name: _, unchanged: __, ...file }, place) => ({
     ...file,
     rows: fileRows[place]!,
@@ -285,7 +289,7 @@ async function writeSourceFiles(
   const content: SourceFiles = { formatVersion, files: refs };
   const bytes = Buffer.from(JSON.stringify(content));
   const ref = referTo(bytes);
-  await objects.write(layout.sourceFilesOf(ref.hash), bytes);
+  objects.hold(layout.sourceFilesOf(ref.hash), bytes);
   return ref;
 }
 
