@@ -17,7 +17,15 @@ export interface SliceLoops {
     bound: number,
     flip: number,
   ): void;
-  countFrom(bits: number, bitsEnd: number, slices: number, stride: number, bounds: number, end: number): void;
+  countFrom(
+    bits: number,
+    bitsEnd: number,
+    others: number,
+    slices: number,
+    stride: number,
+    bounds: number,
+    end: number,
+  ): void;
   countPostings(
     bits: number,
     others: number,
@@ -31,12 +39,12 @@ export interface SliceLoops {
 const memoryBytes = 7 * 65_536;
 // A bitmap of 65,536 bits, the most that a segment has, then up to 32 slices, and the bounds of a count.
 const [resultAt, slicesAt, boundsAt] = [0, 8192, 8192 * 33];
-// Behind 1,024 bounds, two bitmaps for several ranges.
-const [partAt, restAt] = [8192 * 35, 8192 * 36];
+// Behind 512 bounds and the 64 bytes that counting needs, two more bitmaps.
+const [partAt, restAt] = [8192 * 36, 8192 * 37];
 // Or another bitmap, bits of 65,536 postings, the postings, and a count for each label.
 const [otherAt, startsAt, postingsAt, countsAt] = [8192, 8192 * 2, 8192 * 3, 8192 * 19];
 const blockBytes = 64;
-const boundWords = 4;
+const boundWords = 8;
 const none = new Uint32Array();
 
 /** Values from `low` (inclusive) to `end` (exclusive; undefined: no end). */
@@ -57,15 +65,14 @@ export function plainLoops(): SliceLoops {
         words[(result + offset) >>> 2]! &= kept ^ flip;
       }
     },
-    countFrom(bits, bitsEnd, slices, stride, bounds, end) {
-      for (let entry = bounds; entry < end; entry += boundWords * 4) {
-        const [first = 0, size = 0, bound = 0] = words.subarray(entry >>> 2, (entry >>> 2) + 3);
-        let count = words[(entry >>> 2) + 3]!;
+    countFrom(bits, bitsEnd, others, slices, stride, bounds, end) {
+      for (let entry = bounds >>> 2; entry < end >>> 2; entry += boundWords) {
+        const [first = 0, size = 0, bound = 0] = words.subarray(entry, entry + 3);
         for (let offset = 0; offset < bitsEnd - bits; offset += 4) {
           const from = boundedWord(words, slices + first + offset, stride, size, bound);
-          count += popCount(from & words[(bits + offset) >>> 2]!);
+          words[entry + 3]! += popCount(from & words[(bits + offset) >>> 2]!);
+          words[entry + 4]! += popCount(from & words[(others + offset) >>> 2]!);
         }
-        words[(entry >>> 2) + 3] = count;
       }
     },
     countPostings(bits, others, postings, end, starts, counts) {
@@ -99,7 +106,7 @@ declare const WebAssembly: {
 
 /** slice-kernel.wat, assembled. A test assembles it again and compares. */
 export const simdBytes = Buffer.from(
-  "AGFzbQEAAAABFAJgB39/f39/f38AYAZ/f39/f38AAwQDAAEBBQMBAAcHMQQGbWVtb3J5AgAIa2VlcEZyb20AAAljb3VudEZyb20AAQ1jb3VudFBvc3RpbmdzAAIK3gYDxgICA38FeyAG/REhDgNAIAD9AAQAIAD9AAQQ/VAgAP0ABCAgAP0ABDD9UP1Q/VMEQP0M/////////////////////yEKIAohCyAKIQwgCiENIAIhByAFIQggBCEJA0AgCEEBcQRAIAogB/0ABAD9TiEKIAsgB/0ABBD9TiELIAwgB/0ABCD9TiEMIA0gB/0ABDD9TiENBSAKIAf9AAQA/VAhCiALIAf9AAQQ/VAhCyAMIAf9AAQg/VAhDCANIAf9AAQw/VAhDQsgByADaiEHIAhBAXYhCCAJQQFrIgkNAAsgACAA/QAEACAKIA79Uf1O/QsEACAAIAD9AAQQIAsgDv1R/U79CwQQIAAgAP0ABCAgDCAO/VH9Tv0LBCAgACAA/QAEMCANIA79Uf1O/QsEMAsgAkHAAGohAiAAQcAAaiIAIAFJDQALC5UDAgR/BHsDQCAA/QAEACAA/QAEEP1QIAD9AAQgIAD9AAQw/VD9UP1TBEAgBCEGA0D9DP////////////////////8hCiAKIQsgCiEMIAohDSACIAYoAgBqIQcgBigCCCEIIAYoAgQiCQRAA0AgCEEBcQRAIAogB/0ABAD9TiEKIAsgB/0ABBD9TiELIAwgB/0ABCD9TiEMIA0gB/0ABDD9TiENBSAKIAf9AAQA/VAhCiALIAf9AAQQ/VAhCyAMIAf9AAQg/VAhDCANIAf9AAQw/VAhDQsgByADaiEHIAhBAXYhCCAJQQFrIgkNAAsLIAUgCiAA/QAEAP1O/QsEACAFIAsgAP0ABBD9Tv0LBBAgBSAMIAD9AAQg/U79CwQgIAUgDSAA/QAEMP1O/QsEMCAGIAYoAgwgBSkDAHsgBSkDCHt8IAUpAxB7IAUpAxh7fHwgBSkDIHsgBSkDKHt8IAUpAzB7IAUpAzh7fHx8p2o2AgwgBkEQaiIGIAVJDQALCyACQcAAaiECIABBwABqIgAgAUkNAAsLfQEFfwNAQQEgBCAGQQN2ai0AACAGQQdxdnEhCSAFIAlBAnRqIQUgAi8BACIIQQN2IQcgCEEHcSEIIAUgCiAJQQFrcUEBIAAgB2otAAAgCHZxQQEgASAHai0AACAIdnFBEHRyaiIKNgIAIAZBAWohBiACQQJqIgIgA0kNAAsL",
+  "AGFzbQEAAAABGQNgB39/f39/f38AYAF/AX9gBn9/f39/fwADBQQAAQACBQMBAAcHMQQGbWVtb3J5AgAIa2VlcEZyb20AAAljb3VudEZyb20AAg1jb3VudFBvc3RpbmdzAAMKvAcExgICA38FeyAG/REhDgNAIAD9AAQAIAD9AAQQ/VAgAP0ABCAgAP0ABDD9UP1Q/VMEQP0M/////////////////////yEKIAohCyAKIQwgCiENIAIhByAFIQggBCEJA0AgCEEBcQRAIAogB/0ABAD9TiEKIAsgB/0ABBD9TiELIAwgB/0ABCD9TiEMIA0gB/0ABDD9TiENBSAKIAf9AAQA/VAhCiALIAf9AAQQ/VAhCyAMIAf9AAQg/VAhDCANIAf9AAQw/VAhDQsgByADaiEHIAhBAXYhCCAJQQFrIgkNAAsgACAA/QAEACAKIA79Uf1O/QsEACAAIAD9AAQQIAsgDv1R/U79CwQQIAAgAP0ABCAgDCAO/VH9Tv0LBCAgACAA/QAEMCANIA79Uf1O/QsEMAsgAkHAAGohAiAAQcAAaiIAIAFJDQALCzoAIAApAwB7IAApAwh7fCAAKQMQeyAAKQMYe3x8IAApAyB7IAApAyh7fCAAKQMweyAAKQM4e3x8fKcLuAMCBH8EewNAIAD9AAQAIAD9AAQQ/VAgAP0ABCAgAP0ABDD9UP1Q/VMEQCAFIQcDQP0M/////////////////////yELIAshDCALIQ0gCyEOIAMgBygCAGohCCAHKAIIIQkgBygCBCIKBEADQCAJQQFxBEAgCyAI/QAEAP1OIQsgDCAI/QAEEP1OIQwgDSAI/QAEIP1OIQ0gDiAI/QAEMP1OIQ4FIAsgCP0ABAD9UCELIAwgCP0ABBD9UCEMIA0gCP0ABCD9UCENIA4gCP0ABDD9UCEOCyAIIARqIQggCUEBdiEJIApBAWsiCg0ACwsgBiALIAD9AAQA/U79CwQAIAYgDCAA/QAEEP1O/QsEECAGIA0gAP0ABCD9Tv0LBCAgBiAOIAD9AAQw/U79CwQwIAcgBygCDCAGEAFqNgIMIAYgCyAC/QAEAP1O/QsEACAGIAwgAv0ABBD9Tv0LBBAgBiANIAL9AAQg/U79CwQgIAYgDiAC/QAEMP1O/QsEMCAHIAcoAhAgBhABajYCECAHQSBqIgcgBkkNAAsLIANBwABqIQMgAkHAAGohAiAAQcAAaiIAIAFJDQALC30BBX8DQEEBIAQgBkEDdmotAAAgBkEHcXZxIQkgBSAJQQJ0aiEFIAIvAQAiCEEDdiEHIAhBB3EhCCAFIAogCUEBa3FBASAAIAdqLQAAIAh2cUEBIAEgB2otAAAgCHZxQRB0cmoiCjYCACAGQQFqIQYgAkECaiICIANJDQALCw==",
   "base64",
 );
 
@@ -140,13 +147,18 @@ export class SliceKernel {
   }
 
   /**
-   * How many of `bits` have a value of at least each bound. Bounds have no more bits than there are slices; up to 1,024 of
-   * them are counted at once.
+   * How many of `bits`, and of `others`, which are a part of them, have a value of at least each bound. Bounds have no more
+   * bits than there are slices; up to 512 of them are counted at once.
    */
-  countFrom(slices: Uint32Array, bounds: readonly number[], bits: Bitmap): number[] {
-    if (bounds.length === 0) return [];
+  countFrom(
+    slices: Uint32Array,
+    bounds: readonly number[],
+    bits: Bitmap,
+    others: Bitmap,
+  ): [count: number, ofOthers: number][] {
     const [memory, words] = [this.#memory, bits.length];
     const end = this.#put(resultAt, bits);
+    this.#put(partAt, others);
     memory.set(slices, slicesAt / 4);
     const size = slices.length / words;
     let at = boundsAt / 4;
@@ -155,11 +167,15 @@ export class SliceKernel {
       memory[at] = first * words * 4;
       memory[at + 1] = size - first;
       memory[at + 2] = bound >>> first;
-      memory[at + 3] = 0;
+      memory.fill(0, at + 3, at + 5);
       at += boundWords;
     }
-    this.#loops.countFrom(resultAt, end, slicesAt, words * 4, boundsAt, at * 4);
-    return bounds.map((_, place) => memory[boundsAt / 4 + place * boundWords + 3]!);
+    if (bounds.length > 0)
+      this.#loops.countFrom(resultAt, end, partAt, slicesAt, words * 4, boundsAt, at * 4);
+    return bounds.map((_, place) => {
+      const counts = boundsAt / 4 + place * boundWords + 3;
+      return [memory[counts]!, memory[counts + 1]!];
+    });
   }
 
   /**
@@ -188,7 +204,7 @@ export class SliceKernel {
 
   /** The number of bits set. */
   countBits(bitmap: Bitmap): number {
-    return this.countFrom(none, [0], bitmap)[0]!;
+    return this.countFrom(none, [0], bitmap, bitmap)[0]![0];
   }
 
   /** Clears in the bitmap at `address`, which has so many words, every bit whose value is not in the range. */

@@ -52,12 +52,23 @@
       (br_if $blocks
         (i32.lt_u (local.tee $result (i32.add (local.get $result) (i32.const 64))) (local.get $end)))))
 
-  ;; Counts the bits of a bitmap, from $bits to $bitsEnd, whose values are at least a bound, for each bound of a table, from
-  ;; $bounds to $end. An entry has four i32: where its lowest slice begins, behind $slices; the number of slices from there
-  ;; up; the bound in these slices; and the count, which is added to. The 64 bytes behind the table are used: general
-  ;; registers count bits faster than SIMD does where it has no instruction for that.
+  ;; The bits set in the 64 bytes at an address.
+  (func $popCount (param $at i32) (result i32)
+    (i32.wrap_i64 (i64.add
+      (i64.add
+        (i64.add (i64.popcnt (i64.load (local.get $at))) (i64.popcnt (i64.load offset=8 (local.get $at))))
+        (i64.add (i64.popcnt (i64.load offset=16 (local.get $at))) (i64.popcnt (i64.load offset=24 (local.get $at)))))
+      (i64.add
+        (i64.add (i64.popcnt (i64.load offset=32 (local.get $at))) (i64.popcnt (i64.load offset=40 (local.get $at))))
+        (i64.add (i64.popcnt (i64.load offset=48 (local.get $at))) (i64.popcnt (i64.load offset=56 (local.get $at))))))))
+
+  ;; Counts the bits of a bitmap, from $bits to $bitsEnd, whose values are at least a bound, and those of a part of it, from
+  ;; $others, for each bound of a table, from $bounds to $end. An entry has eight i32: where its lowest slice begins, behind
+  ;; $slices; the number of slices from there up; the bound in these slices; the two counts, which are added to; and three
+  ;; that are not used. The 64 bytes behind the table are: general registers count bits faster than SIMD does where it has
+  ;; no instruction for that.
   (func (export "countFrom")
-    (param $bits i32) (param $bitsEnd i32)
+    (param $bits i32) (param $bitsEnd i32) (param $others i32)
     (param $slices i32) (param $stride i32)
     (param $bounds i32) (param $end i32)
     (local $entry i32) (local $at i32) (local $bound i32) (local $left i32)
@@ -99,16 +110,18 @@
             (v128.store offset=48 (local.get $end) (v128.and (local.get $d) (v128.load offset=48 (local.get $bits))))
             (i32.store offset=12 (local.get $entry) (i32.add
               (i32.load offset=12 (local.get $entry))
-              (i32.wrap_i64 (i64.add
-                (i64.add
-                  (i64.add (i64.popcnt (i64.load (local.get $end))) (i64.popcnt (i64.load offset=8 (local.get $end))))
-                  (i64.add (i64.popcnt (i64.load offset=16 (local.get $end))) (i64.popcnt (i64.load offset=24 (local.get $end)))))
-                (i64.add
-                  (i64.add (i64.popcnt (i64.load offset=32 (local.get $end))) (i64.popcnt (i64.load offset=40 (local.get $end))))
-                  (i64.add (i64.popcnt (i64.load offset=48 (local.get $end))) (i64.popcnt (i64.load offset=56 (local.get $end)))))))))
+              (call $popCount (local.get $end))))
+            (v128.store (local.get $end) (v128.and (local.get $a) (v128.load (local.get $others))))
+            (v128.store offset=16 (local.get $end) (v128.and (local.get $b) (v128.load offset=16 (local.get $others))))
+            (v128.store offset=32 (local.get $end) (v128.and (local.get $c) (v128.load offset=32 (local.get $others))))
+            (v128.store offset=48 (local.get $end) (v128.and (local.get $d) (v128.load offset=48 (local.get $others))))
+            (i32.store offset=16 (local.get $entry) (i32.add
+              (i32.load offset=16 (local.get $entry))
+              (call $popCount (local.get $end))))
             (br_if $entries
-              (i32.lt_u (local.tee $entry (i32.add (local.get $entry) (i32.const 16))) (local.get $end))))))
+              (i32.lt_u (local.tee $entry (i32.add (local.get $entry) (i32.const 32))) (local.get $end))))))
       (local.set $slices (i32.add (local.get $slices) (i32.const 64)))
+      (local.set $others (i32.add (local.get $others) (i32.const 64)))
       (br_if $blocks
         (i32.lt_u (local.tee $bits (i32.add (local.get $bits) (i32.const 64))) (local.get $bitsEnd)))))
 

@@ -15,13 +15,17 @@ export function addTo(tally: Tally, { count, disputed }: Tally): void {
   tally.disputed += disputed;
 }
 
+// Looking at each match is faster while there is at most one in so many markets.
+const sparseShare = 64;
+
 /** The matches of one segment, to be counted by the values of one column after another. */
 export class Part {
   readonly segment: Segment;
   readonly bits: Bitmap;
   readonly disputedBits: Bitmap;
-  readonly #all: Selection;
-  readonly #disputed: Selection;
+  readonly #total: Tally;
+  /** The ordinals of the matches, where there are few. */
+  readonly #ordinals: Uint16Array | undefined;
 
   /** `count` is the number of bits set in `bits`. */
   constructor(segment: Segment, count: number, bits: Bitmap) {
@@ -29,57 +33,45 @@ export class Part {
     this.bits = bits;
     this.disputedBits = bits.slice();
     keepRanges(segment.integers.get("disputed")!, [{ min: 1, max: 1 }], this.disputedBits);
-    this.#all = new Selection(bits, count);
-    this.#disputed = new Selection(this.disputedBits, sliceKernel.countBits(this.disputedBits));
+    this.#total = { count, disputed: sliceKernel.countBits(this.disputedBits) };
+    this.#ordinals = count * sparseShare <= bits.length * 32 ? ordinalsOf(bits, count) : undefined;
   }
 
   /** Counts the values in `buckets` buckets of this width from the column's lowest value; the last one takes the rest. */
   tally(column: IntegerColumn, width: number, buckets: number): Tally[] {
-    const disputed = this.#disputed.tally(column, width, buckets);
-    return this.#all.tally(column, width, buckets).map((count, bucket) => {
-      return { count, disputed: disputed[bucket]! };
-    });
-  }
-}
-
-// Looking at each match is faster while there is at most one in so many markets.
-const sparseShare = 64;
-
-/** Markets of one segment. */
-class Selection {
-  readonly #bits: Bitmap;
-  readonly #count: number;
-  #ordinals: Uint16Array | undefined;
-
-  constructor(bits: Bitmap, count: number) {
-    this.#bits = bits;
-    this.#count = count;
-  }
-
-  tally(column: IntegerColumn, width: number, buckets: number): number[] {
-    return this.#count * sparseShare <= this.#bits.length * 32
-      ? this.#tallyEach(column, width, buckets)
+    return this.#ordinals
+      ? this.#tallyEach(this.#ordinals, column, width, buckets)
       : this.#tallyAll(column, width, buckets);
   }
 
-  #tallyAll({ slices }: IntegerColumn, width: number, buckets: number): number[] {
+  #tallyAll({ slices }: IntegerColumn, width: number, buckets: number): Tally[] {
     const bounds = Array.from({ length: buckets - 1 }, (_, place) => (place + 1) * width);
-    const above = sliceKernel.countFrom(slices, bounds, this.#bits);
-    return [this.#count, ...above].map((count, bucket) => count - (above[bucket] ?? 0));
+    const above = sliceKernel.countFrom(slices, bounds, this.bits, this.disputedBits);
+    const { count: all, disputed: allDisputed } = this.#total;
+    return [[all, allDisputed] as const, ...above].map(([count, disputed], bucket) => {
+      const [countAbove, disputedAbove] = above[bucket] ?? [0, 0];
+      return { count: count - countAbove, disputed: disputed - disputedAbove };
+    });
   }
 
-  #tallyEach({ min, max, slices }: IntegerColumn, width: number, buckets: number): number[] {
-    this.#ordinals ??= ordinalsOf(this.#bits, this.#count);
-    const words = this.#bits.length;
+  #tallyEach(
+    ordinals: Uint16Array,
+    { min, max, slices }: IntegerColumn,
+    width: number,
+    buckets: number,
+  ): Tally[] {
+    const words = this.bits.length;
     const highest = (sliceCount(max - min) - 1) * words;
-    const counts = new Array<number>(buckets).fill(0);
-    for (const ordinal of this.#ordinals) {
+    const tallies = Array.from({ length: buckets }, () => ({ count: 0, disputed: 0 }));
+    for (const ordinal of ordinals) {
       let value = 0;
       for (let at = highest + (ordinal >>> 5); at >= 0; at -= words)
         value = (value << 1) | ((slices[at]! >>> (ordinal & 31)) & 1);
-      counts[Math.min(Math.trunc(value / width), buckets - 1)]! += 1;
+      const tally = tallies[Math.min(Math.trunc(value / width), buckets - 1)]!;
+      tally.count += 1;
+      tally.disputed += (this.disputedBits[ordinal >>> 5]! >>> (ordinal & 31)) & 1;
     }
-    return counts;
+    return tallies;
   }
 }
 
