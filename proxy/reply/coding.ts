@@ -1,6 +1,5 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { LRUCache } from "lru-cache";
 import type { Request } from "../exchange.ts";
 
 const codings = ["gzip", "identity"] as const;
@@ -24,16 +23,9 @@ export function tagsOf(hash: string): (coding: Coding) => string {
 
 /** gzip for clients that name it, identity for all others, even if they accept neither. */
 export function preferredCoding(request: Request): Coding {
-  const field = request.headers["accept-encoding"];
-  return field === undefined ? "identity" : preferred.memo(field, { context: request });
+  if (request.headers["accept-encoding"] === undefined) return "identity";
+  return request.acceptsEncodings("gzip") ? "gzip" : "identity";
 }
-
-/** By Accept-Encoding, of which few are in use. */
-const preferred = new LRUCache<string, Coding, Request>({
-  max: 100,
-  memoMethod: (_field, _stale, { context: request }) =>
-    request.acceptsEncodings("gzip") ? "gzip" : "identity",
-});
 
 /** The codings that a client accepts: all of them if it sends no Accept-Encoding. */
 function acceptedCodings(request: Request): readonly Coding[] {
