@@ -40,7 +40,7 @@ export interface PublishOptions extends SiteOptions {
   /** The run closes what it opens. */
   sources: OpenSources;
   storage: Storage;
-  /** A local folder for the external sort. It needs less than 1 kB for each new or changed market. */
+  /** A local folder for the external sort. A new or changed market of 3.3 kB needs about 1 kB there. */
   temporaryDirectory: string;
   now: () => Date;
   /** Does everything except writing to the store. */
