@@ -196,6 +196,17 @@ describe("what the jobs make of a command's end", () => {
   });
 });
 
+test(".ci/container removes its files when the image cannot be built", async () => {
+  const [programs, temporary] = [join(folder, "builders"), join(folder, "builder")];
+  for (const made of [programs, temporary]) await mkdir(made);
+  for (const [name, line] of Object.entries({ "apt-get": "exit 0", buildah: 'echo "$*"; [ "$5" != build ]' }))
+    await writeFile(join(programs, name), `#!/bin/sh\n${line}\n`, { mode: 0o755 });
+  const environment = { PATH: `${programs}:${process.env.PATH}`, TMPDIR: temporary };
+  const { code, stdout } = await run(".ci/container", [], environment);
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/ build .* --tag prs \.$/m)]);
+  expect(await readdir(temporary)).toEqual([]);
+});
+
 describe("freshness.mjs", () => {
   let answer: { status: number; body: string };
   let requests = 0;
