@@ -87,11 +87,11 @@ function summarise() {
   else console.log(text);
 }
 
-/** Names a new snapshot to the steps that follow. */
+/** Names the published snapshot to the steps that follow, also when the run before had published it and ended too early. */
 function announce() {
   const { outcome, snapshotId } = parseReport();
   const file = process.env.GITHUB_OUTPUT;
-  if (file && outcome === "published") appendFileSync(file, `snapshot=${snapshotId}\n`);
+  if (file && ["published", "unchanged"].includes(outcome)) appendFileSync(file, `snapshot=${snapshotId}\n`);
 }
 
 function parseReport() {

@@ -123,6 +123,7 @@ describe("what the jobs make of a command's end", () => {
       "#!/bin/sh",
       'printf "%s\\n" "$@" >"$ARGUMENTS_FILE"',
       'echo "::warning::from the sources" >&2',
+      'printf "%s" "$REPORT"',
       'exit "$CODE"',
     ];
     await writeFile(join(programs, "npm"), `${lines.join("\n")}\n`);
@@ -145,6 +146,15 @@ describe("what the jobs make of a command's end", () => {
     const [, token] = /^::stop-commands::(\S+)$/m.exec(done.stdout) ?? [];
     expect(done.stdout).toContain(`\n::${token}::\n`);
     expect(done.stderr).toContain("::warning::from the sources");
+  });
+
+  test.each(["published", "unchanged", "dry-run"])("names a snapshot to attest: %s", async (outcome) => {
+    const output = join(folder, `output-${outcome}.txt`);
+    await writeFile(output, "");
+    const report = { REPORT: JSON.stringify({ outcome, snapshotId: "abc" }), GITHUB_OUTPUT: output };
+    const parameters = [".ci/snapshot-job.mjs", join(folder, "table"), "publish"];
+    await run(process.execPath, parameters, { ...environment(0), ...report });
+    expect(await readFile(output, "utf8")).toBe(outcome === "dry-run" ? "" : "snapshot=abc\n");
   });
 
   const script = async (file: string, step: string, variables: Record<string, string>) => {

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { appendFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -60,6 +61,21 @@ describe("npm run snapshot -- publish", () => {
       snapshotId,
       uploaded: { objects: 0 },
     });
+  });
+
+  test("--statement: a file that cannot be made ends the run first, and a full disk does not hide the report", async () => {
+    const publish = "publish --sources sources --store stated --json --statement";
+    const nowhere = await run(`${publish} nowhere/statement.json`);
+    expect([nowhere.code, existsSync(join(folder, "stated"))]).toEqual([1, false]);
+    expect(nowhere.stderr).toMatch(/^cannot open .*nowhere\/statement\.json: ENOENT: .*\n$/);
+    const full = await run(`${publish} /dev/full`);
+    expect([full.code, JSON.parse(full.stdout).outcome]).toEqual([5, "published"]);
+    expect(full.stderr).toMatch(/^The statement could not be written, .* published: ENOSPC/m);
+    // The next run makes up for it.
+    const again = await run(`${publish} statement.json`);
+    expect([again.code, JSON.parse(again.stdout).outcome]).toEqual([0, "unchanged"]);
+    const said = JSON.parse(await readFile(join(folder, "statement.json"), "utf8"));
+    expect(said).toMatchObject({ snapshotId, commit: 1, sources: [{}, {}, {}] });
   });
 
   test("warns of a column it ignores, and publishes the same", async () => {

@@ -1,8 +1,9 @@
-import { writeFile } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
 import { apiPlaceAt, siteAddressAt } from "../../../snapshots/publish/site.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { readCommit } from "../../../snapshots/store/commits.ts";
+import { messageOf } from "../../../snapshots/store/error-code.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
@@ -34,7 +35,7 @@ export const publishCommand = command({
     statement: {
       type: "string",
       value: "FILE",
-      does: "writes there, as JSON, which source files by SHA-256 gave which snapshot and checkpoint",
+      does: "writes a JSON file with the SHA-256 of each source file, the snapshot and the checkpoint",
     },
     "dry-run": flag("writes nothing"),
   },
@@ -44,20 +45,27 @@ export const publishCommand = command({
     const address = values["site-url"] ?? shell.env.SITE_URL;
     const siteUrl = address === "none" ? null : addressOption("site-url", address, siteAddressAt);
     const signing = await publisherSigning(shell, values);
-    const statement = values.statement && shell.path(values.statement);
     const dryRun = values["dry-run"] ?? false;
+    // Opened before anything is published: a path that cannot be written to shows here.
+    await using statement =
+      values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
     const storage = await openNewStore(shell, values.store);
     const { report, files } = await publishFrom(shell, choices, storage, { api, siteUrl, signing, dryRun });
-    if (statement && !dryRun) await writeStatement(statement, files, storage, report);
     if (report.signature === "lost") shell.say(lostSignature);
     shell.report(values.json ?? false, report, describePublish(report));
-    return exitCodes.done;
+    try {
+      if (statement) await writeStatement(statement, files, storage, report);
+      return exitCodes.done;
+    } catch (error) {
+      shell.say(`The statement could not be written, but the snapshot is published: ${messageOf(error)}`);
+      return exitCodes.unreachable;
+    }
   },
 });
 
 /** Writes what was published and from what (--statement). */
 async function writeStatement(
-  file: string,
+  file: FileHandle,
   files: readonly NamedContent[],
   storage: Storage,
   { commit, snapshotId }: PublishReport,
@@ -67,7 +75,7 @@ async function writeStatement(
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map(({ name, bytes, hash }) => ({ name, bytes, sha256: hash }));
   const said = { sources, snapshotId, commit, checkpoint: made?.checkpoint ?? null };
-  await writeFile(file, `${JSON.stringify(said, null, 2)}\n`);
+  await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
 }
 
 /** The address in an option; undefined when it is left out or empty. Throws UsageError. */
