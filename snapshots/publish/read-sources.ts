@@ -1,5 +1,6 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { idHash } from "../index/id-table.ts";
+import { namesOnlyChanges } from "../sources/changed-files.ts";
 import { SourceRefusal } from "../sources/refusals.ts";
 import {
   type FileNumbers,
@@ -45,7 +46,8 @@ interface Reading {
 
 /**
  * Reads the sources, without the files that have not changed since the current snapshot. When anything in the others is wrong,
- * reads all of them, so that refusals do not depend on what was published before. Throws what opening and reading them throws.
+ * reads all of them, so that refusals do not depend on what was published before. Files that change meanwhile are refused
+ * without that. Throws what opening and reading them throws.
  */
 export async function readSources(reading: Reading): Promise<ReadSources> {
   const known = await reading.previous?.sources.knownFiles();
@@ -53,7 +55,8 @@ export async function readSources(reading: Reading): Promise<ReadSources> {
     try {
       return await readOnce(reading, known);
     } catch (error) {
-      if (!(error instanceof SourceRefusal || error instanceof UnreadFilesError)) throw error;
+      const broken = error instanceof SourceRefusal && !namesOnlyChanges(error);
+      if (!broken && !(error instanceof UnreadFilesError)) throw error;
     }
   }
   return readOnce(reading, undefined);
@@ -62,10 +65,6 @@ export async function readSources(reading: Reading): Promise<ReadSources> {
 async function readOnce(reading: Reading, known: KnownFiles | undefined): Promise<ReadSources> {
   const sources = await reading.open(known);
   let sort: ExternalSort | undefined;
-  const close = async () => {
-    await sort?.close();
-    await sources.close();
-  };
   try {
     const scores = renderScores(await sources.scores());
     const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
@@ -76,7 +75,8 @@ async function readOnce(reading: Reading, known: KnownFiles | undefined): Promis
     await sources.close();
     return { sources, scores, sort, close: () => sort!.close(), ...read };
   } catch (error) {
-    await close();
+    // The first error tells more than what it does to the rest.
+    await Promise.allSettled([sort?.close(), sources.close()]);
     throw error;
   }
 }

@@ -1,7 +1,13 @@
-import { RefusalList } from "./refusals.ts";
+import { RefusalList, type SourceRefusal } from "./refusals.ts";
 
 /** The rule that a file breaks when its content is no longer the listed one. */
 export const changedRule = "changed while it was read";
+const addedRule = "appeared while the others were read";
+
+/** Whether files are refused for nothing but that they have changed meanwhile. */
+export function namesOnlyChanges({ refusals }: SourceRefusal): boolean {
+  return refusals.every(({ rule }) => rule === changedRule || rule === addedRule);
+}
 
 /**
  * Compares two listings of files, given as fingerprints by name. Throws SourceRefusal naming the files that were
@@ -16,7 +22,7 @@ export function refuseDifferences(
     if (after.get(file) !== fingerprint) refusals.add({ file, rule: changedRule });
   }
   for (const file of after.keys()) {
-    if (!before.has(file)) refusals.add({ file, rule: "appeared while the others were read" });
+    if (!before.has(file)) refusals.add({ file, rule: addedRule });
   }
   refusals.throwIfAny();
 }

@@ -13,9 +13,16 @@ export interface Content {
 const concurrency = 4;
 const partBytes = 1024 * 1024;
 
-/** The contents of files. A file that cannot be read has none: reading its rows fails too, and tells why. */
-export async function hashContents(files: readonly SourceFile[]): Promise<Map<SourceFile, Content>> {
+/** The contents of files, and why others have none. */
+export interface HashedFiles {
+  contents: ReadonlyMap<SourceFile, Content>;
+  failures: ReadonlyMap<SourceFile, unknown>;
+}
+
+/** Hashes files. Mostly, reading the rows of a file that cannot be hashed fails too, and tells more. */
+export async function hashContents(files: readonly SourceFile[]): Promise<HashedFiles> {
   const contents = new Map<SourceFile, Content>();
+  const failures = new Map<SourceFile, unknown>();
   const hashOne = async (file: SourceFile) => {
     const hash = createHash("sha256");
     const part = Buffer.allocUnsafeSlow(partBytes);
@@ -27,6 +34,16 @@ export async function hashContents(files: readonly SourceFile[]): Promise<Map<So
     }
     contents.set(file, { hash: hash.digest("hex"), bytes });
   };
-  await inParallel(files, (file) => hashOne(file).catch(() => {}), concurrency);
-  return contents;
+  const failed = (file: SourceFile) => (error: unknown) => {
+    failures.set(file, error);
+  };
+  await inParallel(files, (file) => hashOne(file).catch(failed(file)), concurrency);
+  return { contents, failures };
+}
+
+/** The content of a file whose columns have been read. */
+export function contentOf(file: SourceFile, { contents, failures }: HashedFiles): Content {
+  const content = contents.get(file);
+  if (content) return content;
+  throw new Error(`${file.name}: its columns can be read, but not its bytes`, { cause: failures.get(file) });
 }

@@ -5,7 +5,7 @@ import type { SourceFileRef } from "../../schemas/snapshot.ts";
 import { openSession, withConnection } from "./duckdb.ts";
 import { refuseDuplicates, type UniqueKey } from "./duplicate-keys.ts";
 import { groupFiles } from "./file-groups.ts";
-import { type Content, hashContents } from "./file-hashes.ts";
+import { contentOf, type HashedFiles, hashContents } from "./file-hashes.ts";
 import { digestKind } from "./known-rows.ts";
 import { readCutPoints, readMarkets } from "./markets.ts";
 import { planMemory } from "./memory-plan.ts";
@@ -72,9 +72,9 @@ export async function openSources(directory: string, options: SourcesOptions): P
   try {
     const rowDigests = await withConnection(instance, digestKind);
     const [markets, scores] = listed;
-    const contents = await hashContents([...markets.files, ...scores.files]);
-    const unchanged = findUnchanged(markets, { ...options, contents, unfetched, rowDigests });
-    const content = { contents, unchanged, unfetched, listed: options.listed ?? new Map() };
+    const hashed = await hashContents([...markets.files, ...scores.files]);
+    const unchanged = findUnchanged(markets, { ...options, ...hashed, unfetched, rowDigests });
+    const content = { ...hashed, unchanged, unfetched, listed: options.listed ?? new Map() };
     return {
       ...(await checkedSources(instance, listed, content, { megabytes, threads })),
       rowDigests,
@@ -87,8 +87,7 @@ export async function openSources(directory: string, options: SourcesOptions): P
 }
 
 /** What the files hold, as far as that is told without reading their rows. */
-interface FileContents {
-  contents: ReadonlyMap<SourceFile, Content>;
+interface FileContents extends HashedFiles {
   /** Files of markets. */
   unchanged: ReadonlyMap<SourceFile, SourceFileRef>;
   unfetched: ReadonlyMap<string, SourceFileRef>;
@@ -179,13 +178,6 @@ function marketsFiles({ files, groups }: OpenSource, content: FileContents): Mar
   });
   const others = [...unfetched].map(([name, { rows: _, ...file }]) => ({ ...file, name, unchanged: true }));
   return [...local, ...others];
-}
-
-function contentOf(file: SourceFile, { contents }: FileContents): Content {
-  const content = contents.get(file);
-  // DuckDB has just read its columns.
-  if (!content) throw new Error(`${file.name}: its columns can be read, but not its bytes`);
-  return content;
 }
 
 /** Runs the same step for both sources, one after the other, and throws one SourceRefusal for the faults of both. */

@@ -189,9 +189,8 @@ describe("sources are refused with exit code 3 and the place, and the store stay
     const directory = await fixtures.write(
       markets("SELECT * REPLACE (concat(question, '?') AS question) FROM markets"),
     );
-    // The run reads such a file once more, as all of them, and then finds that it has no end.
     const progress = () => appendFileSync(marketsFile(directory), "x");
-    await expectRefusal(directory, /^markets\.parquet: cannot be read/, { progress });
+    await expectRefusal(directory, /^markets\.parquet: changed while it was read/, { progress });
   });
 
   test("up to 20 places of each rule are named", async () => {

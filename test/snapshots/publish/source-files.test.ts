@@ -2,8 +2,10 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile
 import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Manifest } from "../../../schemas/snapshot.ts";
+import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
+import { contentOf, hashContents } from "../../../snapshots/sources/file-hashes.ts";
 import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { quoted } from "../../../snapshots/sources/sql-literals.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
@@ -335,6 +337,64 @@ test("files without rows are taken over unread, however many, and do not stand f
     const refusal = "markets/: has no rows";
     expect(await outcomeOf(directory, storage)).toEqual({ refusal, unread: 0 });
   });
+});
+
+test("a file that changes while others are taken over unread is refused at once, and nothing is read again", async () => {
+  await withDuckDb(folder, async (sql) => {
+    const directory = join(folder, "changing");
+    const files = await Files.create(sql, directory);
+    const storage = memoryStorage(new Map());
+    await publishCounted(directory, storage, folder);
+    let opened = 0;
+    const change: RunChoices["change"] = (sources) => {
+      opened += 1;
+      return {
+        ...sources,
+        async *markets(known) {
+          await utimes(files.path("f2"), new Date(), new Date());
+          yield* sources.markets(known);
+        },
+      };
+    };
+    expect(await outcomeOf(directory, storage, { change })).toMatchObject({
+      refusal: "markets/f2.parquet: changed while it was read",
+      unread: (await files.all()).length,
+    });
+    expect(opened).toBe(1);
+  });
+});
+
+test("a failure is told, and the sources are closed, even when what was sorted cannot be removed", async () => {
+  await withDuckDb(folder, async (sql) => {
+    const directory = join(folder, "failing");
+    await Files.create(sql, directory);
+    const removal = vi.spyOn(ExternalSort.prototype, "close").mockRejectedValue(new Error("cannot remove"));
+    let closed = false;
+    const change: RunChoices["change"] = (sources) => ({
+      ...sources,
+      async *markets() {
+        yield [];
+        throw new Error("the first failure");
+      },
+      close() {
+        closed = true;
+        return sources.close();
+      },
+    });
+    const run = outcomeOf(directory, memoryStorage(new Map()), { change });
+    await expect(run)
+      .rejects.toThrow("the first failure")
+      .finally(() => removal.mockRestore());
+    expect(closed).toBe(true);
+  });
+});
+
+test("the cause is told when the bytes of a file cannot be read", async () => {
+  const file = { path: join(folder, "nowhere.parquet"), name: "nowhere.parquet", fingerprint: "" };
+  const hashed = await hashContents([file]);
+  expect(() => contentOf(file, hashed)).toThrow(
+    expect.objectContaining({ cause: expect.objectContaining({ code: "ENOENT" }) }),
+  );
 });
 
 test("files on S3 that have not changed are not even fetched, whichever machine runs the publisher", async () => {
