@@ -30,6 +30,13 @@ export interface Origins {
   places: Uint32Array;
 }
 
+/** Adds how many of these rows each file has to `rows`, by the file's hash. */
+export function addRowsByFile(rows: Map<string, number>, { hashes, places }: Origins): void {
+  const counts = new Uint32Array(hashes.length);
+  for (const place of places) counts[place]! += 1;
+  for (const [place, hash] of hashes.entries()) rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
+}
+
 /** Reads the origins object of a segment of so many markets. Throws CorruptObjectError. */
 export function decodeOrigins(key: string, stored: Buffer, markets: number): Origins {
   const files = stored.length < countBytes ? 0 : stored.readUInt32LE();

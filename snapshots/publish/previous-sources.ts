@@ -1,6 +1,6 @@
 import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "../../schemas/snapshot.ts";
 import { sharesHash } from "../index/id-table.ts";
-import { decodeOrigins, type Origins } from "../index/origin-table.ts";
+import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
 import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, readObject } from "../store/objects.ts";
@@ -42,14 +42,11 @@ export class PreviousSources {
     for (const segment of this.#stored.segments) {
       const origins = await this.#originsOf(segment);
       if (!origins) continue;
-      const counts = new Uint32Array(origins.hashes.length);
       for (const { usable, page, start } of pagesIn(segment, this.#stored.pages)) {
-        if (!usable) continue;
         const from = start - segment.start;
-        for (const place of origins.places.subarray(from, from + page.markets)) counts[place]! += 1;
+        const places = origins.places.subarray(from, from + page.markets);
+        if (usable) addRowsByFile(rows, { ...origins, places });
       }
-      for (const [place, hash] of origins.hashes.entries())
-        rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
     }
     const whole = ({ hash, rows: all }: SourceFileRef) => (rows.get(hash) ?? 0) === all;
     return { rowDigests, files: files.filter(whole) };

@@ -1,5 +1,5 @@
 import { type Manifest, SourceFiles } from "../../schemas/snapshot.ts";
-import { decodeOrigins } from "../index/origin-table.ts";
+import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/parse-object.ts";
@@ -24,11 +24,7 @@ export async function checkSources(
     const key = layout.originsOf(ref.hash);
     const origins = await read(key, ref, (bytes) => decodeOrigins(key, bytes, segments[index]!.markets));
     whole &&= origins !== undefined;
-    if (!origins) continue;
-    const counts = new Uint32Array(origins.hashes.length);
-    for (const place of origins.places) counts[place]! += 1;
-    for (const [place, hash] of origins.hashes.entries())
-      rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
+    if (origins) addRowsByFile(rows, origins);
   }
   const key = layout.sourceFilesOf(sources.files.hash);
   await read(key, sources.files, (bytes) => {
