@@ -39,14 +39,13 @@ const namedPrefixes = [
 export class PreviousSnapshot {
   readonly commit: Commit;
   readonly manifest: Manifest;
-  /** Objects of the snapshot that the store has: bytes by key. */
+  /** Objects of the snapshot that the store has: bytes by key. Those that turn out damaged when `sources` are read go. */
   readonly present: ReadonlyMap<string, number>;
-  /** Whether the store has all of them. */
-  readonly complete: boolean;
   /** All pages, from the oldest. */
   readonly pages: readonly PreviousPage[];
   readonly rows: PreviousRows;
   readonly sources: PreviousSources;
+  readonly #objects: number;
   readonly #segments: readonly PreviousSegment[];
   readonly #byRoot = new Map<string, Page>();
 
@@ -55,15 +54,22 @@ export class PreviousSnapshot {
     commit: Commit,
     manifest: Manifest,
     segments: readonly PreviousSegment[],
-    { present, complete }: { present: ReadonlyMap<string, number>; complete: boolean },
+    { present, objects }: { present: Map<string, number>; objects: number },
   ) {
     this.commit = commit;
     this.manifest = manifest;
     this.present = present;
-    this.complete = complete;
+    this.#objects = objects;
     this.pages = placePages(segments, present, this.markets);
     this.rows = new PreviousRows(storage, segments, this.pages);
-    this.sources = new PreviousSources(storage, { manifest, segments, pages: this.pages, present, complete });
+    const isComplete = () => this.complete;
+    this.sources = new PreviousSources(storage, {
+      manifest,
+      segments,
+      pages: this.pages,
+      present,
+      isComplete,
+    });
     this.#segments = segments;
     for (const { page, usable } of this.pages) if (usable) this.#byRoot.set(page.root, page);
   }
@@ -96,10 +102,9 @@ export class PreviousSnapshot {
     const pages = segments.flatMap((segment) => segment.pages);
     const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
     const presentPages = await presentOf(storage, wanted, [layout.pages], faulty);
-    const complete = present.size === named.size && presentPages.size === wanted.size;
     return new PreviousSnapshot(storage, commit, manifest, segments, {
       present: new Map([...present, ...presentPages]),
-      complete,
+      objects: named.size + wanted.size,
     });
   }
 
@@ -115,6 +120,11 @@ export class PreviousSnapshot {
       if (error instanceof MissingObjectError) return undefined;
       throw error;
     }
+  }
+
+  /** Whether the store has all objects of the snapshot. */
+  get complete(): boolean {
+    return this.present.size === this.#objects;
   }
 
   get markets(): number {

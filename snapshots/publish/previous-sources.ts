@@ -2,8 +2,9 @@ import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "
 import { sharesHash } from "../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
 import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { besideSegment, readObject } from "../store/objects.ts";
+import { besideSegment, MissingObjectError, readObject } from "../store/objects.ts";
 import { parseObject } from "../store/parse-object.ts";
 import type { Storage } from "../store/storage.ts";
 import { type PreviousPage, type PreviousSegment, pagesIn } from "./previous-pages.ts";
@@ -14,8 +15,8 @@ interface Stored {
   manifest: Manifest;
   segments: readonly PreviousSegment[];
   pages: readonly PreviousPage[];
-  present: ReadonlyMap<string, number>;
-  complete: boolean;
+  present: Map<string, number>;
+  isComplete: () => boolean;
 }
 
 /** What the current snapshot tells of its sources, so that files and rows that have not changed are not read again. */
@@ -30,14 +31,19 @@ export class PreviousSources {
 
   /**
    * The source files of which the store still has all rows. Undefined where the manifest does not tell them, or what it refers to
-   * is gone. Throws CorruptObjectError, MissingObjectError or StorageError.
+   * is gone or damaged. Throws StorageError.
    */
   async knownFiles(): Promise<KnownFiles | undefined> {
     const { sources, rowDigests } = this.#stored.manifest;
-    if (!sources || !this.#stored.present.has(layout.sourceFilesOf(sources.files.hash))) return undefined;
-    const key = layout.sourceFilesOf(sources.files.hash);
-    const { files } = parseObject(key, await readObject(this.#storage, key, sources.files), SourceFiles);
-    if (this.#stored.complete) return { rowDigests, files };
+    if (!sources) return undefined;
+    const list = await this.#readIfSound(
+      layout.sourceFilesOf(sources.files.hash),
+      sources.files,
+      (key, bytes) => parseObject(key, bytes, SourceFiles),
+    );
+    if (!list) return undefined;
+    const { files } = list;
+    if (this.#stored.isComplete()) return { rowDigests, files };
     const rows = new Map<string, number>();
     for (const segment of this.#stored.segments) {
       const origins = await this.#originsOf(segment);
@@ -82,13 +88,26 @@ export class PreviousSources {
 
   /** The files of a segment's rows, where the store has what tells them and all else that the segment's rows need. */
   async #originsOf({ ref, origins }: PreviousSegment): Promise<Origins | undefined> {
-    const key = origins && layout.originsOf(origins.hash);
-    if (
-      !key ||
-      ![key, ...besideSegment(ref).map(([beside]) => beside)].every((name) => this.#stored.present.has(name))
-    )
+    if (!origins || !besideSegment(ref).every(([key]) => this.#stored.present.has(key))) return undefined;
+    return this.#readIfSound(layout.originsOf(origins.hash), origins, (key, bytes) =>
+      decodeOrigins(key, bytes, ref.markets),
+    );
+  }
+
+  /** Reads what only saves reading sources: where it is damaged, the store does not count as having it, so that it is written again. */
+  async #readIfSound<T>(
+    key: string,
+    ref: ObjectRef,
+    decode: (key: string, bytes: Buffer) => T,
+  ): Promise<T | undefined> {
+    if (!this.#stored.present.has(key)) return undefined;
+    try {
+      return decode(key, await readObject(this.#storage, key, ref));
+    } catch (error) {
+      if (!(error instanceof CorruptObjectError || error instanceof MissingObjectError)) throw error;
+      this.#stored.present.delete(key);
       return undefined;
-    return decodeOrigins(key, await readObject(this.#storage, key, origins), ref.markets);
+    }
   }
 
   /**

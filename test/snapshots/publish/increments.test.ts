@@ -215,6 +215,15 @@ describe("objects that somebody deleted", () => {
     await storage.put(key, whole!.subarray(0, 100));
     await publishCounted(join(place, "sources"), storage, folder);
     expect(await storage.get(key)).toEqual(whole);
+    // So is what only publishers read, when it has rotted.
+    const { files, origins } = manifest.sources!;
+    for (const rotten of [layout.sourceFilesOf(files.hash), layout.originsOf(origins[1]!.hash)]) {
+      const sound = (await storage.get(rotten))!;
+      await storage.put(rotten, Buffer.alloc(sound.length, 1));
+      const { report } = await publishCounted(join(place, "sources"), storage, folder);
+      expect(report, rotten).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 1 } });
+      expect(await storage.get(rotten)).toEqual(sound);
+    }
   });
 });
 

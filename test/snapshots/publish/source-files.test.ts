@@ -222,7 +222,14 @@ async function mend(files: Files): Promise<void> {
 }
 
 /** What happens to the store, or to the publisher, between two runs. */
-const accidents = ["none", "none", "none", "objects lost", "digests of another kind"] as const;
+const accidents = [
+  "none",
+  "none",
+  "none",
+  "objects lost",
+  "an object rotten",
+  "digests of another kind",
+] as const;
 
 const anyEdit = fc.record({
   kind: fc.constantFrom(...Object.keys(kinds)),
@@ -284,6 +291,12 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
             const keys = await keysOf(storage, prefix);
             const key = keys[a % keys.length]!;
             await storage.delete(key);
+            lost.add(key);
+          }
+          if (accident === "an object rotten") {
+            const keys = await keysOf(storage, [layout.origins, layout.sourceFiles][n % 2]!);
+            const key = keys[a % keys.length]!;
+            await storage.put(key, Buffer.alloc((await storage.get(key))!.length, 1));
             lost.add(key);
           }
           const choices: RunChoices =
