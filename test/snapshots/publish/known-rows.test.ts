@@ -3,12 +3,13 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { groupFiles } from "../../../snapshots/sources/file-groups.ts";
-import { rowDigest } from "../../../snapshots/sources/known-rows.ts";
+import { contractDigest, digestKind, rowDigest } from "../../../snapshots/sources/known-rows.ts";
 import { readParquet } from "../../../snapshots/sources/parquet.ts";
 import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
 import { marketsTable } from "../../../snapshots/sources/source-tables.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
 import { quoted } from "../../../snapshots/sources/sql-literals.ts";
+import { type Field, integer, text } from "../../../snapshots/sources/table-schema.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -233,6 +234,30 @@ describe("the digest of a row", () => {
 });
 
 describe("digests of another kind", () => {
+  test("are those under another contract, since what unread files gave would not keep it", async () => {
+    const table = marketsTable(new Date(0));
+    const kind = await withDuckDb(folder, digestKind);
+    expect(kind).toMatch(new RegExp(`^duckdb-v\\d+\\.\\d+\\.\\d+-\\d+-${contractDigest(table)}$`));
+    const replaced = (name: string, change: Partial<Field>) =>
+      table.fields.map((field) => (field.name === name ? { ...field, ...change } : field));
+    const contracts: Field[][] = [
+      [...table.fields, { name: "added", shape: text() }],
+      table.fields.toReversed(),
+      replaced("slug", { published: "other" }),
+      replaced("composite", { shape: integer({ min: 300, max: 1001 }) }),
+      replaced("slug", { shape: text() }),
+      replaced("category", {
+        shape: text({ rule: "must be short", holds: (value) => `length(${value}) < 9` }),
+      }),
+      replaced("category", {
+        shape: text({ rule: "must be short", holds: (value) => `length(${value}) < 8` }),
+      }),
+    ];
+    const digests = [...contracts, table.fields].map((fields) => contractDigest({ ...table, fields }));
+    expect(new Set(digests).size).toBe(digests.length);
+    expect(digests.at(-1)).toBe(contractDigest(marketsTable(new Date(0))));
+  });
+
   test("tell nothing: everything is rendered again, and equal content makes no commit", async () => {
     const storage = directoryStorage(join(folder, "store"));
     const sources = join(folder, "sources");
