@@ -31,6 +31,11 @@ export function integerOption(
   throw new UsageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
 }
 
+/** A number with its noun: `1 file`, `2 files`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** The value of a required option. Throws UsageError when it is left out or empty. */
 export function requiredOption(name: string, value: string | undefined): string {
   if (value) return value;

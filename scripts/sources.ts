@@ -4,7 +4,7 @@ import { openSources, type SourcesOptions } from "../snapshots/sources/open-sour
 import type { OpenSources } from "../snapshots/sources/sources.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/s3-location.ts";
-import { UsageError } from "./cli.ts";
+import { counted, UsageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 import type { Shell } from "./shell.ts";
 
@@ -42,7 +42,7 @@ export function sourcesAt(
     const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
     try {
       shell.say(
-        `Fetched ${mirror.downloaded.objects} files (${mirror.downloaded.bytes} bytes) of the sources`,
+        `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
       );
       const { directory, listed, unfetched } = mirror;
       const sources = await open(directory, { mirrorOf: mirror.location, known, listed, unfetched });

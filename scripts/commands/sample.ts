@@ -1,5 +1,5 @@
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
-import { integerOption, requiredOption } from "../cli.ts";
+import { counted, integerOption, requiredOption } from "../cli.ts";
 import { command, type Program } from "../program.ts";
 
 const number = (name: keyof typeof sampleDefaults, does: string) =>
@@ -34,8 +34,8 @@ const sample = command({
       seed: count("seed", 2 ** 31 - 1, 0),
     });
     shell.report(values.json ?? false, written, [
-      `${written.markets} markets and ${written.scores} scores of ${written.protocols} protocols ` +
-        `written to ${written.directory} (${written.files} files, ${(written.bytes / 1e6).toFixed(1)} MB)`,
+      `${counted(written.markets, "market")} and ${counted(written.scores, "score")} of ${counted(written.protocols, "protocol")} ` +
+        `written to ${written.directory} (${counted(written.files, "file")}, ${(written.bytes / 1e6).toFixed(1)} MB)`,
     ]);
     return undefined;
   },

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.js";
 import { readTrustedKeys } from "../../snapshots/trust/key-files.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
-import { exitCodes, requiredOption, UsageError } from "../cli.ts";
+import { counted, exitCodes, requiredOption, UsageError } from "../cli.ts";
 import { CopyFolder } from "../copy/copy-folder.ts";
 import { waitForNews } from "../copy/news.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "../copy/sync.ts";
@@ -91,8 +91,10 @@ async function keyIn(shell: Shell, file: string): Promise<string> {
 
 function tell(report: SyncReport, shell: Shell, json: boolean): void {
   const { how, snapshotId, lines, received, archiveRoot } = report;
-  const came = how === "unchanged" ? "nothing new" : `${received} lines received (${how})`;
-  shell.report(json, report, [`snapshot ${snapshotId}: ${lines} markets, root ${archiveRoot}; ${came}`]);
+  const came = how === "unchanged" ? "nothing new" : `${counted(received, "line")} received (${how})`;
+  shell.report(json, report, [
+    `snapshot ${snapshotId}: ${counted(lines, "market")}, root ${archiveRoot}; ${came}`,
+  ]);
 }
 
 /** `npm run sync` */

@@ -14,7 +14,7 @@ export interface Places {
 // Not every CDN shows the index.html of a folder under the folder's own name.
 /** The address of a protocol's page. */
 export const pageAddress = ({ site }: Places, slug: string) => `${site}protocols/${slug}/index.html`;
-/** Most that show a preview of an address take no SVG. */
+/** The PNG icon: most link previews do not show SVG. */
 export const iconAddress = ({ site }: Places) => `${site}site/icon.png`;
 export const recordAddress = ({ site }: Places, slug: string) => `${site}api/v1/scores/${slug}.json`;
 export const listAddress = ({ site }: Places) => `${site}api/v1/scores.json`;

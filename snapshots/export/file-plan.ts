@@ -21,7 +21,7 @@ export interface PlannedFile {
   root: string;
 }
 
-/** The text of a file's markets is at most this large, but for its last page. It bounds memory and temporary files. */
+/** The text of a file's markets is at most this large, except for its last page. It bounds memory and temporary files. */
 const maxTextBytes = 256 * 1024 * 1024;
 /** One in so many segments ends a file, chosen by its root: files of old markets stay the same from export to export. */
 const segmentsPerFile = 4;

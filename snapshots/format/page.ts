@@ -68,7 +68,7 @@ export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
   return text;
 }
 
-/** A page's table entry, but for its root, and the bytes to store. */
+/** A page's table entry, except for its root, and the bytes to store. */
 export interface BuiltPage {
   page: StoredPage;
   stored: Buffer;

@@ -70,9 +70,9 @@ export class ArchiveWriter {
   #pages: Promise<PlacedPage>[] = [];
 
   /**
-   * `files` are the hashes of the source files, which `kept` and markets have by number. `sameOrigins` are those of segments of the
-   * current snapshot whose files have not changed. `progress` is called after every segment
-   * with the number of markets so far.
+   * `files` are the hashes of the source files; `kept` and the markets refer to them by number, from 1. `sameOrigins` are those of
+   * segments of the current snapshot whose files have not changed. `progress` is called after every segment with the number of
+   * markets so far.
    */
   constructor(
     objects: ObjectWriter,

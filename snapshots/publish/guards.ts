@@ -44,7 +44,7 @@ export class RunDifference {
   /** The tag of an entry tells one formula version from another. */
   readonly #fresh = new Entries();
 
-  /** `kept` is 0 but at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
+  /** `kept` is 0 except at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
   constructor(previous: PreviousSnapshot, kept: FileNumbers) {
     this.#previous = previous;
     this.#kept = kept;

@@ -23,7 +23,7 @@ export interface ReadSources {
   scores: ScoreObjects;
   /** The number of markets. */
   markets: number;
-  /** The rows of the current snapshot that are still there. */
+  /** For each row of the current snapshot, the number of the file that still has it, or 0. */
   kept: FileNumbers;
   /** The origins of those of its segments whose files have not changed, by the segment's hash. */
   sameOrigins: ReadonlyMap<string, ObjectRef>;

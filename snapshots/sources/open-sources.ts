@@ -222,7 +222,7 @@ function limitMemory(
 }
 
 /**
- * The number of rows in the files that are read. Throws SourceRefusal when there are none, not `elsewhere` either, or when two
+ * The number of rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`, or when two
  * share a key.
  */
 async function checkRows(

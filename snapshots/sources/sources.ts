@@ -20,7 +20,7 @@ export interface RenderedMarket {
 export interface KnownRows {
   /** Their digests in runs of ordinals, of which `start` is the first. The digest 0 means that there is no row. */
   digests: AsyncIterable<{ start: number; digests: BigUint64Array }>;
-  /** Where each row is still there, unchanged: the number of the file that has it, or 0 where none has. */
+  /** For each of these rows, the number of the file that still has it unchanged, or 0. */
   kept: FileNumbers;
 }
 

@@ -3,7 +3,7 @@ export class DeadlineError extends Error {
   override readonly name = "DeadlineError";
 }
 
-/** Waits for work that nothing can stop for at most `seconds`. Throws DeadlineError, or the work's own error. */
+/** Waits at most `seconds` for work that cannot be stopped. Throws DeadlineError, or the work's own error. */
 export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
@@ -20,7 +20,7 @@ export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
 const late = (seconds: number) => new DeadlineError(`no answer within ${seconds} s`);
 
 /**
- * Waits for work for at most `seconds`, or until `given` is aborted. Either aborts the signal that was passed to the
+ * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that was passed to the
  * work, and the wait ends even if the work ignores it. Throws DeadlineError, the reason of `given`, or the work's own
  * error.
  */

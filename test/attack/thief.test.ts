@@ -74,7 +74,7 @@ const addresses = [
   "/api/v1/status",
 ];
 
-/** What an answer says, but for the time at which it was given. */
+/** What an answer says, except for the time at which it was given. */
 const contentOf = ({ text }: Answer) => text.replace(/"(timestamp|checkedAt)":"[^"]*"|"ageSeconds":\d+/g, "");
 
 async function answersOf(proxy: TestProxy, key: string, paths: Iterable<string> = addresses) {

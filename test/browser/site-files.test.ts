@@ -19,7 +19,7 @@ import { market, publishArchive, publishRecords, score, slugs } from "../helpers
 import { enterKey, openWatched, overhang, phone, seriousFaults } from "../helpers/site-page.ts";
 
 describe("the files of the site", () => {
-  test("are small, and the same from the proxy but for the one that says where the API is", () => {
+  test("are small, and the same from the proxy except for the one that says where the API is", () => {
     expect(servedSite.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThan(150_000);
     const served = new Map(servedSite.map(({ path, bytes, contentType }) => [path, { bytes, contentType }]));
     for (const [key, bytes] of publishedSite.files(null)) {

@@ -57,7 +57,7 @@ describe.skipIf(!program)("hostile data on the site", () => {
   });
 });
 
-/** A market whose every text is markup and every address a script, but for one. */
+/** A market whose every text is markup and every address a script, except for one. */
 function hostileMarket(script: string, address: string): HistoricalMarket {
   const sound = market(0);
   const evidence = {

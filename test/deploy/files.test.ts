@@ -27,7 +27,7 @@ describe.skipIf(!analyze)("systemd", () => {
   const units = join(folder, "systemd/system");
   beforeAll(() => {
     mkdirSync(units, { recursive: true });
-    // As the README says, but for /etc and the checkout, which is here.
+    // As the README says, except for /etc and the checkout, which is here.
     const [, install] = /\n *git clone .*\n([\s\S]*?)\n *```/.exec(deployed("README.md")) ?? [];
     execFileSync("bash", ["-ec", install!.replaceAll("/etc/", `${folder}/`)], { cwd: root });
     // Only what is there.

@@ -114,7 +114,7 @@ describe("roles", () => {
     for (const prefix of ["", layout.commits, layout.pages]) expect(lists("key-issuer", prefix)).toBe(false);
   });
 
-  test("stay within the store, but for the publisher, which reads the sources", () => {
+  test("stay within the store, except for the publisher, which reads the sources", () => {
     for (const bucket of [names.SOURCES_BUCKET, "other"]) {
       const expected = bucket === "other" ? "" : "g";
       const actual = roles.map((role) => passing(by(role, { bucket }), "public/x.json"));
@@ -140,7 +140,7 @@ describe("roles", () => {
     }
   });
 
-  test("have no rights on objects of unknown kinds, but for the proxy, which reads", () => {
+  test("have no rights on objects of unknown kinds, except for the proxy, which reads", () => {
     for (const key of ["other.json", "keysearch/x", "publicity/x", "commits.json", "index.html"]) {
       expect(
         roles.map((role) => passing(by(role), key)),

@@ -252,7 +252,7 @@ describe.skipIf(!smallDisk)("a disk that is full", () => {
   });
 });
 
-/** Fills the disk up but for `left` bytes. */
+/** Fills the disk up except for `left` bytes. */
 async function fillUp(path: string, left: number): Promise<void> {
   await writeFile(path, Buffer.alloc(2 * 1024 * 1024)).catch(() => {});
   const { size } = await stat(path);

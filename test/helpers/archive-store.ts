@@ -57,7 +57,7 @@ export async function writeSources(
   return directory;
 }
 
-/** Digests of all objects in a store by key, but for checked.json, which every run renews. */
+/** Digests of all objects in a store by key, except for checked.json, which every run renews. */
 export async function contentOf(storage: Storage): Promise<Record<string, string>> {
   const content: Record<string, string> = {};
   for await (const { key } of storage.list("")) {

@@ -100,7 +100,7 @@ export async function draftOf(storage: Storage): Promise<{ storage: Storage; obj
   return { storage: memoryStorage(objects), objects };
 }
 
-/** Brings all of a draft to its store but for some keys. A reader sees none of its commits before it sees all. */
+/** Brings all of a draft to its store except for some keys. A reader sees none of its commits before it sees all. */
 export async function bring(
   draft: ReadonlyMap<string, Buffer>,
   storage: Storage,

@@ -67,7 +67,7 @@ export const content = (round: number) =>
 
 const made = new Map<number, ReturnType<typeof newStoreWith>>();
 
-/** A store with `count` snapshots of other content each, all of them superseded long ago but for the newest. */
+/** A store with `count` snapshots of other content each, all of them superseded long ago except for the newest. */
 export async function storeWith(count: number, contentOf = content) {
   if (contentOf !== content) return newStoreWith(count, contentOf);
   // The same store is made once for all tests of a file.

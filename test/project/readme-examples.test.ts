@@ -323,7 +323,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     const publicKey = await readFile(join(folder, "signing/publisher.key.pub"), "utf8");
     expect(printed.startsWith(publicKey)).toBe(true);
     const [, snapshot] =
-      /\nPublished commit 1, (snapshot [0-9a-f]+)\n[\s\S]*\nAll good: 1 commits/.exec(printed) ?? [];
+      /\nPublished commit 1, (snapshot [0-9a-f]+)\n[\s\S]*\nAll good: 1 commit/.exec(printed) ?? [];
     const snapshotStore = join(folder, "signing/store");
     const trustedKeys = join(folder, "signing/publisher.key.pub");
     const trusting = await startTestProxy({ empty: true, snapshotStore, trustedKeys });

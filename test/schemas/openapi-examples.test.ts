@@ -199,7 +199,7 @@ function describedOf(id: EndpointId, status: number): Described {
   return operation?.responses?.[status] as Described;
 }
 
-/** Headers of an answer out of those that the description knows, and the described ones; equal but for rare ones. */
+/** Headers of an answer out of those that the description knows, and the described ones; equal except for rare ones. */
 function comparedHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status">) {
   const rare = ["Age", "Cache-Status"];
   const described = Object.keys(describedOf(id, answer.status).headers);

@@ -163,7 +163,7 @@ describe("list and verify", () => {
     const good = await run("verify --store store");
     expect(good).toMatchObject({ code: 0 });
     expect(good.stdout).toMatch(
-      /^All good: 1 commits \(0 collected\), \d+ markets, \d+ objects \(\d+ bytes\), 0 of them unreferenced\n$/,
+      /^All good: 1 commit \(0 collected\), \d+ markets, \d+ objects \(\d+ bytes\), 0 of them unreferenced\n$/,
     );
     const copy = join(folder, "damaged");
     await publishSources(sources, directoryStorage(copy), folder);
@@ -203,7 +203,7 @@ describe("verify --repair", () => {
       code: 0,
       stderr: expect.stringContaining(`${key}: its content does not match its name\n`),
     });
-    expect(repair.stderr).toContain("1 of 1 objects repaired");
+    expect(repair.stderr).toContain("1 of 1 object repaired");
     expect(JSON.parse(repair.stdout)).toMatchObject({ commits: 1, faults: [], repaired: [key] });
     expect((await verify(rotten, () => {})).faults).toEqual([]);
   });

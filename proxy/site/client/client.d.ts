@@ -391,7 +391,7 @@ export type Tree = {
 /**
  * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts"). Trees count
  * from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a copy in a file, use
- * `linesFromEnd`. Memory does not grow with the number of lines, but for 32 bytes for every segment of some 20,000 markets.
+ * `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every segment of some 20,000 markets.
  * @param {AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>} lines JSON texts of markets, without line ends
  * @param {{ sha256?: Sha256 }} [options]
  * @returns {Promise<{ archiveRoot: string, markets: number }>}

@@ -1,6 +1,7 @@
 import type { Size } from "../../../schemas/snapshot.ts";
 import type { Changes, Summary } from "../../../snapshots/changes/summary.ts";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
+import { counted } from "../../cli.ts";
 
 /** How many faults or keys are listed one by one. The rest is only counted. */
 const shownLines = 50;
@@ -24,7 +25,8 @@ export function describePublish(done: PublishReport): string[] {
     ...(changes && outcome !== "unchanged" && wouldCommit !== false
       ? describeChanges(outcome === "dry-run" ? "It would change" : "It changes", changes)
       : []),
-    `${counts.markets} markets in ${counts.pages} pages and ${counts.segments} segments, ${counts.protocols} protocols`,
+    `${counted(counts.markets, "market")} in ${counted(counts.pages, "page")} and ${counted(counts.segments, "segment")}, ` +
+      counted(counts.protocols, "protocol"),
     `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
     ...(changeRecord.objects > 0 ? [`record of what it changes: ${describeSize(changeRecord)}`] : []),
   ];
@@ -41,9 +43,7 @@ export function describeChanges(verb: string, { markets, protocols }: Changes): 
   const told = kinds.flatMap(([sign, kind]) => {
     const count = protocols[kind];
     if (count === 0) return [];
-    return [
-      `${sign}${count} ${count === 1 ? "protocol" : "protocols"} (${named(protocols, kind, namedSlugs)})`,
-    ];
+    return [`${sign}${counted(count, "protocol")} (${named(protocols, kind, namedSlugs)})`];
   });
   const counts = kinds.map(([sign, kind]) => `${sign}${markets[kind]}`).join(" ");
   const { fields, composite, tiers } = markets.details ?? { fields: {}, composite: [], tiers: {} };

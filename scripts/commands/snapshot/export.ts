@@ -1,5 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import { publisherSigning } from "../../signing.ts";
@@ -32,7 +33,7 @@ export const exportCommand = command({
     const { outcome, snapshotId, commit, rows, total, uploaded } = done;
     shell.report(values.json ?? false, done, [
       `${outcome === "exported" ? "Exported" : "Exported before:"} snapshot ${snapshotId} of commit ${commit}`,
-      `${rows} markets in ${total.objects} files (${total.bytes} bytes), ${uploaded.objects} of them made now`,
+      `${counted(rows, "market")} in ${counted(total.objects, "file")} (${total.bytes} bytes), ${uploaded.objects} of them made now`,
     ]);
   },
 });

@@ -1,7 +1,7 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { retention } from "../../../schemas/snapshot.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
-import { integerOption } from "../../cli.ts";
+import { counted, integerOption } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders } from "../../temporary.ts";
@@ -50,12 +50,12 @@ export const gcCommand = command({
     const leftovers = done.leftovers + leftFolders;
     shell.report(values.json ?? false, { ...done, leftovers }, [
       ...(dryRun ? shorten(deleted.keys) : []),
-      `${dryRun ? "Would delete" : "Deleted"} ${deleted.keys.length} objects (${deleted.bytes} bytes); ` +
-        `${keptCommits} commits kept, ${young} unreachable objects are too young to go`,
-      `Without it would also go: ${kept.keepHours} hours ${rungs.hours} bytes, ${kept.keepCommits} commits ${rungs.commits} bytes, ` +
-        `${kept.keepDaily} days ${rungs.daily} bytes, ${kept.keepMonthly} months ${rungs.monthly} bytes, ` +
-        `changes of ${kept.keepChangesDays} days ${rungs.changes} bytes`,
-      ...(leftovers > 0 ? [`Removed what ${leftovers} killed runs left behind`] : []),
+      `${dryRun ? "Would delete" : "Deleted"} ${counted(deleted.keys.length, "object")} (${deleted.bytes} bytes); ` +
+        `${counted(keptCommits, "commit")} kept, too young to go: ${counted(young, "unreachable object")}`,
+      `Without it would also go: ${counted(kept.keepHours, "hour")} ${rungs.hours} bytes, ${counted(kept.keepCommits, "commit")} ${rungs.commits} bytes, ` +
+        `${counted(kept.keepDaily, "day")} ${rungs.daily} bytes, ${counted(kept.keepMonthly, "month")} ${rungs.monthly} bytes, ` +
+        `changes of ${counted(kept.keepChangesDays, "day")} ${rungs.changes} bytes`,
+      ...(leftovers > 0 ? [`Removed what ${counted(leftovers, "killed run")} left behind`] : []),
     ]);
   },
 });

@@ -1,4 +1,5 @@
 import { readLog } from "../../../snapshots/store/commits.ts";
+import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { openStore } from "../../store.ts";
 import { describeSize } from "./describe.ts";
@@ -18,8 +19,8 @@ export const listCommand = command({
     };
     shell.report(values.json ?? false, { commits: known }, [
       ...known.map(({ commit, publishedAt, snapshotId, counts, size, hold }) => {
-        const columns = [commit, publishedAt, snapshotId.slice(0, 16), `${counts.markets} markets`];
-        columns.push(`${counts.protocols} protocols`, `${describeSize(size)}`, stateOf(commit, hold));
+        const columns = [commit, publishedAt, snapshotId.slice(0, 16), counted(counts.markets, "market")];
+        columns.push(counted(counts.protocols, "protocol"), describeSize(size), stateOf(commit, hold));
         return columns.join("  ").trimEnd();
       }),
       ...(known.length === 0 ? [`${storage.location} holds no commit yet`] : []),

@@ -2,7 +2,7 @@ import { publishedSite } from "../../../proxy/site/files.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import { exitCodes, UsageError } from "../../cli.ts";
+import { counted, exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
@@ -36,8 +36,8 @@ export const verifyCommand = command({
     shell.report(json, done, [
       ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
       ...shorten(unchecked.map(({ key, reason }) => `${key}: not checked, because ${reason}`)),
-      `${faults.length === 0 ? "All good" : `${faults.length} faults`}: ${commits} commits (${collected} collected), ` +
-        `${markets} markets, ${objects} objects (${bytes} bytes), ${unreferenced} of them unreferenced`,
+      `${faults.length === 0 ? "All good" : counted(faults.length, "fault")}: ${counted(commits, "commit")} (${collected} collected), ` +
+        `${counted(markets, "market")}, ${counted(objects, "object")} (${bytes} bytes), ${unreferenced} of them unreferenced`,
     ]);
     return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
   },
@@ -62,6 +62,6 @@ async function verifyAndRepair(
   for (const line of describePublish(report)) shell.say(line);
   const after = await check();
   const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];
-  shell.say(`${repaired.length} of ${faulty.size} objects repaired`);
+  shell.say(`${repaired.length} of ${counted(faulty.size, "object")} repaired`);
   return { ...after, repaired };
 }

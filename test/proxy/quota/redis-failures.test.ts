@@ -95,7 +95,7 @@ describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
     const answers = [...first, ...(await atOnce(proxy, key, 20))].map(told);
     expect(answers.sort()).toEqual([...expected[policy].answers].sort());
     expect(proxy.logged.filter((line) => line.includes("the quota store failed"))).toHaveLength(1);
-    // Those that follow find the way closed, but for one a second that tries it.
+    // Those that follow find the way closed, except for one a second that tries it.
     expect(relay.scripts() - before).toBeLessThan(5);
 
     if (failure !== "lost in silence") {

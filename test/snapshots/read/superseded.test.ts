@@ -7,7 +7,7 @@ import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts
 import { market, publishRecords } from "../../helpers/proxy-archive.ts";
 
 const markets = Array.from({ length: 200 }, (_, n) => market(n));
-/** Snapshots of which each has other markets throughout, but for the last two, which differ in their scores only. */
+/** Snapshots of which each has other markets throughout, except for the last two, which differ in their scores only. */
 const rounds = 16;
 let store: Storage;
 let ids: string[];

@@ -67,7 +67,7 @@ describe.each(sources)("the rules of $name", ({ name, table, record, texts, inte
     fc.record({ column: fc.constantFrom<string>(...integers), value: integer }),
   );
 
-  /** Rows like the first of the table but for one column each, with the verdicts of the SQL rules. */
+  /** Rows like the first of the table except for one column each, with the verdicts of the SQL rules. */
   async function judge(
     changes: readonly Change[],
   ): Promise<{ sound: boolean; faults: number; json: string }[]> {
