@@ -40,17 +40,14 @@ export function createProxyServer(proxy: ProxyParts) {
     connections.makeRoom();
   });
 
-  const underway = new Set<ServerResponse>();
   const answer: RequestListener = (request, response) => {
-    underway.add(response);
-    response.on("close", () => underway.delete(response));
     if (!server.listening) response.setHeader("Connection", "close");
     request.url = canonicalTarget(request.url ?? "");
     app(request, response);
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
   let closing: Promise<void> | undefined;
-  const { take, finish } = pipeline((request, response) => {
+  const { take, finish, underway } = pipeline((request, response) => {
     if (closing) void closing.then(() => answer(request, response));
     else answer(request, response);
   });

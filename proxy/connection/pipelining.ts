@@ -28,6 +28,7 @@ export function pipeline(answer: Listener) {
   const waiting = new WeakMap<Socket, (() => void)[]>();
   const current = new WeakMap<Socket, IncomingMessage>();
   const finished = new WeakSet<Socket>();
+  const underway = new Set<ServerResponse>();
 
   function begin(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
@@ -36,7 +37,9 @@ export function pipeline(answer: Listener) {
     // The socket was paused if the request had to wait.
     if (hasBody(request)) socket.resume();
     if (finished.has(socket)) response.setHeader("Connection", "close");
+    underway.add(response);
     response.on("close", () => {
+      underway.delete(response);
       const next = finished.has(socket) ? undefined : waiting.get(socket)?.shift();
       if (next && !socket.destroyed) return next();
       waiting.delete(socket);
@@ -47,6 +50,8 @@ export function pipeline(answer: Listener) {
   }
 
   return {
+    /** The responses whose answers are not sent yet. */
+    underway,
     take(request: IncomingMessage, response: ServerResponse): void {
       const { socket } = request;
       const queue = waiting.get(socket);
