@@ -95,10 +95,11 @@ export function createQuota(
     /** Takes units, unless they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
     async take({ plan, account, limit }: Caller, units: number): Promise<Receipt> {
       const { day, resetAt } = currentDay();
-      const { counter, allowed, used } = await ask(async (counter) => ({
-        counter,
-        ...(await counter.take(account, day, units, limit)),
-      }));
+      let counter = store;
+      const { allowed, used } = await ask((asked) => {
+        counter = asked;
+        return asked.take(account, day, units, limit);
+      });
       const receipt: Receipt = {
         plan,
         limit,

@@ -71,9 +71,11 @@ function requireLaunched(endpoint: Endpoint): Check {
 function requirePlanOf({ plan, query }: Endpoint, { catalog }: AppParts): Check {
   return ({ url = "" }, { caller }) => {
     requirePlan(caller!, plan);
+    const search = query.includes(asOfParameter.name) ? searchOf(url) : "";
+    if (search === "") return;
     // The query is parsed only after a unit is taken.
-    const asked = query.includes(asOfParameter.name) ? new URLSearchParams(searchOf(url)) : undefined;
-    if (!asked?.has(asOfParameter.name)) return;
+    const asked = new URLSearchParams(search);
+    if (!asked.has(asOfParameter.name)) return;
     return requirePlanAsOf(catalog, caller!, asked.getAll(asOfParameter.name));
   };
 }

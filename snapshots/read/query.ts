@@ -128,6 +128,8 @@ function decodePair(pair: string): [string, string] {
   const rawName = cut < 0 ? pair : pair.slice(0, cut);
   const rawValue = cut < 0 ? "" : pair.slice(cut + 1);
   const decode = (text: string, what: string) => {
+    // A cursor is long, and has nothing to decode.
+    if (!/[%+]/.test(text)) return text;
     try {
       return decodeURIComponent(text.replaceAll("+", " "));
     } catch {
