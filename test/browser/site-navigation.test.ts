@@ -155,6 +155,7 @@ describe.skipIf(!program)("the site", () => {
     await tabTo(page, "#min_composite");
     await page.keyboard.type("500");
     await page.keyboard.press("Enter");
+    await expectListed(page, await site.markets("min_composite=500&pageSize=25"));
     await tabTo(page, "[data-key='outcome Yes']");
     await page.keyboard.press("Enter");
     await expectListed(page, await site.markets("min_composite=500&outcome=Yes&pageSize=25"));
