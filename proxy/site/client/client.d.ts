@@ -111,6 +111,10 @@ export type ClientOptions = {
    * thrown. 60,000 if left out.
    */
   maxWait?: number;
+  /**
+   * The most bytes of an answer, other than one in lines. 2^28 if left out.
+   */
+  maxBytes?: number;
 };
 export type Query = Omit<Filters, "asOf" | "skip"> & {
   asOf?: string | undefined;
@@ -121,11 +125,12 @@ export type Query = Omit<Filters, "asOf" | "skip"> & {
   until?: string | undefined;
 };
 export type Step = <T>(work: () => Promise<T>) => Promise<T>;
+export type ReadText = <T>(parse: (text: string) => T) => Promise<T>;
 /** A client of the service. It keeps no connection, timer or state between calls. */
 export declare class Client {
   #private;
   /** @param {ClientOptions} options */
-  constructor({ url, key, fetch, timeout, retries, maxWait }: ClientOptions);
+  constructor({ url, key, fetch, timeout, retries, maxWait, maxBytes }: ClientOptions);
   /**
    * All scored protocols, the highest BRI first.
    * @param {ReadOptions} [options]

@@ -93,6 +93,7 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  *   that broke off, 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
  * @property {number} [maxWait] The most milliseconds to wait before such a repetition. When `Retry-After` says more, the error is
  *   thrown. 60,000 if left out.
+ * @property {number} [maxBytes] The most bytes of an answer, other than one in lines. 2^28 if left out.
  */
 
 /**
@@ -100,6 +101,7 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  *   limit?: number | undefined, since?: string, until?: string | undefined }} Query
  */
 /** @typedef {<T>(work: () => Promise<T>) => Promise<T>} Step */
+/** @typedef {<T>(parse: (text: string) => T) => Promise<T>} ReadText What is parsed of a body that is read whole. */
 
 const encoded = encodeURIComponent;
 const utf8 = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -116,6 +118,7 @@ export class Client {
   #timeout;
   #retries;
   #maxWait;
+  #maxBytes;
 
   /** @param {ClientOptions} options */
   constructor({
@@ -125,6 +128,7 @@ export class Client {
     timeout = 30_000,
     retries = 6,
     maxWait = 60_000,
+    maxBytes = 2 ** 28,
   }) {
     const base = String(url).replace(/\/+$/, "");
     this.#base = base.endsWith("/api/v1") ? base : `${base}/api/v1`;
@@ -138,6 +142,7 @@ export class Client {
     this.#timeout = timeout;
     this.#retries = retries;
     this.#maxWait = maxWait;
+    this.#maxBytes = maxBytes;
   }
 
   /**
@@ -310,9 +315,7 @@ export class Client {
    * @returns {Promise<string>}
    */
   checkpoint(options) {
-    return this.#ask("/checkpoint", { ...options, accept: "text/plain" }, (response, step) =>
-      step(() => textIn(response)),
-    );
+    return this.#ask("/checkpoint", { ...options, accept: "text/plain" }, ({ text }) => text(String));
   }
 
   /**
@@ -333,9 +336,9 @@ export class Client {
    * @param {CallOptions | undefined} options
    */
   #page(query, options) {
-    return this.#ask("/markets/historical", { ...options, query }, async (response, step) => {
+    return this.#ask("/markets/historical", { ...options, query }, async ({ response, text }) => {
       /** @type {MarketPage} */
-      const page = await jsonOf(response, step);
+      const page = await text(JSON.parse);
       if (page.count !== page.markets.length) throw broken("The page lacks markets.");
       return { page, snapshot: response.headers.get("X-Snapshot-Id") ?? "" };
     });
@@ -354,7 +357,7 @@ export class Client {
    * @param {Asked} how
    */
   #json(path, how) {
-    return this.#ask(path, how, jsonOf);
+    return this.#ask(path, how, ({ text }) => text(JSON.parse));
   }
 
   /**
@@ -362,14 +365,13 @@ export class Client {
    * @template T
    * @param {string} path
    * @param {Asked} how
-   * @param {(response: Response, step: Step) => Promise<T>} read
+   * @param {(answer: { response: Response, text: ReadText }) => Promise<T>} read
    * @returns {Promise<T>}
    */
   async #ask(path, how, read) {
     for (let failures = 0; ; failures += 1) {
       try {
-        const { response, step } = await this.#open(path, how);
-        return await read(response, step);
+        return await read(await this.#open(path, how));
       } catch (error) {
         await this.#pause(error, failures, how.signal);
       }
@@ -490,8 +492,10 @@ export class Client {
         });
       }
     });
-    if (!response.ok) throw await step(() => refusalOf(response));
-    return { response, step, close: () => stop.abort() };
+    /** @type {ReadText} */
+    const text = (parse) => step(async () => parse(await textIn(response, this.#maxBytes)));
+    if (!response.ok) throw await refusalOf(response, text);
+    return { response, text, step, close: () => stop.abort() };
   }
 }
 
@@ -687,30 +691,36 @@ async function* linesOf({ body }, step) {
   }
 }
 
-/** @param {Response} response */
-async function textIn(response) {
-  const bytes = await response.arrayBuffer();
-  const { headers, type } = response;
+/**
+ * @param {Response} response
+ * @param {number} most The most bytes that are taken.
+ */
+async function textIn({ body, headers, type }, most) {
+  const [reader, decoder] = [body?.getReader(), utf8()];
+  let [text, came] = ["", 0];
+  while (reader) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    came += value.length;
+    if (came > most) {
+      await reader.cancel();
+      throw new ApiError("UNEXPECTED_ANSWER", `More than ${most} bytes came.`);
+    }
+    text += decoder.decode(value, { stream: true });
+  }
   // Of a compressed body the length says nothing, and scripts of other origins do not see whether it was compressed.
   const length =
     type === "cors" || headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
-  if (bytes.byteLength < length) throw broken(`${bytes.byteLength} of ${length} bytes came.`);
-  return utf8().decode(bytes);
-}
-
-/**
- * @param {Response} response
- * @param {Step} step
- */
-function jsonOf(response, step) {
-  return step(async () => JSON.parse(await textIn(response)));
+  if (came < length) throw broken(`${came} of ${length} bytes came.`);
+  return text + decoder.decode();
 }
 
 /**
  * The error of an answer that is none of success.
  * @param {Response} response
+ * @param {ReadText} text
  */
-async function refusalOf(response) {
+async function refusalOf(response, text) {
   const { status, headers } = response;
   const retryAfter = Number(headers.get("Retry-After") || "none");
   const about = {
@@ -719,7 +729,7 @@ async function refusalOf(response) {
     retryAfter: retryAfter >= 0 ? retryAfter : undefined,
   };
   if (headers.get("Content-Type")?.startsWith("application/problem+json")) {
-    const { code, detail, title, parameter, resumeCursor, nearest } = await response.json();
+    const { code, detail, title, parameter, resumeCursor, nearest } = await text(JSON.parse);
     return new ApiError(code, detail, { ...about, title, parameter, resumeCursor, nearest });
   }
   await response.body?.cancel();
