@@ -24,7 +24,7 @@ export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T
       forget();
     }
   } catch (error) {
-    throw localFailure(error, folder, "TMPDIR");
+    throw localFailure(error, folder, "set TMPDIR to use another folder");
   } finally {
     if (folder !== tmpdir()) await rm(folder, { recursive: true, force: true });
   }

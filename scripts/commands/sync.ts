@@ -1,5 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.js";
+import { isWellFormedKey } from "../../snapshots/keys/key-format.ts";
+import { messageOf } from "../../snapshots/store/error-code.ts";
 import { readTrustedKeys } from "../../snapshots/trust/key-files.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
 import { counted, exitCodes, requiredOption, UsageError } from "../cli.ts";
@@ -40,53 +42,69 @@ const sync = command({
     }
     const key = await keyIn(shell, requiredOption("key-file", values["key-file"]));
     const trusted = values["trusted-key"] && (await readTrustedKeys(shell.path(values["trusted-key"])));
-    const copy = await CopyFolder.open(shell.path(requiredOption("to", values.to)));
-    try {
+    const folder = shell.path(requiredOption("to", values.to));
+    const [follow, json] = [values.follow ?? false, values.json ?? false];
+    return withCopy(folder, async (copy) => {
       const parts: SyncParts = {
-        client: clientFor(url, key),
+        client: new Client({ url, key, maxBytes: 2 ** 23 }),
         copy,
         trusted: trusted ? trusted.map(verifierText) : undefined,
         say: (line) => shell.say(line),
         progress: progressOn(shell.stderr),
       };
       for (;;) {
-        const report = await attempt(parts, shell, values.follow ?? false);
-        if (report) tell(report, shell, values.json ?? false);
-        if (!values.follow) return exitCodes.done;
+        const report = await attempt(parts, { url, shell, patient: follow });
+        if (report) tell(report, shell, json);
+        if (!follow) return exitCodes.done;
         const snapshotId = report?.snapshotId ?? "";
         await waitForNews({ url, key, snapshotId, pollSeconds });
       }
-    } finally {
-      await copy.close();
-    }
+    });
   },
 });
 
+/** Works alone in the folder of a copy. Throws CopyFolderError, LocalFolderError when the disk fails, or as `work`. */
+async function withCopy<T>(folder: string, work: (copy: CopyFolder) => Promise<T>): Promise<T> {
+  try {
+    const copy = await CopyFolder.open(folder);
+    try {
+      return await work(copy);
+    } finally {
+      await copy.close();
+    }
+  } catch (error) {
+    throw await CopyFolder.failure(folder, error);
+  }
+}
+
 /** One run. With `patient`, a service that cannot be asked is waited for; then there is no report. */
-async function attempt(parts: SyncParts, shell: Shell, patient: boolean): Promise<SyncReport | undefined> {
+async function attempt(
+  parts: SyncParts,
+  { url, shell, patient }: { url: string; shell: Shell; patient: boolean },
+): Promise<SyncReport | undefined> {
   try {
     return await syncOnce(parts);
   } catch (error) {
     if (!(error instanceof ApiError) || error instanceof IntegrityError) throw error;
     if (error.status === 401 || error.status === 403) throw new UsageError(error.message);
-    if (!patient) throw error;
-    shell.say(error.message);
+    const message = `${url}: ${error.title}: ${reasonOf(error)}`;
+    if (!patient) throw new ApiError(error.code, message, { cause: error });
+    shell.say(message);
     return undefined;
   }
 }
 
-function clientFor(url: string, key: string): Client {
-  try {
-    return new Client({ url, key });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
+/** What an error says, or what caused it where that is known: of a connection that fails, the system's reason. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
+  if (error instanceof Error && error.cause !== undefined) return reasonOf(error.cause);
+  return messageOf(error);
 }
 
 async function keyIn(shell: Shell, file: string): Promise<string> {
   const key = (await readFile(shell.path(file), "utf8")).trim();
-  if (key !== "") return key;
-  throw new UsageError(`${file} is empty`);
+  if (isWellFormedKey(key)) return key;
+  throw new UsageError(`${file} holds no key: one is prs_live_ and 38 letters and digits, copied whole`);
 }
 
 function tell(report: SyncReport, shell: Shell, json: boolean): void {
@@ -102,5 +120,6 @@ export const syncProgram: Program = {
   call: "npm run sync --",
   commands: [sync],
   notes: `A run that is stopped goes on where it was when it is started again. Readers of archive.ndjson see the old copy or the new one.
-Exit code 5: the service cannot be asked; 6: what came does not match its root or its signature, and the old copy stays.`,
+The old copy stays with exit code 2: the service refuses the key; 5: it cannot be asked, or the disk is full; and 6: what
+came does not match its root or its signature.`,
 };

@@ -1,4 +1,5 @@
 import {
+  link,
   lstat,
   mkdir,
   open,
@@ -7,6 +8,7 @@ import {
   readlink,
   rename,
   rm,
+  stat,
   symlink,
   writeFile,
 } from "node:fs/promises";
@@ -15,6 +17,8 @@ import { z } from "zod";
 import { Count, Digest } from "../../schemas/primitives.ts";
 import { hasCode } from "../../snapshots/store/error-code.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "../../snapshots/store/leftovers.ts";
+import { localFailure } from "../../snapshots/store/local-folder-error.ts";
+import { wholeLines } from "./lines.ts";
 
 /** What `state.json` says of the copy beside it. */
 export const CopyState = z.object({
@@ -61,18 +65,31 @@ export class CopyFolder {
   static async open(path: string): Promise<CopyFolder> {
     const copy = new CopyFolder(path);
     await mkdir(join(copy.#own, "work"), { recursive: true });
+    await copy.#takeIn();
     for (const name of files) await copy.#link(name);
     await removeLeftFiles(copy.#own, runningName);
     const mark = `running-${ownerMark()}`;
-    await writeFile(join(copy.#own, mark), "");
+    await writeFile(join(copy.#own, mark), await copy.#identity());
     // Both of two runs that start at the same moment may give up here, but never does neither.
-    const others = (await readdir(copy.#own)).filter((name) => runningName.test(name) && name !== mark);
-    if (others.length > 0) {
+    const [other] = (await copy.#marks()).filter((name) => name !== mark);
+    if (other !== undefined) {
       await copy.close();
-      throw new CopyFolderError(`another sync is at work in ${path}; wait until it has ended`);
+      const wayOut = `wait until it has ended; if there is none, remove ${join(copy.#own, other)}`;
+      throw new CopyFolderError(`another sync is at work in ${path}; ${wayOut}`);
     }
     await copy.#removeOld();
     return copy;
+  }
+
+  /**
+   * The error to throw when a run in a folder has failed: a LocalFolderError that says how much room the copy needs when
+   * the disk is to blame, otherwise `error` itself.
+   */
+  static async failure(path: string, error: unknown): Promise<unknown> {
+    const bytes = await new CopyFolder(path).#expectedBytes().catch(() => undefined);
+    const size = bytes === undefined ? "its whole size" : `about ${(bytes / 1e6).toFixed(1)} MB`;
+    const room = `a new archive takes ${size} there, beside the copy in place`;
+    return localFailure(error, path, `${room}: make room, or use another folder (--to)`);
   }
 
   /** Lets other runs have it. */
@@ -144,12 +161,61 @@ export class CopyFolder {
       await rm(join(this.#own, "current", name), { force: true });
   }
 
+  /** The marks of runs in this folder. Marks that came with a copied folder hold nothing, and are removed. */
+  async #marks(): Promise<string[]> {
+    const marks: string[] = [];
+    const identity = await this.#identity();
+    for (const name of (await readdir(this.#own)).filter((entry) => runningName.test(entry))) {
+      const made = await unlessMissing(readFile(join(this.#own, name), "utf8"));
+      if (made === identity || made === "") marks.push(name);
+      else await rm(join(this.#own, name), { force: true });
+    }
+    return marks;
+  }
+
+  /** Tells a folder from copies of it. */
+  async #identity(): Promise<string> {
+    return String((await stat(this.#own)).ino);
+  }
+
+  /** About the length of the next archive; undefined where nothing tells it. */
+  async #expectedBytes(): Promise<number | undefined> {
+    const begun = await this.download();
+    if (begun?.kind !== "whole") return (await this.state())?.bytes;
+    const path = this.work("archive.ndjson");
+    const lines = await wholeLines(path);
+    return lines > 0 ? ((await stat(path)).size / lines) * begun.count : undefined;
+  }
+
+  /**
+   * Takes in a folder that was copied by a program which follows links: its two files become the copy in place. A run that
+   * is killed meanwhile leaves this to the next one.
+   */
+  async #takeIn(): Promise<void> {
+    const paths = files.map((name) => join(this.#folder, name));
+    const [archive, state] = await Promise.all(paths.map((path) => unlessMissing(lstat(path))));
+    const said = state?.isFile() ? await readJson(paths[1]!, CopyState) : undefined;
+    if (!archive?.isFile() || archive.size !== said?.bytes) return;
+    const current = join(this.#own, "current");
+    const into = join(this.#own, "copy-taken-in");
+    for (const old of [current, into]) await rm(old, { recursive: true, force: true });
+    await mkdir(into);
+    for (const [index, path] of paths.entries()) await link(path, join(into, files[index]!));
+    await symlink(basename(into), current);
+  }
+
   async #link(name: (typeof files)[number]): Promise<void> {
     const [path, target] = [join(this.#folder, name), join(".sync", "current", name)];
     const found = await unlessMissing(lstat(path));
-    if (!found) await symlink(target, path);
-    else if (!found.isSymbolicLink() || (await readlink(path)) !== target)
+    if (found?.isSymbolicLink() && (await readlink(path)) === target) return;
+    const takenIn =
+      found?.isFile() && (await unlessMissing(stat(join(this.#folder, target))))?.ino === found.ino;
+    if (found && !takenIn)
       throw new CopyFolderError(`${path} was not made by sync; choose another folder, or remove it`);
+    const next = join(this.#own, `${name}.new`);
+    await rm(next, { force: true });
+    await symlink(target, next);
+    await rename(next, path);
   }
 }
 

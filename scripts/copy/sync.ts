@@ -10,6 +10,8 @@ import {
   snapshotIdOf,
   verifyCheckpoint,
 } from "../../proxy/site/client/client.js";
+import type { Status } from "../../schemas/envelopes.ts";
+import { UsageError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
 import { fileOf, LineWriter, linesOf, wholeLines } from "./lines.ts";
@@ -40,13 +42,17 @@ export interface SyncReport extends CopyState {
 
 /**
  * Brings a copy in step with the archive, once. Throws IntegrityError, with the old copy in place, when what came cannot be what was
- * published; ApiError when the service cannot be asked.
+ * published; ApiError when the service cannot be asked, or refuses the key; UsageError when the key is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   const { client, copy } = parts;
   const published = await client.status();
+  await requireSigned(parts, published);
   const state = await copy.state();
-  if (state?.snapshotId === published.snapshotId) return { ...state, how: "unchanged", received: 0 };
+  if (state?.snapshotId === published.snapshotId) {
+    await requireKey(client);
+    return { ...state, how: "unchanged", received: 0 };
+  }
   if (state) requireNewer(published.commit, state);
   const begun = await copy.download();
   const report = (state && (await takeChanges(parts, state))) ?? (await takeWhole(parts, state));
@@ -54,6 +60,33 @@ export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   if (!begun || report.snapshotId === published.snapshotId) return report;
   const { received, ...further } = await syncOnce(parts);
   return { ...further, how: report.how, received: report.received + received };
+}
+
+/**
+ * Asks for the checkpoint, which costs no unit, so that none is spent on an archive that no trusted key has signed. A
+ * publish may come between the two questions, so what comes is checked again.
+ */
+async function requireSigned(
+  { client, trusted }: SyncParts,
+  { commit, snapshotId }: Pick<Status, "commit" | "snapshotId">,
+): Promise<void> {
+  if (!trusted) return;
+  const checkpoint = await client.checkpoint().catch((error: unknown) => {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  });
+  const signed = await verifyCheckpoint(checkpoint, trusted);
+  if (signed.commit === commit && signed.snapshotId !== snapshotId) throw signedOther(signed);
+}
+
+const signedOther = (signed: Pick<Status, "commit" | "snapshotId">) =>
+  new IntegrityError(`The signature is of commit ${signed.commit} and snapshot ${signed.snapshotId}.`);
+
+/** Everybody may ask what is current. Only this question, which costs no unit, shows that a key has ended. */
+async function requireKey(client: Client): Promise<void> {
+  const { plan } = await client.usage();
+  if (plan !== "aegis")
+    throw new UsageError(`the archive needs a key of the aegis plan, and this one is of ${plan}`);
 }
 
 /** Takes up what changed. Returns undefined when the whole archive has to be taken instead. */
@@ -196,7 +229,7 @@ async function requirePublished(
   if (!trusted) return commit;
   const signed = await verifyCheckpoint(checkpoint, trusted);
   if (signed.snapshotId === snapshotId && signed.commit === commit) return commit;
-  throw new IntegrityError(`The signature is of commit ${signed.commit} and snapshot ${signed.snapshotId}.`);
+  throw signedOther(signed);
 }
 
 /** The id in the first line of an archive. */

@@ -61,7 +61,8 @@ export async function mirrorSources(
   const [objects, runs] = [join(cache, "objects"), join(cache, "runs")];
   const listed = await listRemote(storage);
   refuseUnusableNames(listed.map(({ name }) => name));
-  const failed = (error: unknown) => localFailure(error, cacheDirectory, "XDG_CACHE_HOME");
+  const failed = (error: unknown) =>
+    localFailure(error, cacheDirectory, "set XDG_CACHE_HOME to use another folder");
   const directory = await runFolder(objects, runs).catch((error) => {
     throw failed(error);
   });

@@ -1,18 +1,23 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { ownerMark } from "../../snapshots/store/leftovers.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/altering-link.ts";
 import { runCommand, scriptProcess } from "../helpers/archive-command.ts";
 import { gatewayAnswer, startFaultyLink } from "../helpers/faulty-link.ts";
 import { takenUp } from "../helpers/live-feed.ts";
+import { freePort } from "../helpers/programs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { market, publishRecords } from "../helpers/proxy-archive.ts";
 import { until } from "../helpers/proxy-client.ts";
 import { testKey } from "../helpers/signing.ts";
+import { mountSmallDisk } from "../helpers/small-disk.ts";
 
 let folder: string;
 let proxy: TestProxy;
@@ -20,6 +25,8 @@ let link: AlteringLink;
 /** What archive.ndjson must hold, by snapshot. */
 const published = new Map<string, string>();
 let copies = 0;
+/** Has room for one copy of 300 markets, and not for a second beside it. */
+const smallDisk = mountSmallDisk(1_000);
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-sync-"));
@@ -36,6 +43,7 @@ afterAll(async () => {
 afterEach(() => {
   link.alter = () => undefined;
   link.pieceBytes = 0;
+  vi.restoreAllMocks();
 });
 
 const range = (from: number, to: number) =>
@@ -79,6 +87,7 @@ const argumentsFor = (copy: string, more: readonly string[] = [], url = link.url
   ...more,
 ];
 
+/** An option that is given again replaces the one before. */
 async function sync(copy: string, more: readonly string[] = [], url = link.url) {
   const before = link.asked.length;
   const { code, stdout, stderr } = await runCommand("sync", argumentsFor(copy, ["--json", ...more], url), {
@@ -97,14 +106,15 @@ async function exactly(copy: string): Promise<string> {
 }
 
 describe("npm run sync", () => {
-  test("makes a copy, asks one small question while nothing is new, and then takes what changed", async () => {
+  test("makes a copy, asks two small questions while nothing is new, and then takes what changed", async () => {
     const copy = newCopy();
     const first = await publish(archives.first);
     expect(await sync(copy)).toMatchObject({ code: 0, report: { how: "whole", received: 300, lines: 300 } });
     expect(await exactly(copy)).toBe(first);
 
     const idle = await sync(copy);
-    expect(idle).toMatchObject({ code: 0, report: { how: "unchanged" }, asked: ["/api/v1/status"] });
+    const asked = ["/api/v1/status", "/api/v1/usage"];
+    expect(idle).toMatchObject({ code: 0, report: { how: "unchanged" }, asked });
 
     const second = await publish(archives.second);
     const update = await sync(copy);
@@ -161,15 +171,106 @@ describe("npm run sync", () => {
     await writeFile(join(copy, "archive.ndjson"), "mine");
     expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining("not made by sync") });
     expect(await readFile(join(copy, "archive.ndjson"), "utf8")).toBe("mine");
-    link.alter = () => problem(500, "INTERNAL", "d");
-    expect(await sync(newCopy())).toMatchObject({ code: 5 });
-    link.alter = () => undefined;
     expect(await sync(newCopy(), [], "ftp://a")).toMatchObject({ code: 2 });
-    await writeFile(join(folder, "other"), "prs_live_none\n");
-    const refused = await runCommand("sync", ["--url", link.url, "--key-file", "other", "--to", newCopy()], {
-      from: folder,
-    });
-    expect(refused).toMatchObject({ code: 2 });
+  });
+
+  test("accepts a copied folder, with links or files, and with the mark of a run elsewhere", async () => {
+    const [copy, twin, files] = [newCopy(), newCopy(), newCopy()];
+    const snapshot = await publish(archives.first);
+    await sync(copy);
+    const mark = join(copy, ".sync", `running-${ownerMark(process.ppid)}`);
+    await writeFile(mark, String((await stat(join(copy, ".sync"))).ino));
+    execFileSync("cp", ["-r", copy, twin]);
+    expect(await sync(twin)).toMatchObject({ code: 0, report: { how: "unchanged" } });
+    expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining(mark) });
+    execFileSync("cp", ["-rL", twin, files]);
+    expect(await sync(files)).toMatchObject({ code: 0, report: { how: "unchanged" } });
+    await publish(archives.second);
+    expect(await sync(files)).toMatchObject({ code: 0, report: { how: "changes" } });
+    expect(await exactly(files)).not.toBe(snapshot);
+  });
+
+  test.skipIf(!smallDisk)("says on a full disk how much room a copy needs", async () => {
+    const copy = join(smallDisk!, "copy");
+    await publish(archives.first);
+    await sync(copy);
+    await publish(archives.second);
+    link.alter = (target) =>
+      target.includes("/changes?") ? problem(410, "SNAPSHOT_EXPIRED", "gone") : undefined;
+    const { code, stderr } = await sync(copy);
+    expect(code).toBe(5);
+    expect(stderr).toMatch(/copy: cannot keep files there: ENOSPC.*takes about 0\.\d MB there.*--to/);
+    await exactly(copy);
+  });
+});
+
+describe("a key that opens nothing", () => {
+  test.each<[string, () => Promise<string>, RegExp, string[]]>([
+    ["empty", async () => "", /other holds no key/, []],
+    ["mistyped", async () => `prs_live_${"0".repeat(38)}`, /other holds no key/, []],
+    [
+      "of another plan",
+      () => proxy.issue({ plan: "developer" }),
+      /aegis plan.*developer/,
+      ["/api/v1/status", "/api/v1/usage"],
+    ],
+    ["revoked", revoked, /has been revoked/, ["/api/v1/status", "/api/v1/usage"]],
+  ])(
+    "because it is %s is told with exit code 2, also when nothing is new",
+    async (_what, given, told, asked) => {
+      const copy = newCopy();
+      await publish(archives.first);
+      await sync(copy);
+      await writeFile(join(folder, "other"), await given());
+      const ended = await sync(copy, ["--key-file", "other"]);
+      expect(ended).toMatchObject({ code: 2, stderr: expect.stringMatching(told), asked });
+    },
+  );
+
+  async function revoked(): Promise<string> {
+    const key = await proxy.issue({ owner: "gone" });
+    const { records } = await readKeys(proxy.storage);
+    await revokeKey(
+      proxy.storage,
+      records.find(({ owner }) => owner === "gone")!.id,
+      new Date(proxy.clock.now),
+    );
+    const headers = { authorization: `Bearer ${key}` };
+    await until("the key to end", async () => (await proxy.get("/api/v1/usage", { headers })).status === 401);
+    return key;
+  }
+});
+
+describe("a service that cannot be asked", () => {
+  const answers: [string, (answer: PassingAnswer) => PassingAnswer, RegExp][] = [
+    ["fails", () => problem(500, "INTERNAL", "d"), /: t: d$/m],
+    [
+      "sends a /status without end",
+      (answer) => ({ ...answer, body: `${answer.body}${" ".repeat(2 ** 23)}` }),
+      /More than 8388608 bytes came/,
+    ],
+    [
+      "sends headers without end",
+      (answer) => ({ ...answer, headers: { long: "x".repeat(2 ** 17) } }),
+      /Headers Overflow/,
+    ],
+  ];
+
+  test.each(answers)("because it %s is named with its address: exit 5", async (_what, answer, told) => {
+    // No wait before it is asked again.
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    link.alter = (_target, real) => answer(real);
+    const { code, stderr } = await sync(newCopy());
+    expect({ code, stderr }).toEqual({ code: 5, stderr: expect.stringMatching(told) });
+    expect(stderr).toContain(`${link.url}: `);
+  });
+
+  test("because nobody listens is named with its address and the cause: exit 5", async () => {
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    const place = `127.0.0.1:${await freePort()}`;
+    const { code, stderr } = await sync(newCopy(), [], `http://${place}`);
+    const told = `http://${place}: The service cannot be reached: connect ECONNREFUSED ${place}\n`;
+    expect({ code, stderr }).toEqual({ code: 5, stderr: told });
   });
 });
 
@@ -301,10 +402,13 @@ describe("--trusted-key", () => {
   test("wants a signature where there is none", async () => {
     await publish(archives.first);
     await writeFile(join(folder, "any.pub"), `${verifierText(testKey())}\n`);
-    expect(await sync(newCopy(), ["--trusted-key", "any.pub"])).toMatchObject({
-      code: 6,
-      stderr: expect.stringContaining("nobody signed the commit"),
-    });
+    const copy = newCopy();
+    const run = () => sync(copy, ["--trusted-key", "any.pub"]);
+    const unsigned = { code: 6, stderr: expect.stringContaining("nobody signed the commit") };
+    // No unit is spent on rows.
+    expect(await run()).toMatchObject({ ...unsigned, asked: ["/api/v1/status", "/api/v1/checkpoint"] });
+    await sync(copy);
+    expect(await run()).toMatchObject(unsigned);
   });
 });
 
