@@ -61,6 +61,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   GuardRefusal: exitCodes.refused,
   PublishingOnHoldError: exitCodes.refused,
   UntrustedPredecessorError: exitCodes.refused,
+  FormatError: exitCodes.refused,
   KeyFileError: exitCodes.usage,
   KeyEndedError: exitCodes.usage,
   CommitLostError: exitCodes.lost,

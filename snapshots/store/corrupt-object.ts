@@ -1,12 +1,17 @@
 /** A stored object does not hold what its name, digest or schema promises. The message begins with the object's key. */
 export class CorruptObjectError extends Error {
-  override readonly name = "CorruptObjectError";
+  override readonly name: string = "CorruptObjectError";
   readonly key: string;
 
   constructor(key: string, reason: string, options?: ErrorOptions) {
     super(`${key}: ${reason}`, options);
     this.key = key;
   }
+}
+
+/** A stored object is of a format version that this program does not know. The message says what to do. */
+export class FormatError extends CorruptObjectError {
+  override readonly name = "FormatError";
 }
 
 /** The error for an object that ends before a range of it does. */

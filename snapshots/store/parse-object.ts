@@ -1,10 +1,14 @@
 import type { z } from "zod";
 import { formatVersion } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "./corrupt-object.ts";
+import { CorruptObjectError, FormatError } from "./corrupt-object.ts";
+import { layout } from "./layout.ts";
+
+const update = "use a newer version of this program";
+const startAnew = `publish into a new store with this version, and copy ${layout.keys} there`;
 
 /**
- * Parses a JSON object of the store against its schema. Throws CorruptObjectError when the bytes are not JSON, do not
- * match the schema, or are of a format version that this reader does not know.
+ * Parses a JSON object of the store against its schema. Throws CorruptObjectError when the bytes are not JSON or do not
+ * match the schema, FormatError when they are of a format version that this reader does not know.
  */
 export function parseObject<T>(key: string, bytes: Buffer, schema: z.ZodType<T>): T {
   let value: unknown;
@@ -19,8 +23,9 @@ export function parseObject<T>(key: string, bytes: Buffer, schema: z.ZodType<T>)
   if (wrongVersion) {
     const version =
       typeof value === "object" && value && "formatVersion" in value ? value.formatVersion : undefined;
-    const known = `this reader knows version ${formatVersion}`;
-    throw new CorruptObjectError(key, `it has format version ${version}; ${known}`);
+    const reason = `it has format version ${version}; this reader knows version ${formatVersion}`;
+    if (typeof version !== "number") throw new CorruptObjectError(key, reason);
+    throw new FormatError(key, `${reason}: ${version > formatVersion ? update : startAnew}`);
   }
   throw new CorruptObjectError(key, `it is not as documented: ${result.error.issues[0]?.path.join(".")}`);
 }

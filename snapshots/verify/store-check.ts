@@ -1,5 +1,5 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
 import { MissingObjectError, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
@@ -18,6 +18,8 @@ export class StoreCheck {
   readonly faults: Fault[] = [];
   /** Objects that are as they were written, but that only a Node with another version of Unicode can judge. */
   readonly unchecked: Fault[] = [];
+  /** The first fault of an object that is of another format. */
+  foreign: FormatError | undefined;
   readonly #seen = new Set<string>();
   #bytes = 0;
 
@@ -55,6 +57,7 @@ export class StoreCheck {
       return await work();
     } catch (error) {
       if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
+      if (error instanceof FormatError) this.foreign ??= error;
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
       // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
       if (!this.faults.some(({ key }) => key === fault.key)) this.faults.push(fault);

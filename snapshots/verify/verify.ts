@@ -30,9 +30,9 @@ export interface VerifyReport {
 
 /**
  * Checks every byte of a store: the commit log, all its snapshots, the public names, the site, the key records, and
- * unreferenced objects. Returns the faults; throws only StorageError. With `keys: false` the key records are skipped, as
- * publishers may not read them. Without a `site` its files are skipped. With `trust`, signatures must be of its keys; what
- * checkpoints say is checked in any case.
+ * unreferenced objects. Returns the faults; throws only StorageError, or FormatError for a store of another format. With
+ * `keys: false` the key records are skipped, as publishers may not read them. Without a `site` its files are skipped. With
+ * `trust`, signatures must be of its keys; what checkpoints say is checked in any case.
  */
 export async function verify(
   storage: Storage,
@@ -42,6 +42,8 @@ export async function verify(
   const check = new StoreCheck(storage);
   const snapshots = new SnapshotCheck(check, progress);
   const { length, commits, collected, newest } = await checkLog(check, snapshots, trust);
+  // All that would follow are faults that nobody can mend.
+  if (check.foreign && commits.size === 0) throw check.foreign;
   if (newest) await checkPublicNames(check, newest, snapshots.published);
   else await check.countOnly(layout.stableScores);
   await checkExports(check, commits, trust);

@@ -6,9 +6,12 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { variables } from "../../proxy/config.ts";
-import { retention } from "../../schemas/snapshot.ts";
+import { formatVersion, retention } from "../../schemas/snapshot.ts";
 import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { seal } from "../../snapshots/store/sealed.ts";
 import { runCommand } from "../helpers/archive-command.ts";
 import { findNode, nodeOptions } from "../helpers/programs.ts";
 
@@ -102,6 +105,32 @@ describe("an address without a store", () => {
   });
 });
 
+describe("a store of another format", () => {
+  const remedies = [
+    [1, "publish into a new store with this version, and copy keys/ there"],
+    [formatVersion + 1, "use a newer version of this program"],
+  ] as const;
+  const lines = ["list", "verify", "gc", "rollback 1", "diff 1 1", "export", "publish --sources none"];
+  lines.push("verify --repair --sources none");
+
+  test.for(lines)("is told in one line with what to do: snapshot %s", async (line) => {
+    for (const [version, remedy] of remedies) {
+      const store = join(folder, `format-${version}`);
+      const storage = directoryStorage(store);
+      for (const commit of [1, 2])
+        await storage.put(layout.commit(commit), seal({ formatVersion: version, commit }));
+      const { code, stderr } = await run(`snapshot ${line} --store ${store}`);
+      expect({ code, stderr }).toEqual({
+        code: 3,
+        stderr: expect.stringMatching(/^commits\/000000000[12]\.json: .*\n$/),
+      });
+      expect(stderr).toContain(
+        `format version ${version}; this reader knows version ${formatVersion}: ${remedy}\n`,
+      );
+    }
+  });
+});
+
 describe("a command that fails", () => {
   test("says on stdout with --json how, also where the command line is wrong", async () => {
     const { code, stdout, stderr } = await run("snapshot lsit --store x --json");
@@ -142,7 +171,7 @@ test("exit codes are of errors that there are", async () => {
     for (const file of await readdir(join(root, folder), { recursive: true }))
       if (/\.(js|ts)$/.test(file)) {
         const source = await readFile(join(root, folder, file), "utf8");
-        names.push(...source.matchAll(/ name = "(\w+)";/g).map(([, name = ""]) => name));
+        names.push(...source.matchAll(/ name(?:: string)? = "(\w+)";/g).map(([, name = ""]) => name));
       }
   expect(Object.keys(meanings).filter((name) => !names.includes(name))).toEqual([]);
 });
