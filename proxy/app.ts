@@ -1,12 +1,13 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
 import { ServiceError } from "./errors/service-error.ts";
-import { type Exchange, type Middleware, newExchange } from "./exchange.ts";
+import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
 import type { AppParts } from "./parts.ts";
 import { commonHeaders, isApiPath, preflightHeaders } from "./reply/headers.ts";
 import { refusalOf } from "./reply/problem.ts";
 import { createAnswers } from "./routes/answers.ts";
 import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";
+import { detailOf } from "./routes/target.ts";
 
 type Row = { id: EndpointId; endpoint: Endpoint };
 const rows = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Row);
@@ -24,7 +25,10 @@ export function createApp(parts: AppParts): Express {
 
   app.use(openExchange(parts), middleware(requireOneHost));
   for (const [path, endpointsOfPath] of rowsByPath) {
-    const route = app.route(path).all(nameRoute(path));
+    const route = app.route(path).all((_request, { locals }: Response, next) => {
+      locals.route = path;
+      next();
+    });
     const otherwise = otherMethod(endpointsOfPath);
     // Express would pass HEAD to the GET of a WebSocket.
     if (endpointsOfPath.some(({ endpoint }) => endpoint.method === "WS")) route.head(otherwise);
@@ -34,8 +38,8 @@ export function createApp(parts: AppParts): Express {
     }
     route.all(otherwise);
   }
-  app.use(() => {
-    throw new ServiceError("NOT_FOUND", "There is no such address; paths are matched byte for byte.");
+  app.use(({ path }) => {
+    throw new ServiceError("NOT_FOUND", detailOf(path));
   });
   app.use(writeProblem(parts));
   return app;
@@ -54,13 +58,6 @@ function openExchange({ catalog, recorder, limits }: AppParts): Middleware {
       clearTimeout(timer);
       end(response.writableFinished ? response.statusCode : undefined);
     });
-    next();
-  };
-}
-
-function nameRoute(path: string): Middleware {
-  return (_request, { locals }, next) => {
-    locals.route = path;
     next();
   };
 }

@@ -157,10 +157,7 @@ export function quotaExceeded({ plan, limit, resetAt }: Receipt): ServiceError {
   );
 }
 
-/**
- * X-RateLimit-* (INTERFACE 8.1) and the IETF fields RateLimit and RateLimit-Policy of the same state; all in
- * seconds.
- */
+/** X-RateLimit-* (INTERFACE 8.1) and the IETF's RateLimit and RateLimit-Policy of the same state, all in seconds. */
 export function rateLimitHeaders(receipt: Receipt, now: number): Record<string, string> {
   const { plan, limit, remaining, resetAt } = receipt;
   const seconds = secondsUntil(resetAt, now);

@@ -14,10 +14,7 @@ const forms = new Map<string | false, { form: RowsForm; contentType: string }>([
   [csv, { form: csvForm, contentType: `${csv}; charset=utf-8; header=present` }],
 ]);
 
-/**
- * The form of rows that a request prefers to JSON (RFC 9110, 12.5.1). One that prefers nothing gets JSON. Throws ServiceError
- * BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off.
- */
+/** The form of rows that a request prefers to JSON (RFC 9110, 12.5.1), if it does. Throws as requireChunks does. */
 export function preferredRows(request: Request) {
   const preferred = request.accepts("application/json", ndjson, csv);
   const found = forms.get(preferred);

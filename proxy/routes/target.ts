@@ -15,6 +15,8 @@ const fixed = new Set(
 
 // A segment that has one spelling only: nothing percent-encoded, no backslash, no fragment, no dot segment.
 const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
+/** A pattern without its ends. */
+const inner = ({ source }: RegExp) => source.slice(1, -1);
 const spelt: Record<string, string> = {
   slug: segment,
   id: inner(marketIdPattern),
@@ -25,17 +27,12 @@ const patterns = all
   .filter(({ path }) => path.search(variable) >= 0)
   .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, (_, name) => spelt[name]!)}$`));
 
-/** A pattern without its ends. */
-function inner({ source }: RegExp): string {
-  return source.slice(1, -1);
-}
-
 function literal(text: string): string {
   return text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
 }
 
-/** Targets without an endpoint, under /api/v1 and elsewhere. */
-const nowhere = { api: "/api/v1/-", other: "/-" } as const;
+/** Targets without an endpoint, under /api/v1 and elsewhere. Where only a slash at the end is wrong, `slash` follows. */
+const nowhere = { api: "/api/v1/-", other: "/-", slash: "/slash" } as const;
 
 /**
  * Returns a raw request target if it is, byte for byte, an address of the endpoint table, and else a target that no endpoint
@@ -44,8 +41,17 @@ const nowhere = { api: "/api/v1/-", other: "/-" } as const;
  */
 export function canonicalTarget(raw: string): string {
   const path = pathOf(raw);
-  if (fixed.has(path) || patterns.some((pattern) => pattern.test(path))) return raw;
-  return isApiPath(path) ? nowhere.api : nowhere.other;
+  if (isKnown(path)) return raw;
+  const near = isKnown(path.endsWith("/") ? path.slice(0, -1) : `${path}/`) ? nowhere.slash : "";
+  return (isApiPath(path) ? nowhere.api : nowhere.other) + near;
+}
+
+const isKnown = (path: string) => fixed.has(path) || patterns.some((pattern) => pattern.test(path));
+
+/** What to say of the path of a target that no endpoint has. */
+export function detailOf(path: string): string {
+  const hint = path.endsWith(nowhere.slash) ? " One differs from this in a slash at its end only." : "";
+  return `There is no such address; paths are matched byte for byte.${hint}`;
 }
 
 /** A target without its query. */

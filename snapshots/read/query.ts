@@ -14,6 +14,7 @@ import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
 import { asOfParameter, filterParameters, timePattern } from "../../schemas/query.ts";
 import { normalised } from "../index/words.ts";
 import { InvalidParameterError } from "./errors.ts";
+import { hintFor } from "./hints.ts";
 import { nearest } from "./nearest.ts";
 
 /** A query, decoded: values by name, each name known and given once. */
@@ -144,10 +145,14 @@ function decodePair(pair: string): [string, string] {
 }
 
 function unknownParameter(name: string, known: readonly string[]): string {
-  const shown = JSON.stringify(name.slice(0, 60));
-  if (known.length === 0) return `${shown} is not a parameter here; this address takes none.`;
-  return `${shown} is not a parameter here.${didYouMean(name, known)} Known: ${known.join(", ")}.`;
+  const hint = hintFor(name, known);
+  const more = hint === undefined ? didYouMean(name, known) : ` ${hint}`;
+  if (known.length === 0) return `${shown(name)} is not a parameter here; this address takes none.${more}`;
+  return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
 }
+
+/** What was sent, in quotes and not all of it. */
+const shown = (text: string) => JSON.stringify(text.slice(0, 60));
 
 /** A question to append, or "". */
 function didYouMean(text: string, known: readonly string[]): string {
@@ -340,7 +345,10 @@ function positionOf(parameter: string, name: string, names: readonly string[]): 
   const position = names.indexOf(name);
   if (position >= 0) return position;
   const question = didYouMean(name, names);
-  throw new InvalidParameterError(parameter, `${parameter} must be one of ${names.join(", ")}.${question}`);
+  throw new InvalidParameterError(
+    parameter,
+    `${parameter} must be one of ${names.join(", ")}, not ${shown(name)}.${question}`,
+  );
 }
 
 function parseRange(

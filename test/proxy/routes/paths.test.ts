@@ -4,6 +4,7 @@ import { canonicalTarget } from "../../../proxy/routes/target.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
 import { addressOf } from "../../helpers/addresses.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { problemOf } from "../../helpers/proxy-client.ts";
 
 let proxy: TestProxy;
 beforeAll(async () => {
@@ -78,6 +79,20 @@ describe("without a key", () => {
     expect(answer).toContain("API_KEY_REQUIRED");
   });
 
+  test.each([
+    "/docs",
+    "/healthz/",
+    "/api/v1/scores/",
+    "/api/v1/scores/aave/?x=1",
+    "/api/v1/markets/historical/",
+  ])("%s is said to differ in a slash only", async (path) => {
+    expect(problemOf(await proxy.get(path))).toMatchObject({
+      code: "NOT_FOUND",
+      detail: expect.stringMatching(/byte\. One differs from this in a slash/),
+    });
+    expect(problemOf(await proxy.get(`/none${path}`)).detail).toMatch(/byte\.$/);
+  });
+
   test("headers that name another path or method change nothing", async () => {
     const answer = await proxy.raw(
       "GET /api/v1/scores HTTP/1.1\r\nHost: proxy.test\r\nConnection: close\r\n" +
@@ -91,7 +106,7 @@ describe("without a key", () => {
 });
 
 describe("canonicalTarget(raw)", () => {
-  const nowhere = /^(\/api\/v1)?\/-$/;
+  const nowhere = /^(\/api\/v1)?\/-(\/slash)?$/;
 
   test("leaves the path of every row of the endpoint table as it is", () => {
     for (const endpoint of Object.values<Endpoint>(endpoints)) {

@@ -55,10 +55,14 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     ["category=a&category=a", "category", /more than once/],
     ["category=", "category", /empty/],
     ["category", "category", /empty/],
-    ["tier=mithril", "tier", /ADAMANTINE\. Did you mean MITHRIL\?$/],
+    ["tier=mithril", "tier", /ADAMANTINE, not "mithril"\. Did you mean MITHRIL\?$/],
     ["tier=FROGED", "tier", /Did you mean FORGED\?$/],
-    ["tier=GOLD", "tier", /ADAMANTINE\.$/],
-    ["tier=RAW,mithril", "tier", /ADAMANTINE\. Did you mean MITHRIL\?$/],
+    ["tier=GOLD", "tier", /ADAMANTINE, not "GOLD"\.$/],
+    ["tier=RAW,mithril", "tier", /ADAMANTINE, not "mithril"\. Did you mean MITHRIL\?$/],
+    ["limit=5", "limit", /not a parameter here\. pageSize sets how many come\. Known/],
+    ["per_page=5", "per_page", /pageSize sets/],
+    ["format=csv", "format", /here\. The header Accept chooses .*application\/x-ndjson or text\/csv\. Known/],
+    ["API-key=x", "API-key", /here\. A key goes into a header, Authorization: Bearer KEY/],
     ["tier=RAW,CAST,RAW", "tier", /names RAW more than once/],
     ["tier=RAW,", "tier", /must be one of RAW/],
     ["tier=,", "tier", /must be one of RAW/],
@@ -130,6 +134,17 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     expect(problem.detail).toMatch(detail);
     expect(problem.detail.length).toBeLessThan(2000);
     expect(answer.headers["x-ratelimit-remaining"]).toBeDefined();
+  });
+
+  test.each([
+    ["markets/facets?by=month,week", "by", /^by must be one of category, .*, month, not "week"\.$/],
+    ["markets/facets?by=tier&pageSize=5", "pageSize", /not a parameter here\. limit sets how many come/],
+    ["scores?limit=5", "limit", /not a parameter here\. Known: asOf\.$/],
+    ["status?api_key=prs_live_secret", "api_key", /takes none\. A key goes into a header/],
+  ])("%s", async (target, parameter, detail) => {
+    const problem = problemOf(await proxy.get(`/api/v1/${target}`, { headers: bearer(aegis) }));
+    expect(problem).toMatchObject({ code: "INVALID_PARAMETER", parameter });
+    expect(problem.detail).toMatch(detail);
   });
 
   test("addresses without parameters take none", async () => {
