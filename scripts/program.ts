@@ -96,6 +96,7 @@ export async function runProgram(program: Program, args: readonly string[], shel
       shell.print(help({ ...program, commands }));
       return exitCodes.done;
     }
+    requireUntaken({ ...program, commands }, args, shell.env);
     if (!named) throw new UsageError(unknownCommand(program, args));
     return (await named.run(args, shell)) ?? exitCodes.done;
   } catch (error) {
@@ -104,6 +105,24 @@ export async function runProgram(program: Program, args: readonly string[], shel
       usage: `${usage({ ...program, commands })}\n--help tells of every option.`,
     });
   }
+}
+
+/**
+ * npm takes options before `--` for its own, and tells of them in the environment only: a dry run of gc would delete.
+ * Throws UsageError when it took one of ours.
+ */
+function requireUntaken({ call, commands }: Program, args: readonly string[], env: NodeJS.ProcessEnv): void {
+  const given = new Set(args.map((argument) => argument.split("=")[0]));
+  const taken = new Set(
+    commands
+      .flatMap(({ options }) => Object.keys(options))
+      .filter((name) => env[`npm_config_${name.replaceAll("-", "_")}`] && !given.has(`--${name}`)),
+  );
+  if (taken.size === 0) return;
+  const names = [...taken].map((name) => `--${name}`).join(", ");
+  throw new UsageError(
+    `npm took ${names} for itself; begin with \`${call}\`, and put all options behind that`,
+  );
 }
 
 const wordOf = (args: readonly string[]) => args.find((argument) => !argument.startsWith("-"));

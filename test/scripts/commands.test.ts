@@ -105,6 +105,18 @@ describe("an address without a store", () => {
   });
 });
 
+test.for([
+  ["publish --sources a --store=b", "--sources, --store"],
+  ["--store a list", "--store"],
+  ["gc --dry-run -- --store a", "--dry-run"],
+] as const)("an option that npm takes for its own is missed: npm run snapshot %s", async ([line, taken]) => {
+  const args = ["--prefix", root, "run", "--silent", "snapshot", ...line.split(" ")];
+  const child = spawn("npm", args, { cwd: folder });
+  const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
+  const told = `npm took ${taken} for itself; begin with \`npm run snapshot --\``;
+  expect({ code: child.exitCode, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(told) });
+});
+
 describe("a store of another format", () => {
   const remedies = [
     [1, "publish into a new store with this version, and copy keys/ there"],
