@@ -32,6 +32,11 @@ export class Shell {
     this.stderr.write(linesOf(text));
   }
 
+  /** Prints a warning on stderr. */
+  warn(text: string): void {
+    this.say(`Warning: ${text}`);
+  }
+
   /** Prints lines on stdout. */
   print(text: string): void {
     this.stdout.write(linesOf(text));

@@ -28,7 +28,7 @@ export function sourcesAt(
   const open = async (directory: string, more: Partial<SourcesOptions>) => {
     const sources = await openSources(directory, { now: new Date(), temporaryDirectory, ...more });
     for (const warning of sources.warnings) {
-      if (!told.has(warning)) shell.say(`Warning: ${warning}`);
+      if (!told.has(warning)) shell.warn(warning);
       told.add(warning);
     }
     return sources;

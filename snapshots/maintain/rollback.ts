@@ -8,7 +8,8 @@ import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objec
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
-import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from "../store/commits.ts";
+import { publicationTime } from "../store/clock.ts";
+import { appendCommit, type CommitContent, newestCommit } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -34,7 +35,7 @@ export async function rollback(
   storage: Storage,
   target: string,
   now: () => Date,
-  { signing = {}, ...shown }: SiteOptions & { signing?: Signing } = {},
+  { signing = {}, warn, ...shown }: SiteOptions & { signing?: Signing; warn?: (line: string) => void } = {},
 ): Promise<Commit> {
   const current = await newestCommit(storage);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
@@ -63,7 +64,7 @@ export async function rollback(
     changeCounts: recorded?.counts ?? null,
     counts,
     size,
-    publishedAt: publishedAtAfter(current, now()),
+    publishedAt: publicationTime(storage, current, { now, warn }),
     hold: true,
     withdrawn: [...current.withdrawn, ...between(wanted, current)],
     previous: current.digest,

@@ -13,7 +13,8 @@ import { type Changes, DetailCount, type MarketChanges, summaryOf } from "../cha
 import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import type { OpenSources, Sources } from "../sources/sources.ts";
-import { appendCommit, type CommitContent, newestCommit, publishedAtAfter } from "../store/commits.ts";
+import { publicationTime } from "../store/clock.ts";
+import { appendCommit, type CommitContent, newestCommit } from "../store/commits.ts";
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
@@ -53,6 +54,8 @@ export interface PublishOptions extends SiteOptions {
   allow?: Allowance;
   /** Signs what is published; without it, proxies that trust keys do not take it up. */
   signing?: Signing | undefined;
+  /** Told of what the operator should know before the commit is made. */
+  warn?: (line: string) => void;
   /** Called as the work advances; `of` is the value of `done` at the end of the step. */
   progress?: (step: string, done: number, of: number) => void;
 }
@@ -183,7 +186,7 @@ async function publishRead(
         ? { added: markets.added, changed: markets.changed, removed: markets.removed }
         : null,
       size: objects.total,
-      publishedAt: publishedAtAfter(current, now()),
+      publishedAt: publicationTime(storage, current, options),
     }),
     signerOf(signing),
   );

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import type { SourceFileRef } from "../../schemas/snapshot.ts";
+import { clockTolerance } from "../store/clock.ts";
 import { openSession, withConnection } from "./duckdb.ts";
 import { refuseDuplicates, type UniqueKey } from "./duplicate-keys.ts";
 import { groupFiles } from "./file-groups.ts";
@@ -37,9 +38,6 @@ export interface SourcesOptions {
   threads?: number;
 }
 
-/** The clocks of the publisher and the scorer may differ by this much. */
-const clockToleranceMilliseconds = 5 * 60_000;
-
 /**
  * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing or do not match the
  * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Where files are not
@@ -48,7 +46,7 @@ const clockToleranceMilliseconds = 5 * 60_000;
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { now, mirrorOf, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
   const root = { path: resolve(directory), mirrorOf };
-  const latest = new Date(now.getTime() + clockToleranceMilliseconds);
+  const latest = new Date(now.getTime() + clockTolerance);
   const unfetched = options.unfetched ?? new Map();
   const listed = await bothOf(
     [

@@ -144,6 +144,8 @@ export function s3Storage(
 
   return {
     location,
+    // The SDK keeps what differs by four minutes or more from the Date of an answer.
+    clockAhead: () => client.config.systemClockOffset,
 
     get(key, what = {}) {
       return inTime("read", key, (options) => read(key, what, options), what.signal);

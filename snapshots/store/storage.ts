@@ -50,6 +50,8 @@ export interface Storage {
   list(prefix: string): AsyncIterable<ObjectInfo>;
   /** Deletes an object. Does nothing when there is none. */
   delete(key: string): Promise<void>;
+  /** By how many milliseconds the store's clock is ahead of this machine's, as far as its answers have told. */
+  clockAhead?(): number;
   /** Removes the temporary files that killed writers left behind, and returns their number. S3 has none. */
   removeLeftovers?(): Promise<number>;
 }

@@ -1,7 +1,10 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
+import { type Refusal, SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
+import { lateRule } from "../../../snapshots/sources/table-schema.ts";
+import { describeClocks } from "../../../snapshots/store/clock.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { integerOption, requiredOption } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";
@@ -38,6 +41,14 @@ export function readPublishing(
   return { location: sourcesLocation(shell, requiredOption("sources", sources)), allow, resume };
 }
 
+/** Says what the clocks say when times in the sources were refused as later than now: this machine's may be behind. */
+async function warnOfClock(shell: Shell, storage: Storage, error: unknown): Promise<void> {
+  const late = ({ rule }: Refusal) => rule.startsWith(lateRule);
+  if (!(error instanceof SourceRefusal) || !error.refusals.some(late)) return;
+  const clocks = await describeClocks(storage, new Date()).catch(() => "the store does not tell its time");
+  shell.warn(`times are too late: ${clocks}`);
+}
+
 /** Publishes from the sources at a place. Returns which files those were too. */
 export async function publishFrom(
   shell: Shell,
@@ -60,9 +71,13 @@ export async function publishFrom(
       storage,
       temporaryDirectory,
       now: () => new Date(),
+      warn: (line) => shell.warn(line),
       progress,
       ...choices,
       ...more,
+    }).catch(async (error: unknown) => {
+      await warnOfClock(shell, storage, error);
+      throw error;
     });
     return { report, files };
   });

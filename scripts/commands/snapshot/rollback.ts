@@ -17,7 +17,8 @@ export const rollbackCommand = command({
       throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
     const storage = await openStore(shell, values.store);
     const signing = await readSigning(shell, values);
-    const commit = await rollback(storage, operand, () => new Date(), { site: publishedSite, signing });
+    const warn = (line: string) => shell.warn(line);
+    const commit = await rollback(storage, operand, () => new Date(), { site: publishedSite, signing, warn });
     const before = await readCommit(storage, commit.commit - 1);
     if (before?.checkpoint !== undefined && commit.checkpoint === undefined) shell.say(lostSignature);
     shell.report(values.json ?? false, commit, [

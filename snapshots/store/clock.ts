@@ -1,0 +1,39 @@
+import type { Commit } from "../../schemas/snapshot.ts";
+import { publishedAtAfter } from "./commits.ts";
+import { layout } from "./layout.ts";
+import type { Storage } from "./storage.ts";
+
+/** The clocks of publisher, scorer and store may differ by so many milliseconds. */
+export const clockTolerance = 5 * 60_000;
+
+/** What the store's clock says now, as far as the store has told; what this machine's says otherwise. */
+function timeOf({ clockAhead }: Storage, now: Date): Date {
+  return new Date(now.getTime() + (clockAhead?.() ?? 0));
+}
+
+/**
+ * When a commit after `current` counts as published (ISO 8601). Warns when that lies in the future by the store's clock,
+ * since no later commit can have an earlier time.
+ */
+export function publicationTime(
+  storage: Storage,
+  current: Commit | undefined,
+  { now, warn = () => {} }: { now: () => Date; warn?: ((line: string) => void) | undefined },
+): string {
+  const machine = now();
+  const [time, store] = [publishedAtAfter(current, machine), timeOf(storage, machine)];
+  if (Date.parse(time) > store.getTime() + clockTolerance)
+    warn(
+      `commit ${(current?.commit ?? 0) + 1} gets the time ${time}, and no later commit gets an earlier one; ` +
+        `but the store's clock says ${store.toISOString()}, and this machine's ${machine.toISOString()}`,
+    );
+  return time;
+}
+
+/** What the two clocks say, for those whose times were refused as later than now. Throws StorageError. */
+export async function describeClocks(storage: Storage, machine: Date): Promise<string> {
+  let store = timeOf(storage, machine);
+  // A directory tells its time with what is written, and nothing was. Its newest run was not later than now.
+  for await (const { modified } of storage.list(layout.checked)) if (modified > store) store = modified;
+  return `this machine's clock says ${machine.toISOString()}, and the store's ${store.toISOString()}`;
+}
