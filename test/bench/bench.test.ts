@@ -7,12 +7,13 @@ import { describe, expect, test } from "vitest";
 import { processShell } from "../../scripts/shell.ts";
 import { testFolder } from "../helpers/archive-store.ts";
 import { nodeOptions } from "../helpers/programs.ts";
+import type { Data } from "./data.ts";
 import { Endings } from "./endings.ts";
-import { median, quantile, summarise } from "./measurement.ts";
+import { type Measurement, median, quantile, summarise } from "./measurement.ts";
 import { readOptions } from "./options.ts";
-import { missingPrograms } from "./programs.ts";
-import { tableOf } from "./report.ts";
-import { inTurn } from "./run.ts";
+import { missingPrograms, type Programs } from "./programs.ts";
+import { jsonOf, tableOf, writeResults } from "./report.ts";
+import { inTurn, measureAll, type Part } from "./run.ts";
 
 const folder = testFolder();
 const root = join(import.meta.dirname, "../..");
@@ -119,6 +120,34 @@ describe("a run", () => {
     ends.add(async () => void ended.push(3));
     await expect(ends.run()).rejects.toThrow("this one fails");
     expect(ended).toEqual([3, 1]);
+  });
+
+  test("keeps what it has measured when a later part fails", async () => {
+    const at = (row: number, ...ours: number[]): Measurement => ({ row, work: "w", unit: "ms", ours });
+    const ended: string[] = [];
+    const failing: Part[] = [
+      {
+        rows: [1],
+        async measure({ ends }) {
+          ends.add(() => void ended.push("one"));
+          return [at(1, 1)];
+        },
+      },
+      {
+        rows: [2, 3],
+        async measure({ found }) {
+          await found([at(3, 2)]);
+          throw new Error("no");
+        },
+      },
+    ];
+    const path = join(folder, "kept/figures.json");
+    const options = { ...readOptions(processShell(), {}), rows: [1, 3] };
+    const bench = { options, programs: {} as Programs, data: {} as Data, say: () => {} };
+    const keep = (all: Measurement[]) => writeResults(path, jsonOf({ facts: {} }, {}, all));
+    await expect(measureAll(failing, bench, { begin: () => {}, keep })).rejects.toThrow("no");
+    expect(ended).toEqual(["one"]);
+    expect(JSON.parse(await readFile(path, "utf8")).rows).toMatchObject([at(1, 1), at(3, 2)]);
   });
 
   test("refuses a wrong command line as usage", async () => {

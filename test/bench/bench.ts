@@ -1,5 +1,3 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
 import { command, runProgram } from "../../scripts/program.ts";
 import { processShell } from "../../scripts/shell.ts";
 import { Data } from "./data.ts";
@@ -8,8 +6,9 @@ import { describeMachine } from "./machine.ts";
 import type { Measurement } from "./measurement.ts";
 import { benchOptions, readOptions } from "./options.ts";
 import { findPrograms } from "./programs.ts";
-import { jsonOf, machineLines, tableOf } from "./report.ts";
+import { jsonOf, machineLines, tableOf, writeResults } from "./report.ts";
 import { parts } from "./rows.ts";
+import { measureAll } from "./run.ts";
 
 const shell = processShell();
 const say = (line: string) => shell.say(line);
@@ -27,26 +26,24 @@ const bench = command({
     const all = new Endings();
     let current = all;
     stopOn(() => current.run().finally(() => all.run()));
-    const measurements: Measurement[] = [];
+    let measurements: Measurement[] = [];
     try {
       const data = await Data.open(options, all, say);
-      for (const { rows, measure } of parts) {
-        if (!rows.some((row) => options.rows.includes(row))) continue;
-        current = new Endings();
-        try {
-          say(`measuring row ${rows.filter((row) => options.rows.includes(row)).join(", ")}`);
-          measurements.push(...(await measure({ options, programs, data, ends: current, say })));
-        } finally {
-          await current.run();
-        }
-      }
+      const bench = { options, programs, data, say };
+      await measureAll(parts, bench, {
+        begin: (ends) => {
+          current = ends;
+        },
+        keep: (found) => {
+          measurements = found;
+          return writeResults(options.json, jsonOf(machine, options, found));
+        },
+      });
     } finally {
+      const lines = [...machineLines(machine), `markets: ${options.markets}`, "", ...tableOf(measurements)];
+      if (measurements.length > 0) process.stdout.write(`${lines.join("\n")}\n`);
       await all.run();
     }
-    await mkdir(dirname(options.json), { recursive: true });
-    await writeFile(options.json, jsonOf(machine, options, measurements));
-    const lines = [...machineLines(machine), `markets: ${options.markets}`, "", ...tableOf(measurements)];
-    process.stdout.write(`${lines.join("\n")}\n`);
     return undefined;
   },
 });

@@ -1,3 +1,5 @@
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { Machine } from "./machine.ts";
 import { type Goal, type Measurement, summarise } from "./measurement.ts";
 
@@ -52,6 +54,13 @@ export function machineLines(machine: Machine): string[] {
 export function jsonOf(machine: Machine, options: object, measurements: readonly Measurement[]): string {
   const rows = measurements.map((measurement) => ({ ...measurement, ...namesOf(measurement) }));
   return `${JSON.stringify({ machine, options, rows }, null, 1)}\n`;
+}
+
+/** Puts results in the place of those before, whole at any moment. */
+export async function writeResults(path: string, json: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(`${path}.new`, json);
+  await rename(`${path}.new`, path);
 }
 
 function namesOf(measurement: Measurement) {

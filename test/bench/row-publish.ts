@@ -74,16 +74,18 @@ export async function measurePublish(bench: Bench): Promise<Measurement[]> {
   }
   const full: Run[] = [];
   const copy: Run[] = [];
+  const rows = () => [
+    ...(wants(7) ? [fullPublish(full, copy)] : []),
+    ...wanted.flatMap(({ increment, runs }) => measured(increment, full, runs)),
+  ];
   for (let run = 0; run < options.effort.runs; run += 1) {
     bench.say(`publishing, run ${run + 1} of ${options.effort.runs}`);
     full.push(await publishAll(bench, sources));
     if (wants(7)) copy.push(await copyOut(bench, sources));
     for (const { increment, runs } of wanted) runs.push(await publishOver(bench, increment));
+    await bench.found(rows());
   }
-  return [
-    ...(wants(7) ? [fullPublish(full, copy)] : []),
-    ...wanted.flatMap(({ increment, runs }) => measured(increment, full, runs)),
-  ];
+  return rows();
 }
 
 const seconds = (runs: readonly Run[]) => runs.map((run) => run.seconds);

@@ -1,4 +1,3 @@
-import type { Measurement } from "./measurement.ts";
 import { measureFacets } from "./row-facets.ts";
 import { measureFilters } from "./row-filters.ts";
 import { measureMemory } from "./row-memory.ts";
@@ -7,13 +6,9 @@ import { measureScores } from "./row-scores.ts";
 import { measureTurns } from "./row-turns.ts";
 import { measureWalk } from "./row-walk.ts";
 import { measureWords } from "./row-words.ts";
-import type { Bench } from "./run.ts";
+import type { Part } from "./run.ts";
 
-/** Parts of the run; each gives the rows of the table that it has, of those that are wanted. */
-export const parts: readonly {
-  rows: readonly number[];
-  measure(bench: Bench): Promise<Measurement[]>;
-}[] = [
+export const parts: readonly Part[] = [
   { rows: [1, 2], measure: measureWalk },
   { rows: [3, 4, 5], measure: measureFilters },
   { rows: [6], measure: measureScores },

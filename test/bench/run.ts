@@ -1,5 +1,6 @@
 import type { Data } from "./data.ts";
-import type { Endings } from "./endings.ts";
+import { Endings } from "./endings.ts";
+import type { Measurement } from "./measurement.ts";
 import type { Programs } from "./programs.ts";
 
 /** What to measure, and how long. */
@@ -33,7 +34,43 @@ export interface Bench {
   data: Data;
   /** What ends with the run or a part of it: servers. */
   ends: Endings;
+  /** Takes what a part has measured so far, in the place of what it took of that part before. */
+  found(measurements: readonly Measurement[]): Promise<void>;
   say(line: string): void;
+}
+
+/** A part of the run; it gives the rows of the table that it has, of those that are wanted. */
+export interface Part {
+  rows: readonly number[];
+  measure(bench: Bench): Promise<Measurement[]>;
+}
+
+/**
+ * Measures the wanted parts one after the other. `begin` is told what ends each of them. `keep` gets all that was measured
+ * as soon as there is more, so that what fails later takes nothing of it.
+ */
+export async function measureAll(
+  parts: readonly Part[],
+  bench: Omit<Bench, "ends" | "found">,
+  { begin, keep }: { begin(ends: Endings): void; keep(all: Measurement[]): Promise<void> },
+): Promise<void> {
+  const all = new Map<Part, readonly Measurement[]>();
+  for (const part of parts) {
+    const rows = part.rows.filter((row) => bench.options.rows.includes(row));
+    if (rows.length === 0) continue;
+    const found = (measurements: readonly Measurement[]) => {
+      all.set(part, measurements);
+      return keep([...all.values()].flat());
+    };
+    const ends = new Endings();
+    begin(ends);
+    try {
+      bench.say(`measuring row ${rows.join(", ")}`);
+      await found(await part.measure({ ...bench, ends, found }));
+    } finally {
+      await ends.run();
+    }
+  }
 }
 
 /** Two things that are measured in turn, so that whatever else the machine does meets both. */
