@@ -16,8 +16,9 @@ import { basename, join } from "node:path";
 import { z } from "zod";
 import { Count, Digest } from "../../schemas/primitives.ts";
 import { hasCode } from "../../snapshots/store/error-code.ts";
-import { ownerMark, ownerPattern, removeLeftFiles } from "../../snapshots/store/leftovers.ts";
+import { removeLeftFiles } from "../../snapshots/store/leftovers.ts";
 import { localFailure } from "../../snapshots/store/local-folder-error.ts";
+import { ownerMark, ownerPattern } from "../../snapshots/store/process-mark.ts";
 import { wholeLines } from "./lines.ts";
 
 /** What `state.json` says of the copy beside it. */

@@ -6,7 +6,8 @@ import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
 import { hasCode, messageOf } from "./error-code.ts";
 import { Folders } from "./folder-sync.ts";
 import { layout } from "./layout.ts";
-import { ownerMark, ownerPattern, removeLeftFiles } from "./leftovers.ts";
+import { removeLeftFiles } from "./leftovers.ts";
+import { ownerMark, ownerPattern } from "./process-mark.ts";
 import { type ByteRange, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 // A temporary file lies in the folder of its target, because rename and link do not work across file systems.

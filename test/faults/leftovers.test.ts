@@ -1,26 +1,36 @@
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { withTemporaryFolder } from "../../scripts/temporary.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { ownerMark } from "../../snapshots/store/leftovers.ts";
 import { LocalFolderError } from "../../snapshots/store/local-folder-error.ts";
+import { ownerMark } from "../../snapshots/store/process-mark.ts";
 import { snapshotCommand } from "../helpers/archive-command.ts";
 import { memoryStorage } from "../helpers/archive-storage.ts";
 import { publishSources, testFolder, writeSources } from "../helpers/archive-store.ts";
 import { expectAllGood, publishNew, publishOld } from "../helpers/faulty-store.ts";
 import { nodeOptions } from "../helpers/programs.ts";
+import { until } from "../helpers/proxy-client.ts";
 import { mountSmallDisk } from "../helpers/small-disk.ts";
 
 const folder = testFolder();
 const smallDisk = mountSmallDisk(100);
 const ended = spawnSync("true").pid;
+const parent = spawn("sh", ["-c", "true & echo $!; exec cat"], { stdio: ["pipe", "pipe", "inherit"] });
+/** A process that has ended, and whose parent has not noticed. */
+const zombie = Number(await once(parent.stdout, "data"));
+/** The mark of a process that had the id of a running one before it. */
+const reused = ownerMark(process.ppid).replace(/\d+-$/, "1-");
 const random = "0123456789abcdef";
+
+beforeAll(() => until("a zombie", () => /\) Z/.test(readFileSync(`/proc/${zombie}/stat`, "latin1"))));
+afterAll(() => parent.stdin.end());
 
 /** Makes a file or folder as old as it says. */
 async function age(path: string, hours: number): Promise<void> {
@@ -31,11 +41,14 @@ async function age(path: string, hours: number): Promise<void> {
 describe("temporary files in a directory store", () => {
   const left = [
     ["of a process that ended", `.tmp-${ownerMark(ended)}${random}`, 0],
+    ["of a process that nobody waits for", `.tmp-${ownerMark(zombie)}${random}`, 0],
+    ["of a process whose id another has got", `.tmp-${reused}${random}`, 0],
     ["of another machine, a day old", `.tmp-ffffffff-1-${random}`, 25],
     ["of an older version, a day old", `.tmp-${random}`, 25],
   ] as const;
   const kept = [
     ["of this process", `.tmp-${ownerMark()}${random}`, 0],
+    ["of a running process, by a clock that is days ahead", `.tmp-${ownerMark(process.ppid)}${random}`, 50],
     ["of another machine", `.tmp-ffffffff-1-${random}`, 23],
     ["of an older version", `.tmp-${random}`, 23],
   ] as const;
@@ -143,6 +156,7 @@ describe("the folder for temporary files", () => {
       ["prs-publish-abcXYZ", 23],
       ["prs-publish-ffffffff-1-abcXYZ", 23],
       [`prs-publish-${ownerMark()}abcXYZ`, 0],
+      [`prs-publish-${ownerMark(process.ppid)}abcXYZ`, 50],
       ["prs-publish-notes", 100],
     ] as const;
     for (const [name, hours] of names) {
@@ -153,7 +167,7 @@ describe("the folder for temporary files", () => {
     expect((await folders()).toSorted()).toEqual(names.map(([name]) => name).toSorted());
     for (const [name] of names.slice(0, 2)) await age(join(temporary, name), 25);
     await withTemporaryFolder(nothing);
-    expect(await folders()).toHaveLength(2);
+    expect(await folders()).toHaveLength(3);
   });
 
   /** How a publish of some sources ends. */

@@ -1,12 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { ownerMark } from "../../snapshots/store/leftovers.ts";
+import { ownerMark } from "../../snapshots/store/process-mark.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/altering-link.ts";
 import { runCommand, scriptProcess } from "../helpers/archive-command.ts";
@@ -188,6 +188,27 @@ describe("npm run sync", () => {
     await publish(archives.second);
     expect(await sync(files)).toMatchObject({ code: 0, report: { how: "changes" } });
     expect(await exactly(files)).not.toBe(snapshot);
+  });
+
+  test("knows the mark of a run that was killed from that of one at work, at any hour", async () => {
+    const copy = newCopy();
+    await publish(archives.first);
+    await sync(copy);
+    const place = async (mark: string) => {
+      const path = join(copy, ".sync", `running-${mark}`);
+      await writeFile(path, String((await stat(join(copy, ".sync"))).ino));
+      const days = new Date(Date.now() - 50 * 3_600_000);
+      await utimes(path, days, days);
+      return path;
+    };
+    const living = ownerMark(process.ppid);
+    // Its id has been used again.
+    await place(living.replace(/\d+-$/, "1-"));
+    expect(await sync(copy)).toMatchObject({ code: 0 });
+    const path = await place(living);
+    expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining(path) });
+    await rm(path);
+    expect(await sync(copy)).toMatchObject({ code: 0 });
   });
 
   test.skipIf(!smallDisk)("says on a full disk how much room a copy needs", async () => {

@@ -1,0 +1,75 @@
+import { readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import { hasCode } from "./error-code.ts";
+import { sha256 } from "./sha256.ts";
+
+/** A regular expression for the owner's mark in a temporary name. It may be absent, and may lack the start time. */
+export const ownerPattern = "(?:([0-9a-f]{8})-([0-9]+)(?:_([0-9]+))?-)?";
+
+/**
+ * The prefix of a temporary name. It says on which machine its owner runs, under which process id, and when that process
+ * started, where the system tells it: ids are used again.
+ */
+export function ownerMark(pid = process.pid): string {
+  const started = processOf(pid)?.started;
+  return `${place()}-${pid}${started === undefined ? "" : `_${started}`}-`;
+}
+
+/**
+ * Whether the process that wrote a mark still runs; undefined where that cannot be known, as of another machine.
+ * `match` is a match of ownerPattern whose groups are the first ones.
+ */
+export function ownerRuns(match: RegExpExecArray): boolean | undefined {
+  const [, where, pid, started] = match;
+  if (where !== place()) return undefined;
+  const found = processOf(Number(pid));
+  if (!found) return false;
+  if (found.started !== undefined && started !== undefined) return found.started === started;
+  // Another process may have got the id since, unless it is this one's.
+  return Number(pid) === process.pid || undefined;
+}
+
+/** When a process started, in the words of the system, which may have none; undefined when the process has ended. */
+function processOf(pid: number): { started: string | undefined } | undefined {
+  try {
+    // The name in parentheses may hold anything, also spaces and parentheses.
+    const fields = readFileSync(`/proc/${pid}/stat`, "latin1").replace(/^.*\)/s, "").trim().split(" ");
+    // A zombie has ended, and waits for its parent to notice.
+    return /^[ZXx]/.test(fields[0]!) ? undefined : { started: fields[19] };
+  } catch {
+    // Only Linux has these files, and it may hide those of other users.
+    return isRunning(pid) ? { started: undefined } : undefined;
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Any other error, such as EPERM, means that the process exists.
+    return !hasCode(error, "ESRCH");
+  }
+}
+
+let known: string | undefined;
+
+/** Identifies where a process id is unique: the machine, its current boot, and the container. */
+function place(): string {
+  const unlessMissing = (read: () => string) => {
+    try {
+      return read();
+    } catch {
+      // Only Linux has these files.
+      return "";
+    }
+  };
+  known ??= sha256(
+    JSON.stringify([
+      hostname(),
+      unlessMissing(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")),
+      unlessMissing(() => readlinkSync("/proc/self/ns/pid")),
+    ]),
+  ).slice(0, 8);
+  return known;
+}
