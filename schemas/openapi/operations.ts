@@ -243,9 +243,10 @@ function parametersOf(
   parameters: readonly QueryParameter[] = queryParameters,
 ): ZodOpenApiParameters {
   const asked = parameters.filter(({ name }) => query.includes(name));
+  // A schema that becomes optional loses what it says of itself, such as how a list is sent.
   const inQuery = asked.map(({ name, schema, meaning, required }) => [
     name,
-    (required ? schema : schema.optional()).describe(meaning),
+    (required ? schema : schema.optional()).meta({ ...schema.meta(), description: meaning }),
   ]);
   const named = Object.entries(pathParameters).filter(([name]) => path.split("/").includes(`:${name}`));
   return {

@@ -95,15 +95,15 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
     headers: referencesOf(endpoint, [...names, ...extra, ...headers]),
-    content: endpoint.lines
-      ? { [ndjson]: { schema: { type: "string" }, example: rowsExample(id, "ndjson") } }
-      : {
-          [endpoint.media ?? "application/json"]: {
-            ...(endpoint.response && { schema: endpoint.response }),
-            ...(example !== undefined && { example }),
-          },
+    content: {
+      ...(!endpoint.lines && {
+        [endpoint.media ?? "application/json"]: {
+          ...(endpoint.response && { schema: endpoint.response }),
+          ...(example !== undefined && { example }),
         },
-    ...(line && { "x-content": rowsOf(line, id, endpoint.lines ? [ndjson] : [ndjson, csv]) }),
+      }),
+      ...(line && rowsOf(line, id, endpoint.lines ? [ndjson] : [ndjson, csv])),
+    },
   };
   const held = {
     description: "The content is still the one that If-None-Match names.",
@@ -118,22 +118,23 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
 }
 
 /**
- * Describes NDJSON and CSV in an extension, with `itemSchema` as in OpenAPI 3.2; version 3.1 cannot describe sequences. As
- * further media types they would be strings, and generated clients would type the answer as page or string.
+ * The media types that are sequences of rows. OpenAPI 3.1 cannot describe those, so they are strings, with `itemSchema` of
+ * OpenAPI 3.2 in an extension. JSON stands before them, because clients ask for the first type unless told otherwise.
  */
-function rowsOf(line: string, id: EndpointId, types: readonly string[]) {
-  const described = {
-    [ndjson]: {
-      description: `One ${line} a line, each line ended by a line feed.`,
-      itemSchema: { $ref: `#/components/schemas/${line}` },
-      example: rowsExample(id, "ndjson"),
-    },
-    [csv]: {
-      description: `A header line, then one ${line} a record, dimensions by their scores alone (RFC 4180).`,
-      example: rowsExample(id, "csv"),
-    },
+function rowsOf(line: string, id: EndpointId, types: readonly (typeof ndjson | typeof csv)[]) {
+  const texts = {
+    [ndjson]: `One ${line} a line, each line ended by a line feed.`,
+    [csv]: `A header line, then one ${line} a record, dimensions by their scores alone (RFC 4180).`,
   };
-  return Object.fromEntries(Object.entries(described).filter(([type]) => types.includes(type)));
+  const described = types.map((type) => [
+    type,
+    {
+      schema: { type: "string", description: texts[type] },
+      example: rowsExample(id, type === csv ? "csv" : "ndjson"),
+      ...(type === ndjson && { "x-itemSchema": { $ref: `#/components/schemas/${line}` } }),
+    },
+  ]);
+  return Object.fromEntries(described);
 }
 
 // Errors with these statuses come before a unit is taken, so they have no rate-limit headers.

@@ -234,7 +234,7 @@ describe("examples of answers", () => {
     const answer = await proxy.get(path, how());
     expect(answer.status).toBe(200);
     const { headers, content } = describedOf(id, 200);
-    expect(Object.keys(content ?? {})).toEqual([answer.headers["content-type"]]);
+    expect(Object.keys(content ?? {})[0]).toBe(answer.headers["content-type"]);
     const { sent, described } = comparedHeaders(id, answer);
     expect(sent).toEqual(described);
     const { response, media }: Endpoint = endpoints[id];
