@@ -69,6 +69,8 @@ export async function prepare(request: Request, reply: Reply): Promise<Prepared>
     headers: {
       "Content-Type": "application/json",
       ...(!stream && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
+      // nginx must not read ahead of the client, who pays for what is sent.
+      ...(stream && { "X-Accel-Buffering": "no" }),
       ...headersOf(sent),
       ...sent.bodyHeaders,
       ...(sent.etag && { ETag: sent.etag(coding) }),

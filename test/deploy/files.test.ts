@@ -169,7 +169,7 @@ describe("the configuration of nginx", () => {
 
   test("sends the headers of the CDN's own policy", () => {
     const { CorsConfig, SecurityHeadersConfig: security } = JSON.parse(deployed("cdn-response-headers.json"));
-    const added = [...deployed("nginx-cdn.conf").matchAll(/^\s*add_header (\S+) "(.*)";$/gm)];
+    const added = [...deployed("nginx-cdn.conf").matchAll(/^\s*add_header (\S+) "(.*)" always;$/gm)];
     expect(Object.fromEntries(added.map(([, name, value]) => [name, value]))).toEqual({
       "Access-Control-Allow-Origin": CorsConfig.AccessControlAllowOrigins.Items.join(", "),
       "Access-Control-Expose-Headers": CorsConfig.AccessControlExposeHeaders.Items.join(", "),

@@ -35,7 +35,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     storage = await openStorage(location, folder, environment);
     const directory = join(folder, "sources");
     await writeSample({ ...sampleDefaults, directory, markets: 2000, protocols, days: 8 });
-    await publishSources(directory, storage, folder);
+    await publishSources(directory, storage, folder, { siteUrl: "https://cdn.example.org/public" });
     manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
     await letCdnRead(environment!, location);
     cdn = await startCdn(nginx!, bucket);
@@ -67,7 +67,10 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
 
   test("sends every public object with its type, cache rule, ETag and CORS", async () => {
     const keys = await keysUnder("public/");
-    expect(keys).toHaveLength(2 * (protocols + 1) + publishedSite.files(null).size);
+    expect(keys).toEqual(
+      expect.arrayContaining([layout.dataset, layout.apiCatalog, layout.feed, layout.llms]),
+    );
+    expect(keys).toHaveLength(2 * (protocols + 1) + publishedSite.files(null).size + 2 * protocols + 6);
     for (const key of keys) {
       const { status, headers, body } = await get(`/${key}`);
       const { contentType, cacheControl } = headersOf(key);
@@ -93,6 +96,14 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
       const head = await get(`/${key}`, { method: "HEAD" });
       expect(head, key).toMatchObject({ status: 200, body: Buffer.alloc(0) });
       expect(head.headers.etag).toBe(headers.etag);
+    }
+  });
+
+  test("lets pages of any origin read that there is none", async () => {
+    for (const name of [layout.stableScore("nobody"), layout.badge("nobody"), "public/.well-known/none"]) {
+      const { status, headers } = await get(`/${name}`);
+      expect([403, 404], name).toContain(status);
+      expect(headers["access-control-allow-origin"], name).toBe("*");
     }
   });
 

@@ -32,6 +32,8 @@ export interface PublishChoices {
   threads?: number;
   faulty?: ReadonlySet<string>;
   progress?: () => void;
+  /** Where the public tree is found, which makes the artefacts too. */
+  siteUrl?: string;
 }
 
 /** Publishes Parquet sources as the command does. `folder` takes temporary files. */
@@ -39,11 +41,11 @@ export async function publishSources(
   directory: string,
   storage: Storage,
   folder: string,
-  { dryRun = false, threads, faulty = new Set(), progress = () => {} }: PublishChoices = {},
+  { dryRun = false, threads, faulty = new Set(), progress = () => {}, siteUrl }: PublishChoices = {},
 ): Promise<PublishReport> {
   const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
   const sources: OpenSources = (known) => openSources(directory, { ...where, known });
-  const how = { dryRun, faulty, now: () => publishedAt, progress };
+  const how = { dryRun, faulty, now: () => publishedAt, progress, siteUrl };
   return publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
 }
 

@@ -32,7 +32,8 @@ export const startCdn = (program: string, bucket: URL) =>
     deployed("nginx-cdn.conf", {
       "listen 80;": `listen 127.0.0.1:${port};`,
       "server 10.0.0.20:7480;": `server ${bucket.host};`,
-      "/var/cache/nginx/prs": "cache",
+      // An empty folder, in which nginx makes no more than one folder, as in the real one.
+      "/var/cache/": "",
       "s3.example.org": bucket.host,
       STORE_BUCKET: bucket.pathname.slice(1),
     }),
