@@ -1,6 +1,7 @@
 import { readSigningKey, readTrustedKeys } from "../snapshots/trust/key-files.ts";
 import { isKeyName, type VerifierKey } from "../snapshots/trust/note-keys.ts";
-import type { Signing } from "../snapshots/trust/signing.ts";
+import { type Signing, trustOf } from "../snapshots/trust/signing.ts";
+import type { Trust } from "../snapshots/trust/trust.ts";
 import { integerOption, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
@@ -53,6 +54,17 @@ export async function readSigning(
   if (name !== undefined && name !== key.name)
     throw new UsageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
   return { key, trusted, over: integerOption("sign-over", over, { min: 1, otherwise: 0 }) };
+}
+
+/**
+ * Whose records a command believes: the holders' of the keys in --trusted-key, TRUSTED_KEYS and SIGNING_KEY; undefined, and
+ * so everybody, where none is given. Throws as `readSigning`.
+ */
+export async function readTrust(
+  shell: Shell,
+  values: { "trusted-key"?: string | undefined },
+): Promise<Trust | undefined> {
+  return trustOf(await readSigning(shell, { "trusted-key": values["trusted-key"] }));
 }
 
 /** As `readSigning`. Without a key a publisher builds on whatever is there, as in a store that nobody signs. */

@@ -1,6 +1,7 @@
 import type { Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import type { Storage } from "../store/storage.ts";
+import type { Trust } from "../trust/trust.ts";
 import { readSoundExport } from "./export-records.ts";
 
 /** So many newest exports stay. */
@@ -8,17 +9,19 @@ const newestExports = 2;
 
 /**
  * The keys of the exports that a collection keeps: the newest ones that no rollback withdrew, and those of `snapshots`.
- * `newest` is the store's newest commit. Damaged records are not kept. Throws StorageError.
+ * `newest` is the store's newest commit. Damaged records, and with `trust` those that no trusted key signed, are not kept.
+ * Throws StorageError.
  */
 export async function keptExports(
   storage: Storage,
   newest: Commit | undefined,
   snapshots: ReadonlySet<string>,
+  trust: Trust | undefined,
 ): Promise<string[]> {
   const records: ExportRecord[] = [];
   for await (const { key } of storage.list(layout.exportRecords)) {
     const record = await readSoundExport(storage, hashIn(key));
-    if (record) records.push(record);
+    if (record && !trust?.export(record)) records.push(record);
   }
   const isWithdrawn = ({ commit }: ExportRecord) =>
     (newest?.withdrawn ?? []).some(([first, last]) => first <= commit && commit <= last);

@@ -7,7 +7,6 @@ import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
-import { readLog } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -21,6 +20,8 @@ import {
   sourceObjects,
 } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
+import { countedLog } from "../trust/believed-log.ts";
+import type { Trust } from "../trust/trust.ts";
 import { keepersOf, keepsChanges, type Retention, rungs } from "./rungs.ts";
 
 /** Options of a collection. */
@@ -30,6 +31,10 @@ export interface CollectOptions extends Retention {
   dryRun: boolean;
   /** The current site. Site files of other versions are deleted; without a site, all of them stay. */
   site?: Site;
+  /** Whose commits and exports count; without it, everybody's in a store that nobody signs. */
+  trust?: Trust | undefined;
+  /** Counts everybody's, in a signed store too. */
+  anybody?: boolean;
 }
 
 /** Bytes by rung. */
@@ -78,8 +83,8 @@ const leftoverHours = 24;
  * Deletes old objects that no retained commit reaches. Publishers and rollbacks may run at the same time: a record tells
  * them which objects are about to be deleted. Then the store is surveyed a second time, and only objects that are still
  * unreachable and unchanged are deleted (snapshots/SPEC.md, "Collection"). The next collection continues an interrupted
- * one. Throws MissingObjectError when the current snapshot's manifest or a retained segment is missing, CorruptObjectError
- * or StorageError.
+ * one. Throws UntrustedPredecessorError when somebody else's commit would count, MissingObjectError when the current
+ * snapshot's manifest or a retained segment is missing, CorruptObjectError or StorageError.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
@@ -165,12 +170,14 @@ interface SurveyResult {
 class Survey {
   readonly #storage: Storage;
   readonly #options: CollectOptions;
+  readonly #trust: Trust | undefined;
   /** By key: which rungs keep an object. */
   readonly #reachable = new Map<string, number>();
 
   constructor(storage: Storage, options: CollectOptions) {
     this.#storage = storage;
     this.#options = options;
+    this.#trust = options.anybody ? undefined : options.trust;
     this.#reach(options.site?.files(null).keys() ?? [], rungs.current);
   }
 
@@ -184,7 +191,7 @@ class Survey {
       for await (const info of this.#storage.list(prefix)) listed.push(info);
     }
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
-    const commits = await readLog(this.#storage);
+    const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
     const keepers = keepersOf(commits, this.#options);
     await this.#reachSnapshots(commits, keepers);
@@ -282,7 +289,7 @@ class Survey {
     for (const rung of [0, rungs.daily, rungs.monthly]) {
       const kept = commits.filter((_, index) => (keepers[index]! & rung) > 0);
       const snapshots = new Set(kept.map(({ snapshotId }) => snapshotId));
-      const keys = await keptExports(this.#storage, commits.at(-1), snapshots);
+      const keys = await keptExports(this.#storage, commits.at(-1), snapshots, this.#trust);
       this.#reach(keys, rung || rungs.current);
     }
   }

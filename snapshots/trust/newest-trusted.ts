@@ -8,7 +8,7 @@ import type { Trust, UntrustedError } from "./trust.ts";
 const maxRefused = 100;
 
 /** Why a commit cannot be believed. */
-type Refusal = UntrustedError | CorruptObjectError;
+export type Refusal = UntrustedError | CorruptObjectError;
 
 /** The newest commit that is trusted, if there is one, and why those found above it are not, from the lowest number up. */
 export interface NewestTrusted {
@@ -52,8 +52,12 @@ async function* candidates(storage: Storage, known: number): AsyncGenerator<numb
   for (const number of (await listCommits(storage)).toReversed().slice(0, maxRefused)) yield number;
 }
 
-/** A commit, or why it is refused; undefined when there is none. */
-async function judge(storage: Storage, trust: Trust, number: number): Promise<Commit | Refusal | undefined> {
+/** A commit, or why it is refused; undefined when there is none. Throws StorageError. */
+export async function judge(
+  storage: Storage,
+  trust: Trust,
+  number: number,
+): Promise<Commit | Refusal | undefined> {
   try {
     const commit = await readCommit(storage, number);
     return commit && trust.commit(commit);

@@ -14,7 +14,7 @@ export interface Signing {
   over?: number | undefined;
 }
 
-/** A run would have built on a commit that nobody it trusts has signed. */
+/** A run would have counted on a commit that nobody it trusts has signed. */
 export class UntrustedPredecessorError extends Error {
   override readonly name = "UntrustedPredecessorError";
 }
@@ -27,11 +27,21 @@ export function requireTrusted(location: string, commit: Commit, signing: Signin
   const { commit: number } = commit;
   if (signing.over === number) return;
   const refusal = trustOf(signing)?.commit(commit);
-  if (!(refusal instanceof UntrustedError)) return;
+  if (refusal instanceof UntrustedError)
+    throw refuseUntrusted(location, number, refusal, `tell publish or rollback: --sign-over ${number}`);
+}
+
+/** The error of a run that finds a commit in the place of the newest that it does not believe, and says what to do. */
+export function refuseUntrusted(
+  location: string,
+  number: number,
+  refusal: Error,
+  ours = `sign over it, publish --sign-over ${number}, or name the key that did`,
+): UntrustedPredecessorError {
   const wayOut =
-    `If a publisher of yours made commit ${number}, tell publish or rollback: --sign-over ${number}. If not, others can write to this ` +
+    `If a publisher of yours made commit ${number}, ${ours}. If not, others can write to this ` +
     `store: take that right from them, delete ${layout.commit(number)}, and run again`;
-  throw new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
+  return new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
 }
 
 /** Whose records a run builds on; undefined when it builds on anybody's. */

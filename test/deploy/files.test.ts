@@ -144,12 +144,13 @@ describe("the environment files", () => {
   });
 
   test.each(["prs-publish", "prs-export", "prs-gc"])(
-    "%s.env names what its unit passes on, and where S3 is",
+    "%s.env names what its unit passes on, whose commits gc counts, and where S3 is",
     (name) => {
       const passed = [...one(`${name}.service`, "ExecStart").matchAll(/\$\{(\w+)\}/g)].map(
         ([, each]) => each,
       );
-      expect(named(`${name}.env`)).toEqual([...passed, ...ofAws]);
+      const own = name === "prs-gc" ? ["TRUSTED_KEYS"] : [];
+      expect(named(`${name}.env`)).toEqual([...passed, ...own, ...ofAws]);
     },
   );
 });

@@ -3,6 +3,7 @@ import { retention } from "../../../schemas/snapshot.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { counted, integerOption } from "../../cli.ts";
 import { command } from "../../program.ts";
+import { readTrust, trustedKeyOption } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders } from "../../temporary.ts";
 import { shorten } from "./describe.ts";
@@ -30,6 +31,8 @@ export const gcCommand = command({
       ...number("days for which it is kept what a commit changed; 0 for none"),
       default: String(retention.keepChangesDays),
     },
+    ...trustedKeyOption,
+    "trust-all": flag("counts every commit of a store whose commits are signed, whoever made it"),
     "dry-run": flag("deletes nothing"),
   },
   async run(values, _operand, shell) {
@@ -43,8 +46,11 @@ export const gcCommand = command({
       keepMonthly: keep("keep-monthly", retention.keepMonthly),
       keepChangesDays: keep("keep-changes-days", retention.keepChangesDays),
     };
+    const trust = await readTrust(shell, values);
     const storage = await openStore(shell, values.store);
-    const done = await collectGarbage(storage, { site: publishedSite, ...kept, now: new Date(), dryRun });
+    const whose = { trust, anybody: values["trust-all"] ?? false };
+    const now = new Date();
+    const done = await collectGarbage(storage, { site: publishedSite, ...kept, ...whose, now, dryRun });
     const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
     const { keptCommits, deleted, young, rungs } = done;
     const leftovers = done.leftovers + leftFolders;

@@ -185,6 +185,10 @@ describe("the commands", () => {
       expect.stringContaining(`${layout.commit(3)}: nobody signed it`),
     ]);
     expect((await run("rollback 2 --store store --trusted-key ours.pub")).code).toBe(3);
+    expect((await run("gc --store store --trusted-key ours.pub")).stderr).toContain(layout.commit(3));
+    for (const line of ["gc --store store --trusted-key ours.pub", "gc --store store"])
+      expect(await run(line)).toMatchObject({ code: 3, stdout: "" });
+    expect(await run("gc --store store --trust-all --dry-run")).toMatchObject({ code: 0 });
     expect((await run("rollback 2 --store store", signing)).code).toBe(3);
     const back = await run("rollback 2 --store store --sign-over 3 --json", signing);
     expect(JSON.parse(back.stdout).checkpoint).toContain(`${ours.name}\n4\n`);
