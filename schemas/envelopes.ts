@@ -3,15 +3,15 @@ import { type FacetName, filterFields, paging } from "./filters.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
 import { Count, Digest, ExportName, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
+import { protocolDimensionKeys } from "./protocol.ts";
 import {
-  bounds,
   HistoricalMarket,
   ProtocolScore,
-  protocolDimensionKeys,
   ScoreListEntry,
   ScorePoint,
   StoredScoreListEntry,
 } from "./records.ts";
+import { bounds } from "./scales.ts";
 
 /** Version of the archive feed (INTERFACE 9). Raise it when the shape of a market record changes. */
 export const feedVersion = "bri-pm-v1";

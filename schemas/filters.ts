@@ -1,14 +1,22 @@
+import {
+  type Market,
+  type MarketDimensionKey,
+  type MarketMember,
+  market,
+  marketDimensionKeys,
+} from "./market.ts";
 import { directions } from "./meanings.ts";
-import { bounds, type HistoricalMarket, type MarketDimensionKey, marketDimensionKeys } from "./records.ts";
-import { forgeScaleNumber, forgeTiers } from "./tiers.ts";
+import { bounds } from "./scales.ts";
 
 /** A row for a label: a text that is compared whole. `of` reads it off a market; `meaning` documents the parameter. */
 interface LabelField<Name extends string> {
   field: Name;
   kind: "label";
+  /** The member of the market. */
+  member: keyof Market;
   /** Whether letter case is ignored, by Unicode simple case folding. */
   fold: boolean;
-  of: (market: HistoricalMarket) => string;
+  of: (market: Market) => string;
   meaning: string;
 }
 
@@ -19,6 +27,7 @@ interface LabelField<Name extends string> {
 interface IntegerField<Name extends string> {
   field: Name;
   kind: "integer";
+  member: keyof Market;
   min: number;
   max: number;
   /** How many values share a bucket of the histogram; a last one of fewer joins the one before. */
@@ -27,100 +36,78 @@ interface IntegerField<Name extends string> {
   values?: readonly string[];
   /** Whether a query may give several of these names, separated by commas. */
   several?: true;
-  of: (market: HistoricalMarket) => number;
+  of: (market: Market) => number;
   meaning: string;
 }
-
-const dimensionField = (key: MarketDimensionKey) =>
-  ({
-    field: key,
-    kind: "integer",
-    ...bounds.score,
-    bucketWidth: 10,
-    of: (market: HistoricalMarket) => {
-      const dimension = market.dimensions.find((candidate) => candidate.key === key);
-      if (!dimension) throw new Error(`market ${market.id} has no dimension ${key}`);
-      return dimension.score;
-    },
-    meaning: `Bound on the score of the dimension ${key}: ${directions.dimension}.`,
-  }) as const satisfies IntegerField<MarketDimensionKey>;
 
 /** Names of the values 0 and 1 of a boolean field. */
 export const booleanNames = ["false", "true"] as const;
 
-const table = [
-  {
-    field: "category",
-    kind: "label",
-    fold: true,
-    of: (market) => market.category,
-    meaning: "Market category, the whole string in any letter case.",
-  },
-  {
-    field: "tier",
-    kind: "integer",
-    min: 1,
-    max: forgeTiers.length,
-    bucketWidth: 1,
-    values: forgeTiers,
-    several: true,
-    of: (market) => forgeScaleNumber(market.tier),
-    meaning: "Tier of the Forge Scale, or several separated by commas.",
-  },
-  {
-    field: "outcome",
-    kind: "label",
-    fold: false,
-    of: (market) => market.resolvedOutcome,
-    meaning: "Resolved outcome label, exactly as published.",
-  },
-  {
-    field: "disputed",
-    kind: "integer",
-    min: 0,
-    max: 1,
-    bucketWidth: 1,
-    values: booleanNames,
-    of: (market) => Number(market.disputed),
-    meaning: "Whether the resolution was disputed.",
-  },
-  {
-    field: "formula_version",
-    kind: "label",
-    fold: false,
-    of: (market) => market.formulaVersion,
-    meaning: "Version of the scoring formula, exactly as published.",
-  },
-  {
-    field: "weight_version",
-    kind: "label",
-    fold: false,
-    of: (market) => market.weightVersion,
-    meaning: "Version of the dimension weights, exactly as published.",
-  },
-  {
-    field: "composite",
-    kind: "integer",
-    ...bounds.composite,
-    bucketWidth: 50,
-    of: (market) => market.composite,
-    meaning: `Bound on the composite score: ${directions.composite}.`,
-  },
-  ...marketDimensionKeys.map(dimensionField),
-] as const satisfies readonly (LabelField<string> | IntegerField<string>)[];
+type Table = typeof market;
+/** The names of the filters of members whose shape is a `Kind`. */
+type FilterOf<Kind> = {
+  [Name in keyof Table]: Table[Name] extends Kind & { filter: { name: infer Filter } } ? Filter : never;
+}[keyof Table];
+type Choice = { kind: "text"; values: readonly string[] } | { kind: "boolean" } | { kind: "integer" };
 
-type Row = (typeof table)[number];
-/** Names of the fields that hold a text. */
-export type LabelName = Extract<Row, { kind: "label" }>["field"];
 /** Names of the fields that hold an integer. */
-export type IntegerName = Extract<Row, { kind: "integer" }>["field"];
+export type IntegerName = FilterOf<Choice> | MarketDimensionKey;
+/** Names of the fields that hold a text. */
+export type LabelName = Exclude<FilterOf<{ kind: "text" }>, IntegerName>;
 export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
 
+function fieldOf([name, shape]: [name: string, shape: MarketMember]): FilterField[] {
+  if (!shape.filter) return [];
+  const { name: filter, fold = false, several, meaning, bucketWidth = 1 } = shape.filter;
+  const member = name as keyof Market;
+  const value = (market: Market) => market[member] as never;
+  if (shape.kind === "text" && !shape.values)
+    return [{ field: filter as LabelName, kind: "label", member, fold, of: value, meaning }];
+  const field = filter as IntegerName;
+  const shared = {
+    field,
+    kind: "integer",
+    member,
+    bucketWidth,
+    meaning,
+    ...(several && { several }),
+  } as const;
+  if (shape.kind === "integer") return [{ ...shared, min: shape.min, max: shape.max, of: value }];
+  if (shape.kind === "boolean")
+    return [{ ...shared, min: 0, max: 1, values: booleanNames, of: (market) => Number(value(market)) }];
+  if (shape.kind !== "text") throw new Error(`a ${shape.kind} has no filter`);
+  const values = shape.values!;
+  return [
+    { ...shared, min: 1, max: values.length, values, of: (market) => values.indexOf(value(market)) + 1 },
+  ];
+}
+
+const dimensionField = (field: MarketDimensionKey): FilterField => ({
+  field,
+  kind: "integer",
+  member: "dimensions",
+  ...bounds.score,
+  bucketWidth: 10,
+  of: (market) => {
+    const dimension = market.dimensions.find(({ key }) => key === field);
+    if (!dimension) throw new Error(`market ${market.id} has no dimension ${field}`);
+    return dimension.score;
+  },
+  meaning: `Bound on the score of the dimension ${field}: ${directions.dimension}.`,
+});
+
+const isRange = (row: FilterField) => row.kind === "integer" && !row.values;
+const memberFields = Object.entries<MarketMember>(market).flatMap(fieldOf);
+
 /**
- * The filter table (INTERFACE 4.5). Query parameters, reading of sources, index, evaluation and documentation all derive
- * from it.
+ * The filters (INTERFACE 4.5), from the table of the market: first those that choose by name, then ranges. Query
+ * parameters, reading of sources, index, evaluation and documentation derive from them.
  */
-export const filterFields: readonly FilterField[] = table;
+export const filterFields: readonly FilterField[] = [
+  ...memberFields.filter((row) => !isRange(row)),
+  ...memberFields.filter(isRange),
+  ...marketDimensionKeys.map(dimensionField),
+];
 
 /** The rows of the filter table for labels. */
 export const labelFields = filterFields.filter((row) => row.kind === "label");
@@ -139,7 +126,7 @@ export type FacetName = (typeof facetNames)[number];
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
 /** The filter values of a published market. Throws an Error when the market lacks a dimension. */
-export function filterValuesOf(market: HistoricalMarket): FilterValues {
+export function filterValuesOf(market: Market): FilterValues {
   return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 

@@ -1,7 +1,14 @@
 import { z } from "zod";
+import { market } from "./market.ts";
+import { scoreHead } from "./protocol.ts";
+import { forgeTiers } from "./scales.ts";
+import { label, type Members, type Shape, type TypeOf } from "./shapes.ts";
 
 /** A published time: UTC with exactly three decimals, `2026-02-02T08:21:59.229Z`. */
 export const Timestamp = z.iso.datetime({ precision: 3 });
+
+/** A tier of the Forge Scale. */
+export const ForgeTier = z.enum(forgeTiers);
 
 export const digestPattern = /^[0-9a-f]{64}$/;
 
@@ -10,17 +17,6 @@ export const Digest = z.string().regex(digestPattern);
 
 /** An integer from 0 to 2^53-1, which JavaScript can represent exactly. */
 export const Count = z.int().min(0);
-
-/** Slug of a protocol. `batch` is reserved for an endpoint (INTERFACE 4.3). */
-export const ProtocolSlug = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9._-]{0,99}$/)
-  .refine((slug) => slug !== "batch", "batch is reserved");
-
-export const marketIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/** The id of a market: a UUID in lower case. */
-export const MarketId = z.string().regex(marketIdPattern);
 
 export const exportNamePattern = /^markets-[0-9]{4,}\.parquet$/;
 
@@ -32,19 +28,93 @@ export function integerBetween(min: number, max: number) {
   return z.int().min(min).max(max);
 }
 
-export const HttpUrl = z.string().regex(/^https?:\/\//);
-
-/**
- * The most bytes of UTF-8 in a label (INTERFACE 8.3). A cursor carries labels percent-encoded and then in base64, which
- * makes four bytes of one, and the cursor has to fit into the head of a response.
- */
-export const maxLabelBytes = 256;
-
-/** A text that a filter compares whole, or a version (INTERFACE 8.3). */
-export const Label = z
-  .string()
-  .max(maxLabelBytes)
-  .refine((text) => new TextEncoder().encode(text).length <= maxLabelBytes);
-
 /** JSON that is passed through unchanged. A precise schema would refer to itself, which some type generators do not support. */
 export const AnyJson = z.unknown().describe("Any JSON, as the source has it.");
+
+type ObjectOf<M extends Members> = z.ZodObject<
+  { -readonly [Name in keyof M]: z.ZodType<TypeOf<M[Name]>> },
+  z.core.$strict
+>;
+
+// A struct within others is one schema, so that the OpenAPI document can give it a name.
+const structs = new WeakMap<Members, z.ZodType>();
+
+/** The schema of records with exactly these members. */
+export function recordOf<const M extends Members>(members: M): ObjectOf<M> {
+  const known = structs.get(members);
+  if (known) return known as ObjectOf<M>;
+  const schema = z.strictObject(
+    Object.fromEntries(Object.entries(members).map(([name, shape]) => [name, schemaOf(shape)])),
+  );
+  structs.set(members, schema);
+  return schema as unknown as ObjectOf<M>;
+}
+
+/** The schema of published values of a shape. */
+export function schemaOf<const S extends Shape>(shape: S): z.ZodType<TypeOf<S>> {
+  const schema = plainSchema(shape);
+  return (shape.meaning === undefined ? schema : schema.describe(shape.meaning)) as z.ZodType<TypeOf<S>>;
+}
+
+function plainSchema(shape: Shape): z.ZodType {
+  switch (shape.kind) {
+    case "text":
+      return shape.values ? choiceOf(shape.values) : textSchema(shape);
+    case "integer":
+      return shape.max === Number.MAX_SAFE_INTEGER
+        ? Count.min(shape.min)
+        : integerBetween(shape.min, shape.max);
+    case "double":
+      return doubleSchema(shape);
+    case "boolean":
+      return z.boolean();
+    case "time":
+      return Timestamp;
+    case "any":
+      return AnyJson;
+    case "list":
+      return shape.each ? eachOnce(schemaOf(shape.of), shape.each) : z.array(schemaOf(shape.of));
+    case "struct":
+      return recordOf(shape.members);
+  }
+}
+
+function choiceOf(values: readonly string[]): z.ZodType {
+  if (values === forgeTiers) return ForgeTier;
+  return values.length === 1 ? z.literal(values[0]!) : z.enum(values);
+}
+
+function textSchema({ notEmpty, pattern, maxBytes, reserved }: Shape & { kind: "text" }): z.ZodString {
+  let schema = z.string();
+  if (maxBytes !== undefined)
+    schema = schema.max(maxBytes).refine((text) => new TextEncoder().encode(text).length <= maxBytes);
+  if (notEmpty) schema = schema.min(1);
+  if (pattern) schema = schema.regex(pattern);
+  if (reserved)
+    schema = schema.refine((text) => !reserved.includes(text), `${reserved.join(", ")} is reserved`);
+  return schema;
+}
+
+function doubleSchema({ min, max }: { min?: number; max?: number }): z.ZodType {
+  const number = z.number();
+  return min === undefined || max === undefined ? number : number.min(min).max(max);
+}
+
+function eachOnce(item: z.ZodType, { member, values }: { member: string; values: readonly string[] }) {
+  return z
+    .array(item)
+    .length(values.length)
+    .refine(
+      (items) => new Set(items.map((one) => (one as Record<string, unknown>)[member])).size === values.length,
+      `every ${member} exactly once`,
+    );
+}
+
+/** The id of a market: a UUID in lower case. */
+export const MarketId = textSchema(market.id);
+
+/** Slug of a protocol. */
+export const ProtocolSlug = textSchema(scoreHead.slug);
+
+/** A text that a filter compares whole, or a version (INTERFACE 8.3). */
+export const Label = textSchema(label);

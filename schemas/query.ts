@@ -8,7 +8,8 @@ import {
   paging,
   searchBounds,
 } from "./filters.ts";
-import { Digest, integerBetween, Label, maxLabelBytes } from "./primitives.ts";
+import { Digest, integerBetween, Label } from "./primitives.ts";
+import { maxLabelBytes } from "./shapes.ts";
 
 /** A time in a query: a day, or a day, a clock time and a zone. The groups are date, clock, fraction and zone. */
 export const timePattern =

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Count, Digest, ProtocolSlug, Timestamp } from "./primitives.ts";
-import { ForgeTier } from "./tiers.ts";
+import { Count, Digest, ForgeTier, ProtocolSlug, Timestamp } from "./primitives.ts";
 
 /** Version of the snapshot format, which snapshots/SPEC.md documents. */
 export const formatVersion = 2;

@@ -1,5 +1,6 @@
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { digestPattern, exportNamePattern, marketIdPattern } from "../../schemas/primitives.ts";
+import { marketIdPattern } from "../../schemas/market.ts";
+import { digestPattern, exportNamePattern } from "../../schemas/primitives.ts";
 import { isApiPath } from "../reply/headers.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);

@@ -4,7 +4,7 @@ import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.
 
 /**
  * @import { StoredScoreListEntry as ScoreListEntry } from "../../schemas/records.ts"
- * @import { ForgeTier } from "../../schemas/tiers.ts"
+ * @import { ForgeTier } from "../../schemas/scales.ts"
  * @import { Site } from "./app.js"
  * @import { Meaning } from "./explain.js"
  * @import { View } from "./router.js"

@@ -1,6 +1,6 @@
 import { html } from "./dom.js";
 
-/** @import { ForgeTier } from "../../schemas/tiers.ts" */
+/** @import { ForgeTier } from "../../schemas/scales.ts" */
 
 /** Lowest to highest (INTERFACE 2.3).
  * @type {readonly ForgeTier[]} */

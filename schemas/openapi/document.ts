@@ -5,7 +5,7 @@ import { Problem } from "../errors.ts";
 import { FeedCommand, FeedMessage } from "../feed.ts";
 import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
-import { AnyJson, Digest, Timestamp } from "../primitives.ts";
+import { AnyJson, Digest, ForgeTier, Timestamp } from "../primitives.ts";
 import {
   EvidenceItem,
   HistoricalMarket,
@@ -14,7 +14,6 @@ import {
   ScoreListEntry,
   ScorePoint,
 } from "../records.ts";
-import { ForgeTier } from "../tiers.ts";
 import { problemExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 import { operationsOf, tags } from "./operations.ts";

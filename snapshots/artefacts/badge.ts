@@ -1,5 +1,5 @@
 import type { ProtocolScore } from "../../schemas/records.ts";
-import type { ForgeTier } from "../../schemas/tiers.ts";
+import type { ForgeTier } from "../../schemas/scales.ts";
 import { type Markup, markup } from "./markup.ts";
 
 /** Behind white text, so each has a contrast of 4.5 to 1 at least. */

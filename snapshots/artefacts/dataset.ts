@@ -1,5 +1,6 @@
 import { meanings } from "../../schemas/meanings.ts";
-import { type ProtocolScore, protocolDimensionKeys, ScoreListEntry } from "../../schemas/records.ts";
+import { protocolDimensionKeys } from "../../schemas/protocol.ts";
+import { type ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import {
   datasetAddress,

@@ -1,5 +1,6 @@
 import { meanings } from "../../schemas/meanings.ts";
-import { type ProtocolScore, protocolDimensionKeys } from "../../schemas/records.ts";
+import { protocolDimensionKeys } from "../../schemas/protocol.ts";
+import type { ProtocolScore } from "../../schemas/records.ts";
 import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
 import { iconAddress, type Places, pageAddress, siteName } from "./places.ts";

@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
-import { bounds, HistoricalMarket } from "../../schemas/records.ts";
+import { HistoricalMarket } from "../../schemas/records.ts";
+import { bounds, forgeTiers } from "../../schemas/scales.ts";
 import type { ChangeCounts } from "../../schemas/snapshot.ts";
-import { forgeTiers } from "../../schemas/tiers.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
 
 /** How many of a kind, and the first 20 ids or slugs of each kind, ascending. */

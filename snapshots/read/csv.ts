@@ -1,27 +1,10 @@
-import { type HistoricalMarket, marketDimensionKeys } from "../../schemas/records.ts";
+import { marketDimensionKeys, plainMembers } from "../../schemas/market.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import type { RowsForm } from "./rows.ts";
 
-/** Members of a market that are columns of their own, in the order of the header line. */
-const members = [
-  "id",
-  "slug",
-  "question",
-  "category",
-  "composite",
-  "tier",
-  "resolvedOutcome",
-  "resolvedAt",
-  "resolutionSource",
-  "disputed",
-  "topRiskDriver",
-  "flaggedCount",
-  "formulaVersion",
-  "weightVersion",
-] as const satisfies readonly (keyof HistoricalMarket)[];
-
 /** The columns of a market in CSV (INTERFACE 4.5): its members, then the score of each dimension. */
-export const csvColumns: readonly string[] = [...members, ...marketDimensionKeys];
+export const csvColumns: readonly string[] = [...plainMembers, ...marketDimensionKeys];
 
 // Parsing this many markets takes about as long as inflating a run.
 const marketsPerStep = 8;
@@ -42,7 +25,7 @@ export const csvForm: RowsForm = {
 
 function valuesOf(market: HistoricalMarket): (string | number | boolean)[] {
   const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));
-  return [...members.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
+  return [...plainMembers.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
 }
 
 function recordOf(values: readonly (string | number | boolean)[]): string {

@@ -10,8 +10,9 @@ import {
   type QueryWord,
   searchBounds,
 } from "../../schemas/filters.ts";
-import { Digest, Label, maxLabelBytes } from "../../schemas/primitives.ts";
+import { Digest, Label } from "../../schemas/primitives.ts";
 import { asOfParameter, filterParameters, timePattern } from "../../schemas/query.ts";
+import { maxLabelBytes } from "../../schemas/shapes.ts";
 import { normalised } from "../index/words.ts";
 import { InvalidParameterError } from "./errors.ts";
 import { hintFor } from "./hints.ts";

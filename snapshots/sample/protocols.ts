@@ -1,4 +1,4 @@
-import { protocolDimensionKeys } from "../../schemas/records.ts";
+import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { textList } from "../sources/sql-literals.ts";
 import { sampleEpoch, tierName, tierNumber } from "./sql.ts";
 import { chains, protocolKinds, protocolStems } from "./words.ts";

@@ -1,4 +1,4 @@
-import { forgeTiers } from "../../schemas/tiers.ts";
+import { forgeTiers } from "../../schemas/scales.ts";
 import { textList } from "../sources/sql-literals.ts";
 
 /** The end of all sample times. It is a constant in the past, so that rows do not depend on the clock. */

@@ -9,7 +9,7 @@ import type { SourceTable } from "./table-schema.ts";
 
 /**
  * Increase it when the computation of digests, the checks of rows, or what is rendered of a row changes: unread files keep what
- * was made then. A change of source-tables.ts alone shows in `contractDigest`.
+ * was made then. A change of the columns or their rules shows in `contractDigest`.
  */
 const digestRevision = 4;
 

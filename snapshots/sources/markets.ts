@@ -4,9 +4,8 @@ import {
   type DuckDBDataChunk,
   type DuckDBVector,
 } from "@duckdb/node-api";
-import { type FilterValues, filterFields, type IntegerName, type LabelName } from "../../schemas/filters.ts";
-import { type MarketDimensionKey, marketDimensionKeys } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/tiers.ts";
+import { booleanNames, type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { sourceName } from "../../schemas/shapes.ts";
 import { idOfLine } from "../format/page.ts";
 import { refuseRows } from "./broken-rows.ts";
 import { withConnection } from "./duckdb.ts";
@@ -163,31 +162,21 @@ function comparedQuery(group: FileGroup, file: string): string {
     FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}) LEFT JOIN known USING (digest)`;
 }
 
-/** SQL for the score of one of a market's dimensions. */
-const dimensionScore = (key: MarketDimensionKey) =>
-  `list_transform(dimensions, lambda dimension: dimension.score)
-    [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${key}')]`;
-
-/** SQL of each filter value, over a row's columns. */
-const filterValues: Record<LabelName | IntegerName, string> = {
-  category: "category",
-  tier: `list_position(${textList(forgeTiers)}, tier)`,
-  outcome: "resolved_outcome",
-  disputed: "disputed",
-  formula_version: "formula_version",
-  weight_version: "weight_version",
-  composite: "composite",
-  ...(Object.fromEntries(marketDimensionKeys.map((key) => [key, dimensionScore(key)])) as Record<
-    MarketDimensionKey,
-    string
-  >),
-};
+/** SQL of a filter's value, over a row's columns. */
+function filterValue(row: FilterField): string {
+  if (row.member === "dimensions")
+    return `list_transform(dimensions, lambda dimension: dimension.score)
+      [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${row.field}')]`;
+  const column = sourceName(row.member);
+  const named = row.kind === "integer" && row.values !== booleanNames ? row.values : undefined;
+  return named ? `list_position(${textList(named)}, ${column})` : column;
+}
 
 /** Columns as rowsOf takes them: four of their own, then the filter table's. The record is null when the row breaks a rule. */
 function marketColumns({ fields }: FileGroup, sound: string): string[] {
   const record = `CASE WHEN ${sound} THEN encode(${jsonOfRow(fields)}) END`;
-  const values = filterFields.map(({ field, kind }) =>
-    kind === "label" ? filterValues[field] : `TRY_CAST(${filterValues[field]} AS INTEGER)`,
+  const values = filterFields.map((row) =>
+    row.kind === "label" ? filterValue(row) : `TRY_CAST(${filterValue(row)} AS INTEGER)`,
   );
   return ["file", "digest", `${milliseconds("resolved_at")}::DOUBLE`, record, ...values];
 }

@@ -1,5 +1,6 @@
 import { historyDays } from "../../schemas/envelopes.ts";
-import { protocolDimensionKeys, ScorePoint } from "../../schemas/records.ts";
+import { protocolDimensionKeys } from "../../schemas/protocol.ts";
+import { ScorePoint } from "../../schemas/records.ts";
 import type { FileField } from "./file-column.ts";
 import type { FileGroup } from "./file-groups.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";

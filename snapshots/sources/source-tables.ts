@@ -1,74 +1,61 @@
-import { maxLabelBytes } from "../../schemas/primitives.ts";
-import { bounds, marketDimensionKeys, protocolDimensionKeys } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/tiers.ts";
+import { market, marketDimensionKeys } from "../../schemas/market.ts";
+import { protocol } from "../../schemas/protocol.ts";
+import { forgeTiers } from "../../schemas/scales.ts";
+import { type Members, type Shape as RecordShape, sourceName } from "../../schemas/shapes.ts";
 import { textList } from "./sql-literals.ts";
 import {
-  any,
   atMostBytes,
-  boolean,
-  count,
   double,
   doubleBetween,
   type Field,
   integer,
-  list,
   matching,
   notEmpty,
+  notReserved,
   oneOf,
-  type Rule,
+  type Shape,
   type SourceTable,
-  struct,
   text,
   timeUntil,
 } from "./table-schema.ts";
 
-const score = integer(bounds.score);
-const shortEnough = atMostBytes(maxLabelBytes);
-const tier = text(oneOf(forgeTiers));
-const url = text(matching(/^https?:\/\//, "must be an http or https URL"));
-const uuid = text(
-  matching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, "must be a UUID in lower-case digits"),
-);
-const notReserved: Rule = { rule: "is a reserved word", holds: (value) => `${value} <> 'batch'` };
-const protocolSlug = text(
-  matching(
-    /^[a-z0-9][a-z0-9._-]{0,99}$/,
-    "must be 1 to 100 of a-z, 0-9, dot, dash, underscore, and begin with a-z or 0-9",
-  ),
-  notReserved,
-);
+/** The columns of a source for records with these members. */
+function fieldsOf(members: Members, latest: Date): Field[] {
+  return Object.entries(members).map(([published, shape]) => {
+    const name = sourceName(published);
+    return { name, ...(name !== published && { published }), shape: ruled(shape, latest) };
+  });
+}
 
-const evidence = struct([
-  { name: "type", shape: text() },
-  { name: "label", shape: text() },
-  { name: "pattern", shape: text() },
-  {
-    name: "reference",
-    shape: struct([
-      { name: "label", shape: text() },
-      { name: "url", shape: url },
-      { name: "kind", shape: text() },
-    ]),
-  },
-]);
-
-const marketDimension = struct([
-  { name: "key", shape: text(oneOf(marketDimensionKeys)) },
-  { name: "name", shape: text() },
-  { name: "score", shape: score },
-  { name: "weight", shape: doubleBetween(bounds.weight) },
-  { name: "description", shape: text() },
-  { name: "evidence", shape: list(evidence) },
-  { name: "references", shape: list(any) },
-  {
-    name: "computation",
-    shape: struct([
-      { name: "baseline", shape: double },
-      { name: "raises", shape: list(any) },
-      { name: "lowers", shape: list(any) },
-    ]),
-  },
-]);
+/** A shape with its rules in SQL. `latest` is the latest time that a row may have. */
+function ruled(shape: RecordShape, latest: Date): Shape {
+  switch (shape.kind) {
+    case "text": {
+      const { values, pattern, rule, reserved, maxBytes } = shape;
+      return text(
+        ...(values ? [oneOf(values)] : []),
+        ...(pattern ? [matching(pattern, rule!)] : []),
+        ...(reserved ? [notReserved(reserved)] : []),
+        ...(shape.notEmpty ? [notEmpty] : []),
+        ...(maxBytes === undefined ? [] : [atMostBytes(maxBytes)]),
+      );
+    }
+    case "integer":
+      return integer(shape);
+    case "double": {
+      const { min, max } = shape;
+      return min === undefined || max === undefined ? double : doubleBetween({ min, max });
+    }
+    case "time":
+      return timeUntil(latest);
+    case "list":
+      return { kind: "list", of: ruled(shape.of, latest) };
+    case "struct":
+      return { kind: "struct", fields: fieldsOf(shape.members, latest) };
+    default:
+      return { kind: shape.kind };
+  }
+}
 
 const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";
 
@@ -77,24 +64,7 @@ export function marketsTable(latest: Date): SourceTable {
   return {
     name: "markets",
     label: "id",
-    fields: [
-      { name: "id", shape: uuid },
-      { name: "slug", shape: text(notEmpty) },
-      { name: "question", shape: text(notEmpty) },
-      { name: "category", shape: text(notEmpty, shortEnough) },
-      { name: "composite", shape: integer(bounds.composite) },
-      { name: "tier", shape: tier },
-      { name: "status", shape: text(oneOf(["resolved"])) },
-      { name: "resolved_outcome", published: "resolvedOutcome", shape: text(notEmpty, shortEnough) },
-      { name: "resolved_at", published: "resolvedAt", shape: timeUntil(latest) },
-      { name: "resolution_source", published: "resolutionSource", shape: url },
-      { name: "disputed", shape: boolean },
-      { name: "top_risk_driver", published: "topRiskDriver", shape: text() },
-      { name: "flagged_count", published: "flaggedCount", shape: count },
-      { name: "formula_version", published: "formulaVersion", shape: text(shortEnough) },
-      { name: "weight_version", published: "weightVersion", shape: text(shortEnough) },
-      { name: "dimensions", shape: list(marketDimension) },
-    ],
+    fields: fieldsOf(market, latest),
     rowRules: [
       {
         column: "dimensions",
@@ -106,8 +76,6 @@ export function marketsTable(latest: Date): SourceTable {
   };
 }
 
-const scoreDimensions: Field[] = protocolDimensionKeys.map((name) => ({ name, shape: score }));
-
 /**
  * The source of protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have.
  */
@@ -115,42 +83,7 @@ export function protocolScoresTable(latest: Date): SourceTable {
   return {
     name: "protocol_scores",
     label: "slug",
-    fields: [
-      { name: "slug", shape: protocolSlug },
-      { name: "bri", shape: integer(bounds.bri) },
-      { name: "forge_scale", published: "forgeScale", shape: tier },
-      {
-        name: "forge_scale_num",
-        published: "forgeScaleNum",
-        shape: integer({ min: 1, max: forgeTiers.length }),
-      },
-      { name: "confidence", shape: integer(bounds.confidence) },
-      { name: "delta", shape: integer(bounds.delta) },
-      { name: "updated_at", published: "updatedAt", shape: timeUntil(latest) },
-      { name: "evidence_hash", published: "evidenceHash", shape: text() },
-      { name: "dimensions", shape: struct(scoreDimensions) },
-      {
-        name: "cascade",
-        shape: struct([
-          { name: "blast_radius", published: "blastRadius", shape: count },
-          { name: "upstream_deps", published: "upstreamDeps", shape: count },
-        ]),
-      },
-      {
-        name: "findings",
-        shape: struct(["critical", "high", "medium"].map((name) => ({ name, shape: count }))),
-      },
-      {
-        name: "metadata",
-        shape: struct([
-          { name: "category", shape: text() },
-          { name: "chain", shape: text() },
-          { name: "tvl", shape: text() },
-          { name: "contracts", shape: count },
-          { name: "z_factor", published: "zFactor", shape: double },
-        ]),
-      },
-    ],
+    fields: fieldsOf(protocol, latest),
     rowRules: [
       {
         column: "forge_scale_num",

@@ -78,9 +78,6 @@ export function integer({ min, max }: { min: number; max: number }): Shape {
   return { kind: "integer", min, max };
 }
 
-/** A count: an integer from 0 that JSON and JavaScript hold exactly. */
-export const count = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
-
 /** Refuses NaN and infinite numbers. */
 export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
 
@@ -96,21 +93,6 @@ export function doubleBetween({ min, max }: { min: number; max: number }): Shape
 /** SQL that is true for a number from `min` to `max`. */
 export function between(min: number, max: number): Rule["holds"] {
   return (value) => `${value} BETWEEN ${min} AND ${max}`;
-}
-
-/** A boolean. */
-export const boolean: Shape = { kind: "boolean" };
-/** A value of any type that JSON can hold exactly. */
-export const any: Shape = { kind: "any" };
-
-/** A list of values of one shape. */
-export function list(of: Shape): Shape {
-  return { kind: "list", of };
-}
-
-/** A struct with these members. */
-export function struct(fields: readonly Field[]): Shape {
-  return { kind: "struct", fields };
 }
 
 /** Refuses the empty text. */
@@ -136,6 +118,14 @@ export function matching(pattern: RegExp, rule: string): Rule {
 export function oneOf(values: readonly string[]): Rule {
   const rule = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(", ")}`;
   return { rule, holds: (value) => `${value} IN (${values.map(quoted).join(", ")})` };
+}
+
+/** Refuses texts that are used otherwise. */
+export function notReserved(texts: readonly string[]): Rule {
+  return {
+    rule: "is a reserved word",
+    holds: (value) => `${value} NOT IN (${texts.map(quoted).join(", ")})`,
+  };
 }
 
 /** How the rule begins that a time breaks by being too late, for which this machine's clock may be to blame. */

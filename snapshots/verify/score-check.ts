@@ -1,13 +1,7 @@
 import { historyDays, ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
-import {
-  bounds,
-  listEntryOf,
-  type ProtocolDimensionKey,
-  ProtocolScore,
-  protocolDimensionKeys,
-  ScorePoint,
-  type StoredScoreListEntry,
-} from "../../schemas/records.ts";
+import { type ProtocolDimensionKey, protocolDimensionKeys } from "../../schemas/protocol.ts";
+import { listEntryOf, ProtocolScore, ScorePoint, type StoredScoreListEntry } from "../../schemas/records.ts";
+import { bounds } from "../../schemas/scales.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";

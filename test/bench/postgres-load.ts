@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import type { Client } from "pg";
-import { forgeTiers } from "../../schemas/tiers.ts";
+import { forgeTiers } from "../../schemas/scales.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { RenderedMarket } from "../../snapshots/sources/sources.ts";
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LabelFacet, ScoreDimensions, ScoreFacet, ScoreHistory } from "../../schemas/envelopes.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { HistoricalMarket, ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/tiers.ts";
+import { forgeTiers } from "../../schemas/scales.ts";
 import { findChromium } from "../helpers/chromium.ts";
 import { bearer } from "../helpers/proxy-client.ts";
 import {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
-import { bounds, type HistoricalMarket, marketDimensionKeys } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/tiers.ts";
+import { marketDimensionKeys } from "../../schemas/market.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { bounds, forgeTiers } from "../../schemas/scales.ts";
 import { plainWords } from "./archive-plain-words.ts";
 import type { Query } from "./archive-proxy.ts";
 

@@ -1,4 +1,5 @@
-import type { HistoricalMarket, MarketDimensionKey } from "../../schemas/records.ts";
+import type { MarketDimensionKey } from "../../schemas/market.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
 import { askedWords, plainWords } from "./archive-plain-words.ts";
 import type { Query } from "./archive-proxy.ts";
 

@@ -4,14 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { historyDays, type ScoreDimensions, type ScoreHistory } from "../../schemas/envelopes.ts";
 import { filterValuesOf } from "../../schemas/filters.ts";
-import {
-  type HistoricalMarket,
-  listEntryOf,
-  marketDimensionKeys,
-  type ProtocolScore,
-  protocolDimensionKeys,
-} from "../../schemas/records.ts";
-import { forgeScaleNumber, forgeTiers } from "../../schemas/tiers.ts";
+import { marketDimensionKeys } from "../../schemas/market.ts";
+import { protocolDimensionKeys } from "../../schemas/protocol.ts";
+import { type HistoricalMarket, listEntryOf, type ProtocolScore } from "../../schemas/records.ts";
+import { forgeScaleNumber, forgeTiers } from "../../schemas/scales.ts";
 import type { PublishOptions, PublishReport } from "../../snapshots/publish/publish.ts";
 import type { MarketsFile, ScoreRow, Sources } from "../../snapshots/sources/sources.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";

@@ -1,5 +1,6 @@
 import type { ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
-import { ProtocolScore, protocolDimensionKeys } from "../../schemas/records.ts";
+import { protocolDimensionKeys } from "../../schemas/protocol.ts";
+import { ProtocolScore } from "../../schemas/records.ts";
 import { sourceRuns } from "./archive-source-rows.ts";
 
 /** What is to be told of a protocol beyond its record. */

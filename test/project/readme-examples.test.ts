@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../../proxy/config.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/tiers.ts";
+import { forgeTiers } from "../../schemas/scales.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { runCommand } from "../helpers/archive-command.ts";
 import { type Query, search } from "../helpers/archive-proxy.ts";

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { type HistoricalMarket, marketDimensionKeys } from "../../../schemas/records.ts";
+import { marketDimensionKeys } from "../../../schemas/market.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Query, startArchiveProxy } from "../../helpers/archive-proxy.ts";

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { searchBounds } from "../../../schemas/filters.ts";
-import { maxLabelBytes } from "../../../schemas/primitives.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
-import { forgeTiers } from "../../../schemas/tiers.ts";
+import { forgeTiers } from "../../../schemas/scales.ts";
+import { maxLabelBytes } from "../../../schemas/shapes.ts";
 import { wantsRows } from "../../helpers/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { market, publishRecords } from "../../helpers/proxy-archive.ts";

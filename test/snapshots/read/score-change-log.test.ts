@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ScoreChange } from "../../../schemas/feed.ts";
-import { type ProtocolScore, protocolDimensionKeys, type ScoreListEntry } from "../../../schemas/records.ts";
-import { forgeScaleNumber, forgeTiers } from "../../../schemas/tiers.ts";
+import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
+import type { ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
 import { ScoreChangeLog } from "../../../snapshots/read/score-change-log.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
-import { forgeTiers } from "../../../schemas/tiers.ts";
+import { forgeTiers } from "../../../schemas/scales.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
 import { runCommand, type Surroundings } from "../../helpers/archive-command.ts";
 import { readAll, type SourceContent, withSources } from "../../helpers/sources.ts";

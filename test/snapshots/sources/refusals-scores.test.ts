@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { protocolDimensionKeys } from "../../../schemas/records.ts";
+import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import {
   expectRefused,

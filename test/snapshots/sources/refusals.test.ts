@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { marketDimensionKeys } from "../../../schemas/records.ts";
+import { marketDimensionKeys } from "../../../schemas/market.ts";
 import {
   expectRefused,
   refusalsOf,

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { maxLabelBytes } from "../../../schemas/primitives.ts";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
-import { forgeTiers } from "../../../schemas/tiers.ts";
+import { forgeTiers } from "../../../schemas/scales.ts";
+import { maxLabelBytes } from "../../../schemas/shapes.ts";
 import { matchColumns } from "../../../snapshots/sources/match-columns.ts";
 import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
 import { faultsOfRow, soundRow } from "../../../snapshots/sources/row-checks.ts";

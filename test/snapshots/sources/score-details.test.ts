@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
-import { protocolDimensionKeys } from "../../../schemas/records.ts";
+import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { quoted } from "../../../snapshots/sources/sql-literals.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";

@@ -1,0 +1,89 @@
+/**
+ * What a value must be. The published record, the rules for sources, filters, CSV and exports derive from shapes. This
+ * module needs no library, so that readers can use it, too.
+ */
+export type Shape = { meaning?: string } & (
+  | TextShape
+  | { kind: "integer"; min: number; max: number }
+  | { kind: "double"; min?: number; max?: number }
+  | { kind: "boolean" | "time" | "any" }
+  /** With `each`, the list has one item for each of these values of that member. */
+  | { kind: "list"; of: Shape; each?: { member: string; values: readonly string[] } }
+  | { kind: "struct"; members: Members }
+);
+
+interface TextShape {
+  kind: "text";
+  notEmpty?: true;
+  /** The most bytes of UTF-8. */
+  maxBytes?: number;
+  /** The only texts that are allowed. */
+  values?: readonly string[];
+  pattern?: RegExp;
+  /** The pattern in words, for a refusal. */
+  rule?: string;
+  /** Texts that match the pattern and are refused all the same. */
+  reserved?: readonly string[];
+}
+
+/** The members of a record by their published names, in the order of the published JSON. */
+export type Members = Readonly<Record<string, Shape>>;
+
+/** The type of the values of a shape. */
+export type TypeOf<S extends Shape> = S extends { kind: "text"; values: readonly (infer Value)[] }
+  ? Value
+  : S extends { kind: "text" | "time" }
+    ? string
+    : S extends { kind: "integer" | "double" }
+      ? number
+      : S extends { kind: "boolean" }
+        ? boolean
+        : S extends { kind: "list"; of: infer Item extends Shape }
+          ? TypeOf<Item>[]
+          : S extends { kind: "struct"; members: infer M extends Members }
+            ? RecordOf<M>
+            : unknown;
+
+/** The type of the records with these members. */
+export type RecordOf<M extends Members> = { -readonly [Name in keyof M]: TypeOf<M[Name]> };
+
+/** An integer from 0 to 2^53-1, which JavaScript can represent exactly. */
+export const count = { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER } as const;
+export const boolean = { kind: "boolean" } as const;
+export const double = { kind: "double" } as const;
+export const text = { kind: "text" } as const;
+export const someText = { kind: "text", notEmpty: true } as const;
+/** A time with its offset in a source; UTC with three decimals, `2026-02-02T08:21:59.229Z`, where it is published. */
+export const time = { kind: "time" } as const;
+/** A value of any type that JSON can hold exactly. */
+export const any = { kind: "any" } as const;
+
+/**
+ * The most bytes of UTF-8 in a label (INTERFACE 8.3). A cursor carries labels percent-encoded and then in base64, which
+ * makes four bytes of one, and the cursor has to fit into the head of a response.
+ */
+export const maxLabelBytes = 256;
+/** A text that a filter compares whole, or a version (INTERFACE 8.3). */
+export const label = { kind: "text", maxBytes: maxLabelBytes } as const;
+
+export const httpUrl = {
+  kind: "text",
+  pattern: /^https?:\/\//,
+  rule: "must be an http or https URL",
+} as const;
+
+/** An integer from `min` to `max`, both included. */
+export const integer = <const B extends { min: number; max: number }>({ min, max }: B) =>
+  ({ kind: "integer", min, max }) as const;
+
+/** One of these texts. */
+export const oneOf = <const V extends readonly string[]>(values: V) => ({ kind: "text", values }) as const;
+
+export const list = <const S extends Shape>(of: S) => ({ kind: "list", of }) as const;
+
+export const struct = <const M extends Members>(members: M) => ({ kind: "struct", members }) as const;
+
+/** A name as sources have it: `resolvedAt` is `resolved_at` there. */
+export function sourceName(published: string): string {
+  return published.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
