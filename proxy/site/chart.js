@@ -233,20 +233,33 @@ export function lineChart(points, width, name) {
  * @typedef {{ share: number, low: number, high: number, n: number }} Estimate
  */
 
+/** Of a few markets little can be said.
+ * @param {Estimate} estimate */
+const isFew = ({ n }) => n < 30;
+
 /**
  * Shares of several groups as dots, each with its interval. `second` stands beside them in another form.
  * @param {{ names: readonly string[], first: readonly Estimate[], second?: readonly Estimate[], mean: number, label: string }} about
  * @param {number} width
  */
 export function intervalChart({ names, first, second, mean, label: name }, width) {
-  const height = 250;
-  const margin = { top: 28, right: 8, bottom: 46, left: 44 };
-  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top.
+  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top. So do the
+  // dots of those of which little can be said, each as an arrow with its number.
   const all = [...first, ...(second ?? [])].filter(({ n }) => n > 0);
   const sure = all.filter(({ n }) => n >= 100);
-  const top = Math.max(0.01, mean, ...(sure.length > 0 ? sure : all).map(({ high }) => high));
+  const top = Math.max(
+    0.01,
+    mean,
+    ...(sure.length > 0 ? sure : all).map(({ high }) => high),
+    ...all.filter((estimate) => !isFew(estimate)).map(({ share }) => share),
+  );
   const ticks = ticksFor(0, top * 1000).map((value) => value / 1000);
   const ceiling = ticks.at(-1) ?? 1;
+  const isBeyond = (/** @type {Estimate} */ { share, n }) => n > 0 && share > ceiling;
+  // The numbers of both series stand in rows of their own: beside each other they would overlap.
+  const beyond = all.some(isBeyond) ? (second ? 28 : 14) : 0;
+  const height = 250 + beyond;
+  const margin = { top: 28 + beyond, right: 8, bottom: 46, left: 44 };
   const slot = (width - margin.left - margin.right) / names.length;
   const x = (/** @type {number} */ place) => margin.left + slot * (place + 0.5);
   const y = (/** @type {number} */ share) =>
@@ -256,7 +269,8 @@ export function intervalChart({ names, first, second, mean, label: name }, width
     /** @type {string} */ kind,
     /** @type {number} */ shift,
   ) =>
-    estimates.map(({ share, low, high, n }, place) => {
+    estimates.map((estimate, place) => {
+      const { share, low, high, n } = estimate;
       if (n === 0) return null;
       const at = x(place) + shift;
       const [upper, lower] = [y(high), y(low)];
@@ -264,13 +278,21 @@ export function intervalChart({ names, first, second, mean, label: name }, width
       const cap = high > ceiling ? "" : `M${at - 4} ${upper}h8`;
       return svg(
         "g",
-        // Of a few markets little can be said.
-        { class: n < 30 ? `${kind} few` : kind },
+        { class: isFew(estimate) ? `${kind} few` : kind },
         svg("path", { d: `M${at} ${upper}V${lower}${cap}M${at - 4} ${lower}h8` }),
-        share <= ceiling &&
-          (kind === "first"
-            ? svg("circle", { cx: at, cy: y(share), r: 4 })
-            : svg("path", { class: "diamond", d: `M${at} ${y(share) - 5}l5 5l-5 5l-5 -5z` })),
+        isBeyond(estimate)
+          ? [
+              svg("path", { class: "mark beyond", d: `M${at} ${margin.top - 12}l5 8h-10z` }),
+              label(
+                percent(share).replace(slot > 36 ? "" : " %", ""),
+                at,
+                kind === "first" ? 26 : 40,
+                "middle",
+              ),
+            ]
+          : kind === "first"
+            ? svg("circle", { class: "mark", cx: at, cy: y(share), r: 4 })
+            : svg("path", { class: "mark", d: `M${at} ${y(share) - 5}l5 5l-5 5l-5 -5z` }),
         svg(
           "title",
           {},
