@@ -2,6 +2,7 @@ import type { ErrorCode } from "../../schemas/errors.ts";
 import {
   CursorExpiredError,
   CursorMismatchError,
+  DamagedLogError,
   ExportNotFoundError,
   InvalidCursorError,
   InvalidParameterError,
@@ -28,6 +29,7 @@ const answered: readonly [Type<ReadError>, ErrorCode][] = [
   [CursorExpiredError, "CURSOR_EXPIRED"],
   [MarketNotFoundError, "MARKET_NOT_FOUND"],
   [NoSnapshotError, "SNAPSHOT_UNAVAILABLE"],
+  [DamagedLogError, "SNAPSHOT_UNAVAILABLE"],
   [ProtocolNotFoundError, "PROTOCOL_NOT_FOUND"],
   [ExportNotFoundError, "SNAPSHOT_NOT_FOUND"],
   [SnapshotNotFoundError, "SNAPSHOT_NOT_FOUND"],
@@ -46,7 +48,8 @@ const hidden: readonly [Type<unknown>, ErrorCode, string][] = [
 export function serviceErrorOf(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
   for (const [type, code] of answered)
-    if (thrown instanceof type) return new ServiceError(code, thrown.message, thrown);
+    if (thrown instanceof type)
+      return new ServiceError(code, thrown.message, thrown, { cause: thrown.cause });
   for (const [type, code, detail] of hidden)
     if (thrown instanceof type) return new ServiceError(code, detail, {}, { cause: thrown });
   const detail = "Something went wrong on our side; the request id identifies it.";

@@ -10,12 +10,12 @@ import { type Belief, believeAll } from "../trust/belief.ts";
 import { Archive } from "./archive.ts";
 import { CommitLog, type LogEntry } from "./commit-log.ts";
 import { DerivedCache } from "./derived-cache.ts";
-import { NoSnapshotError } from "./errors.ts";
+import { DamagedLogError, NoSnapshotError } from "./errors.ts";
 import { Exports } from "./exports.ts";
 import { IdIndex } from "./id-index.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { PageCache } from "./page-cache.ts";
-import { readableCommits } from "./readable-commits.ts";
+import { readableCommits, storedManifests } from "./readable-commits.ts";
 import { Recent } from "./recent.ts";
 import { SingleFlight } from "./single-flight.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
@@ -146,6 +146,15 @@ export class Catalog {
       this.#makeCurrent(await this.#load(await this.#list(newest)));
     if (newest?.checkpoint !== undefined) await this.#belief.remember(newest.checkpoint);
     this.#checkedAt = await this.#readChecked();
+    await this.#forgetCollected();
+  }
+
+  /** Drops snapshots whose manifests are gone, so that they are answered as by a process that never had them. */
+  async #forgetCollected(): Promise<void> {
+    if (this.#superseded.values().length === 0) return;
+    const kept = await storedManifests(this.#storage);
+    for (const { commit } of this.#superseded.values())
+      if (!kept.has(commit.manifest.hash)) this.#superseded.drop(commit.commit);
   }
 
   #makeCurrent(snapshot: Snapshot): void {
@@ -182,21 +191,21 @@ export class Catalog {
 
   /**
    * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store for
-   * one that is newer than all known ones, since other readers may be ahead. Throws CorruptObjectError or StorageError.
+   * one that is newer than all known ones, since other readers may be ahead. Throws DamagedLogError or StorageError.
    */
   async commit(number: number): Promise<LogEntry | undefined> {
     if (number > (this.log.newest?.commit ?? 0)) await this.#followLog();
     try {
       return await this.log.entry(number);
     } catch (error) {
-      if (error instanceof MissingObjectError) return undefined;
+      if (error instanceof DamagedLogError && error.cause instanceof MissingObjectError) return undefined;
       throw error;
     }
   }
 
   /**
    * The newest commit that fits. When there is none, looks into the store for one that is newer than all known ones.
-   * Throws as CommitLog.entry does.
+   * Throws as CommitLog.entry does, also when what fits may be behind the damage.
    */
   async newestWith(fits: (commit: LogEntry) => boolean): Promise<LogEntry | undefined> {
     const known = await this.log.find(fits);

@@ -66,7 +66,7 @@ export class ChangesReader {
 
   /**
    * Plans an answer. Throws InvalidParameterError, SnapshotNotFoundError, SnapshotExpiredError when the difference cannot be
-   * told any more, NoSnapshotError, CorruptObjectError or StorageError.
+   * told any more, DamagedLogError, NoSnapshotError, CorruptObjectError or StorageError.
    */
   async plan(query: ChangesQuery): Promise<ChangesPlan> {
     const { since, skip } = query;
@@ -93,13 +93,8 @@ export class ChangesReader {
 
   /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
   async #named(parameter: string, id: string): Promise<LogEntry[]> {
-    const { log } = this.#catalog;
-    const named = async () => (await log.believed()).filter(({ snapshotId }) => snapshotId === id);
-    const known = await named();
-    if (known.length > 0) return known;
-    const newer = await this.#catalog.commit((log.newest?.commit ?? 0) + 1);
-    const found = newer ? await named() : [];
-    if (found.length > 0) return found;
+    const isNamed = ({ snapshotId }: LogEntry) => snapshotId === id;
+    if (await this.#catalog.newestWith(isNamed)) return (await this.#catalog.log.believed()).filter(isNamed);
     throw new SnapshotNotFoundError(
       parameter,
       `No snapshot with the id that ${parameter} gives was published.`,

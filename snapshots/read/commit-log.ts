@@ -4,6 +4,7 @@ import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import { DamagedLogError } from "./errors.ts";
 
 /** What readers keep of a commit. */
 export interface LogEntry
@@ -39,7 +40,7 @@ export class CommitLog {
   #entries = new Map<number, LogEntry>();
   #fetching: Promise<void> | undefined;
   /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
-  #broken: Error | undefined;
+  #broken: DamagedLogError | undefined;
 
   constructor(storage: Storage) {
     this.#storage = storage;
@@ -76,8 +77,8 @@ export class CommitLog {
   }
 
   /**
-   * A commit by its number; undefined when there is none in the log. Throws CorruptObjectError or MissingObjectError when the
-   * log does not lead there, or StorageError.
+   * A commit by its number; undefined when there is none in the log. Throws DamagedLogError when the log does not lead
+   * there, or StorageError.
    */
   async entry(number: number): Promise<LogEntry | undefined> {
     if (number < 1 || number > (this.#newest?.commit ?? 0)) return undefined;
@@ -108,7 +109,7 @@ export class CommitLog {
         return false;
       });
     } catch (error) {
-      if (!isBroken(error)) throw error;
+      if (!(error instanceof DamagedLogError)) throw error;
     }
     return entries;
   }
@@ -145,8 +146,10 @@ export class CommitLog {
       for (const commit of older) this.#entries.set(commit.commit, entryOf(commit));
       this.#oldest = older.at(-1);
     } catch (error) {
-      if (isBroken(error) && this.#oldest === successor) this.#broken = error;
-      throw error;
+      if (!isBroken(error)) throw error;
+      const damaged = new DamagedLogError(successor.publishedAt, error);
+      if (this.#oldest === successor) this.#broken = damaged;
+      throw damaged;
     }
   }
 

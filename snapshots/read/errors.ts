@@ -112,4 +112,21 @@ export class SnapshotExpiredError extends ReadError {
   }
 }
 
+/**
+ * What was asked for lies behind a commit of the log that is damaged or missing, so nobody can tell whether it was ever
+ * there. The message is for the caller; `cause` names the commit.
+ */
+export class DamagedLogError extends ReadError {
+  override readonly name = "DamagedLogError";
+
+  /** `publishedAt` is the time of the oldest commit that can be believed. */
+  constructor(publishedAt: string, cause: Error) {
+    super(
+      `The service's record of what was published before ${publishedAt} is damaged, until its operator restores it. ` +
+        "What was published since then is not affected.",
+    );
+    this.cause = cause;
+  }
+}
+
 export type { ReadError };

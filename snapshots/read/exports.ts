@@ -2,14 +2,12 @@ import type { ExportList } from "../../schemas/envelopes.ts";
 import type { ExportFile, ExportRecord } from "../../schemas/snapshot.ts";
 import { checkedHashes, readChunks } from "../export/chunks.ts";
 import { readSoundExport } from "../export/export-records.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { MissingObjectError } from "../store/objects.ts";
 import type { ObjectInfo, Storage } from "../store/storage.ts";
 import type { Belief } from "../trust/belief.ts";
 import type { CommitLog } from "./commit-log.ts";
-import { ExportNotFoundError } from "./errors.ts";
+import { DamagedLogError, ExportNotFoundError } from "./errors.ts";
 import type { ObjectCache } from "./object-cache.ts";
 import { Recent } from "./recent.ts";
 import type { Stream } from "./stream.ts";
@@ -66,11 +64,13 @@ export class Exports {
     return this.#recent.get();
   }
 
-  /** A file by its name. Throws ExportNotFoundError or StorageError. */
+  /** A file by its name. Throws ExportNotFoundError, DamagedLogError or StorageError. */
   async file(snapshotId: string, name: string): Promise<ExportFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, place) => exportFileName(place) === name);
     if (file) return file;
+    // Throws where an export cannot be believed because the log does not lead to its commit.
+    if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
     const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
     throw new ExportNotFoundError(`${what}; GET /api/v1/markets/exports lists all.`);
   }
@@ -135,7 +135,7 @@ export class Exports {
         commit.publishedAt === record.publishedAt
       );
     } catch (error) {
-      if (error instanceof MissingObjectError || error instanceof CorruptObjectError) return false;
+      if (error instanceof DamagedLogError) return false;
       throw error;
     }
   }

@@ -7,8 +7,14 @@ import type { CommitLog, LogEntry } from "./commit-log.ts";
  * manifests. Throws StorageError.
  */
 export async function readableCommits(storage: Storage, log: CommitLog): Promise<readonly LogEntry[]> {
-  const manifests = new Set<string>();
-  for await (const { key } of storage.list(layout.manifests)) manifests.add(hashIn(key));
+  const manifests = await storedManifests(storage);
   const entries = await log.believed();
   return entries.filter(({ commit, manifest }) => manifests.has(manifest.hash) && !log.isWithdrawn(commit));
+}
+
+/** The hashes of the manifests that the store has. Throws StorageError. */
+export async function storedManifests(storage: Storage): Promise<ReadonlySet<string>> {
+  const manifests = new Set<string>();
+  for await (const { key } of storage.list(layout.manifests)) manifests.add(hashIn(key));
+  return manifests;
 }

@@ -39,19 +39,19 @@ export class SupersededSnapshots {
   /** Adds a snapshot, or its indexes to its manifest, and drops others until all fit. One that is larger is not kept. */
   set(snapshot: ListedSnapshot | Snapshot): void {
     const { commit } = snapshot.commit;
-    this.#drop(commit);
+    this.drop(commit);
     this.#held.set(commit, snapshot);
     this.#count(snapshot, 1);
     for (const oldest of this.#held.keys()) {
       if (this.#bytes <= this.#maxBytes) break;
-      this.#drop(oldest);
+      this.drop(oldest);
     }
   }
 
   /** Takes another snapshot as the current one, whose segments cost nothing. */
   share(current: Snapshot): void {
     const all = [...this.#held.values()];
-    for (const { commit } of all) this.#drop(commit.commit);
+    for (const { commit } of all) this.drop(commit.commit);
     this.#shared = new Set(current.archive.segments);
     for (const snapshot of all) if (snapshot.commit.commit !== current.commit.commit) this.set(snapshot);
   }
@@ -60,7 +60,8 @@ export class SupersededSnapshots {
     return [...this.#held.values()];
   }
 
-  #drop(commit: number): void {
+  /** Forgets a snapshot. */
+  drop(commit: number): void {
     const held = this.#held.get(commit);
     if (!held) return;
     this.#held.delete(commit);

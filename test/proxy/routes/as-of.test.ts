@@ -293,6 +293,55 @@ test("a proxy has read the log before somebody asks for the list", async () => {
   await s3.stop();
 });
 
+test("a collected snapshot is 410 also where it is in memory, as soon as the store is looked at", async () => {
+  const { storage } = proxy;
+  const other = await proxy.another({ pollSeconds: 0.05 });
+  const get = (query: string) => other.get(`/api/v1/${archive}?${query}`, { headers: bearer(aegis) });
+  const page = await get(`pageSize=7&asOf=${ids[2]}`);
+  const { nextCursor }: MarketPage = page.json();
+  expect((await get(`cursor=${nextCursor}`)).status).toBe(200);
+  // The fifth commit has the snapshot of the third again, so the first one is collected.
+  await get(`asOf=${ids[0]}`);
+  const key = layout.manifest((await readCommit(storage, 1))!.manifest.hash);
+  const bytes = (await storage.get(key))!;
+  await storage.delete(key);
+  await until("the first to be gone", async () => (await get(`asOf=${ids[0]}`)).status === 410);
+  expect(refusalOf(await get(`asOf=${ids[0]}`))).toEqual([410, "SNAPSHOT_EXPIRED", "asOf"]);
+  expect((await get(`cursor=${nextCursor}`)).status).toBe(200);
+  await storage.put(key, bytes);
+  await other.stop();
+});
+
+test("what lies behind a damaged commit is 503 with the reason, and not said to be unknown", async () => {
+  const { storage } = proxy;
+  const key = layout.commit(2);
+  const bytes = (await storage.get(key))!;
+  const flipped = Buffer.from(bytes);
+  flipped[100]! ^= 1;
+  for (const damaged of [flipped, undefined]) {
+    await (damaged ? storage.put(key, damaged) : storage.delete(key));
+    const other = await proxy.another();
+    const get = (path: string) => other.get(`/api/v1/${path}`, { headers: bearer(aegis) });
+    for (const path of [
+      `${archive}?asOf=${ids[0]}`,
+      `${archive}?asOf=2026-02-10`,
+      `markets/changes?since=${ids[0]}`,
+      `markets/changes?since=${ids[2]}&until=${ids[0]}`,
+      `markets/exports/${ids[0]}/markets-0001.parquet`,
+      `scores?asOf=${ids[0]}`,
+    ]) {
+      const { status, code, detail } = problemOf(await get(path));
+      const told = expect.stringContaining(`before ${noon(days[2]).toISOString()} is damaged`);
+      expect([path, status, code, detail]).toEqual([path, 503, "SNAPSHOT_UNAVAILABLE", told]);
+    }
+    expect(other.logged.some((line) => line.includes(key))).toBe(true);
+    for (const path of [archive, `${archive}?asOf=2026-02-27`, `markets/changes?since=${ids[2]}`])
+      expect((await get(path)).status).toBe(200);
+    await other.stop();
+  }
+  await storage.put(key, bytes);
+});
+
 test("what was deleted since it was loaded is 410, and never 500", async () => {
   const { storage } = proxy;
   const list = JSON.parse(

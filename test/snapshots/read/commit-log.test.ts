@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatVersion } from "../../../schemas/snapshot.ts";
 import { CommitLog } from "../../../snapshots/read/commit-log.ts";
+import { DamagedLogError } from "../../../snapshots/read/errors.ts";
 import { appendCommit, newestCommit, publishedAtAfter } from "../../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -112,11 +113,13 @@ describe("the log of commits", () => {
     objects.set(layout.commit(40), seal({ ...content, publishedAt: timeOf(39) }));
     const log = await logOver(storage);
     expect((await log.entry(41))?.commit).toBe(41);
-    await expect(log.entry(40)).rejects.toBeInstanceOf(CorruptObjectError);
-    await expect(log.entry(10)).rejects.toThrow(layout.commit(40));
+    await expect(log.entry(40)).rejects.toMatchObject({ cause: expect.any(CorruptObjectError) });
+    const since = expect.stringContaining(`before ${timeOf(41)} is damaged`);
+    const cause = { message: expect.stringContaining(layout.commit(40)) };
+    await expect(log.entry(10)).rejects.toMatchObject({ name: "DamagedLogError", message: since, cause });
     expect((await log.believed()).at(-1)?.commit).toBe(41);
     expect((await log.at(timeOf(45)))?.commit).toBe(45);
-    await expect(log.at(timeOf(20))).rejects.toBeInstanceOf(CorruptObjectError);
+    await expect(log.at(timeOf(20))).rejects.toBeInstanceOf(DamagedLogError);
   });
 
   test("does not ask again for what is missing or broken until it takes up the newest commit again", async () => {
@@ -125,9 +128,9 @@ describe("the log of commits", () => {
     objects.delete(layout.commit(4));
     const counted = countingStorage(storage);
     const log = await logOver(counted);
-    await expect(log.entry(4)).rejects.toBeInstanceOf(MissingObjectError);
+    await expect(log.entry(4)).rejects.toMatchObject({ cause: expect.any(MissingObjectError) });
     const asked = commits(counted);
-    await expect(log.entry(2)).rejects.toBeInstanceOf(MissingObjectError);
+    await expect(log.entry(2)).rejects.toMatchObject({ cause: expect.any(MissingObjectError) });
     expect(commits(counted)).toBe(asked);
     objects.set(layout.commit(4), bytes);
     await log.takeUp(log.newest!);
