@@ -1,3 +1,5 @@
+import type { Asked } from "../../snapshots/read/asked.ts";
+import type { Catalog } from "../../snapshots/read/catalog.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -15,6 +17,10 @@ export interface Streamed {
 export interface Reply extends Partial<Streamed> {
   /** Entity tag of the body in a coding. Without one the answer is never 304. */
   etag?: (coding: Coding) => string;
+  /** What is worked out only for a caller who does not name the tag: the whole reply. */
+  work?: () => Promise<Reply>;
+  /** Whether the caller who names it gets 304 without that work. */
+  stands?: () => Promise<boolean>;
   /** `private, no-cache` unless it says otherwise. */
   cacheControl?: string;
   /** The snapshot of the answer. It may differ from the one that was current when the request arrived. */
@@ -46,6 +52,21 @@ export function textReply(text: Buffer, snapshotId: string): Reply {
   return { etag: tagsOf(sha256(text)), snapshotId, body: encoded(() => text) };
 }
 
+/** A reply that is worked out only for a caller who does not have it. `replyOf` tells what is made of the plan. */
+export function lately<Plan>(
+  catalog: Catalog,
+  { commit, etag, plan }: Asked<Plan>,
+  replyOf: (plan: Plan) => Partial<Reply>,
+  headers: Record<string, string> = {},
+): Reply {
+  const known: Reply = { etag: () => etag, snapshotId: commit.snapshotId, headers };
+  return {
+    ...known,
+    stands: () => catalog.isReadable(commit),
+    work: async () => ({ ...known, ...replyOf(await plan()) }),
+  };
+}
+
 /** A reply ready to be sent to one request. Only reading a stream can still fail. */
 export interface Prepared {
   status: 200 | 206 | 304;
@@ -59,10 +80,12 @@ export interface Prepared {
 /** Decides status, coding and body of a reply to a request. Throws what the body throws. */
 export async function prepare(request: Request, reply: Reply): Promise<Prepared> {
   const held = reply.etag && heldTag(request, reply.etag);
+  const atOnce = !reply.work || (held?.named && (await reply.stands?.()) !== false);
+  const whole = atOnce ? reply : await reply.work!();
   if (held)
-    return { status: 304, headers: { ...headersOf(reply), ETag: held.tag }, body: [], known: held.named };
-  const coding = reply.coding ?? preferredCoding(request);
-  const { body, sent } = await bodyOf(reply, coding);
+    return { status: 304, headers: { ...headersOf(whole), ETag: held.tag }, body: [], known: held.named };
+  const coding = whole.coding ?? preferredCoding(request);
+  const { body, sent } = await bodyOf(whole, coding);
   const { stream, price = "rows" } = sent;
   return {
     status: sent.partial ? 206 : 200,

@@ -37,27 +37,24 @@ export function nextLink({ nextCursor }: Pick<PagePlan, "nextCursor">): Record<s
   return nextCursor === null ? {} : { Link: `<?cursor=${nextCursor}>; rel="next"` };
 }
 
-/** A reply that streams rows. */
-function streamReply(stream: Stream, snapshotId: string, headers: Reply["headers"]): Reply {
-  const bodyHeaders = { "X-Count": stream.count, ...headers };
-  return { etag: () => stream.etag, snapshotId, bodyHeaders, stream, price: "rows" };
+/** The part of a reply that streams rows. */
+function streamed(stream: Stream, headers: Record<string, string | number>): Partial<Reply> {
+  return { bodyHeaders: { "X-Count": stream.count, ...headers }, stream, price: "rows" };
 }
 
-/** A reply with all rows of a plan. */
-export function rowsReply(plan: RowsPlan, contentType: string): Reply {
-  const { commit } = plan.snapshot;
-  const reply = streamReply(plan, commit.snapshotId, {
+/** What a reply has of all rows of a plan. */
+export function rowsOf(plan: RowsPlan, contentType: string): Partial<Reply> {
+  return streamed(plan, {
     "Content-Type": contentType,
     "X-Total-Count": plan.total,
     "X-Cursor": plan.cursor,
-    "X-Archive-Root": commit.archiveRoot,
+    "X-Archive-Root": plan.snapshot.commit.archiveRoot,
   });
-  return { ...reply, headers: negotiated };
 }
 
-/** A reply with what differs between two snapshots. */
-export function changesReply(plan: ChangesPlan): Reply {
-  return streamReply(plan, plan.until, {
+/** What a reply has of the difference between two snapshots. */
+export function changesOf(plan: ChangesPlan): Partial<Reply> {
+  return streamed(plan, {
     "Content-Type": ndjson,
     "X-Since-Snapshot-Id": plan.since,
     "X-Archive-Root": plan.archiveRoot,

@@ -1,4 +1,6 @@
-import { parseAsOf } from "../../snapshots/read/query.ts";
+import { commitAsOf } from "../../snapshots/read/as-of.ts";
+import { weakTag } from "../../snapshots/read/asked.ts";
+import { type AsOf, parseAsOf } from "../../snapshots/read/query.ts";
 import {
   type FoundScore,
   findScore,
@@ -12,7 +14,7 @@ import {
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded, tagsOf } from "../reply/coding.ts";
-import { type Answer, momentary, type Reply } from "../reply/reply.ts";
+import { type Answer, lately, momentary, type Reply } from "../reply/reply.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
 export function scoreAnswers(parts: AppParts) {
@@ -24,8 +26,7 @@ export function scoreAnswers(parts: AppParts) {
     (request, response) => {
       const asOf = parseAsOf(response.locals.parameters!);
       const name = nameOf(request);
-      if (asOf) return storedReply(name, findScoreAsOf(catalog, asOf, name));
-      return originReply(parts, name, request, response);
+      return asOf ? storedAsOf(asOf, name) : originReply(parts, name, request, response);
     };
 
   /** What a plan pays for: from the store and never from the origin. */
@@ -34,16 +35,23 @@ export function scoreAnswers(parts: AppParts) {
     ({ params }, { locals }) => {
       const asOf = parseAsOf(locals.parameters!);
       const name = scoreNamed(kind, String(params.slug));
-      return storedReply(name, findScoreAsOf(catalog, asOf, name));
+      return asOf ? storedAsOf(asOf, name) : stored(findScore(catalog.requireCurrent(), name), name);
     };
 
-  async function storedReply(name: ScoreName, finding: Promise<FoundScore>): Promise<Reply> {
-    const found = await finding;
-    return {
-      snapshotId: found.manifest.snapshotId,
-      etag: tagsOf(found.object.hash),
+  const stored = (found: FoundScore, name: ScoreName): Reply => ({
+    snapshotId: found.commit.snapshotId,
+    etag: tagsOf(found.object.hash),
+    body: encoded(() => readScore(catalog, found, name)),
+  });
+
+  /** The manifest of an earlier snapshot may have to be read first. */
+  async function storedAsOf(asOf: AsOf, name: ScoreName): Promise<Reply> {
+    const commit = await commitAsOf(catalog, asOf);
+    const etag = weakTag(commit, "scores", JSON.stringify(name));
+    const plan = () => findScoreAsOf(catalog, commit, name);
+    return lately(catalog, { commit, etag, plan }, (found) => ({
       body: encoded(() => readScore(catalog, found, name)),
-    };
+    }));
   }
 
   return {

@@ -7,7 +7,7 @@ import type { Catalog } from "./catalog.ts";
 import type { LogEntry } from "./commit-log.ts";
 import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "./errors.ts";
 import { type AsOf, parseAsOf } from "./query.ts";
-import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 const dayMilliseconds = 86_400_000;
 
@@ -46,23 +46,17 @@ async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEnt
   return standing ?? catalog.newestWith((entry) => entry.snapshotId === snapshotId);
 }
 
-/** The snapshot that `asOf` means, without its indexes. Throws as `commitAsOf` and `whileKept` do. */
-export async function listedAsOf(catalog: Catalog, asOf: AsOf): Promise<ListedSnapshot> {
-  const commit = await commitAsOf(catalog, asOf);
-  return whileKept(catalog, commit, () => catalog.listed(commit));
+/** The commit that `asOf` means, or the current one. Throws NoSnapshotError, or as `commitAsOf` does. */
+export async function commitOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
+  return asOf ? commitAsOf(catalog, asOf) : catalog.requireCurrent().commit;
 }
 
-/**
- * What `read` makes of the snapshot that `asOf` means; of the current one when it is left out. Throws as `commitAsOf` and
- * `whileKept` do.
- */
-export async function readAsOf<T>(
+/** What `read` makes of the snapshot of a commit. Throws as `whileKept` and Catalog.snapshot do. */
+export function readSnapshot<T>(
   catalog: Catalog,
-  asOf: AsOf | undefined,
+  commit: LogEntry,
   read: (snapshot: Snapshot) => Promise<T>,
 ): Promise<T> {
-  if (!asOf) return read(catalog.requireCurrent());
-  const commit = await commitAsOf(catalog, asOf);
   return whileKept(catalog, commit, async () => read(await catalog.snapshot(commit)));
 }
 

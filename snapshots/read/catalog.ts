@@ -174,19 +174,12 @@ export class Catalog {
   }
 
   /**
-   * The snapshot of a commit, from memory or the store; undefined when it was withdrawn or collected, or the log has no such
-   * commit with this snapshot. Throws CorruptObjectError or StorageError.
+   * A commit that has this snapshot and was not withdrawn, though its snapshot may be collected; undefined when the log has
+   * none of this number. Throws as `commit` does.
    */
-  async find(number: number, snapshotId: string): Promise<Snapshot | undefined> {
+  async standing(number: number, snapshotId: string): Promise<LogEntry | undefined> {
     const commit = await this.commit(number);
-    if (commit?.snapshotId !== snapshotId || this.log.isWithdrawn(number)) return undefined;
-    try {
-      return await this.snapshot(commit);
-    } catch (error) {
-      // The snapshot was collected. Any other error is the store's and must be reported.
-      if (error instanceof MissingObjectError) return undefined;
-      throw error;
-    }
+    return commit?.snapshotId === snapshotId && !this.log.isWithdrawn(number) ? commit : undefined;
   }
 
   /**
@@ -218,6 +211,13 @@ export class Catalog {
   /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. Throws StorageError. */
   readable(): Promise<readonly LogEntry[]> {
     return this.#readable.get();
+  }
+
+  /** Whether a commit's snapshot can be read, by the current one or a listing. False also when that cannot be told. */
+  async isReadable({ digest }: LogEntry): Promise<boolean> {
+    if (digest === this.#current?.commit.digest) return true;
+    const readable = await this.readable().catch(() => []);
+    return readable.some((commit) => commit.digest === digest);
   }
 
   /**

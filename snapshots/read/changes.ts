@@ -9,13 +9,13 @@ import { ChangePart } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
+import { type Asked, weakTag } from "./asked.ts";
 import type { Catalog } from "./catalog.ts";
 import { type NetChanges, readChanges, readChangesGzip } from "./change-lines.ts";
 import { type ChangeTexts, PageTexts, PartTexts, tagOf } from "./change-texts.ts";
 import type { LogEntry } from "./commit-log.ts";
 import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "./errors.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
-import { weakTag } from "./paging.ts";
 import type { ChangesQuery } from "./query.ts";
 import type { Stream } from "./stream.ts";
 
@@ -65,13 +65,19 @@ export class ChangesReader {
   }
 
   /**
-   * Plans an answer. Throws InvalidParameterError, SnapshotNotFoundError, SnapshotExpiredError when the difference cannot be
-   * told any more, DamagedLogError, NoSnapshotError, CorruptObjectError or StorageError.
+   * What a query asks for. Throws SnapshotNotFoundError, NoSnapshotError, DamagedLogError, CorruptObjectError or StorageError;
+   * its `plan` also InvalidParameterError, and SnapshotExpiredError when the difference cannot be told any more.
    */
-  async plan(query: ChangesQuery): Promise<ChangesPlan> {
+  async ask(query: ChangesQuery): Promise<Asked<ChangesPlan>> {
     const { since, skip } = query;
     const until = query.until ?? this.#catalog.requireCurrent().commit.snapshotId;
     const ends = { from: await this.#named("since", since), to: await this.#named("until", until) };
+    const commit = ends.to[0]!;
+    const etag = weakTag(commit, since, until, skip, "changes");
+    return { commit, etag, plan: () => this.#plan({ since, until, skip }, ends) };
+  }
+
+  async #plan({ since, until, skip }: ChangesQuery & { until: string }, ends: Ends): Promise<ChangesPlan> {
     const net =
       (await this.#plans.fetch(`${since} ${until}`, { context: ends })) ??
       (await this.#working.execute(() => this.#net(ends)));
@@ -83,7 +89,6 @@ export class ChangesReader {
       since,
       until,
       archiveRoot: ends.to[0]!.archiveRoot,
-      etag: weakTag(since, until, skip, "changes"),
       count: total - skip,
       advice: "Ask for fewer changes with until, or wait for the next day.",
       read: () => readChanges(net, skip),

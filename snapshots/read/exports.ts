@@ -82,7 +82,6 @@ export class Exports {
   read(file: ExportFile, range: { from: number; to: number }): Stream {
     const [storage, objects] = [this.#storage, this.#objects];
     return {
-      etag: `"${file.hash}"`,
       count: range.to - range.from,
       advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
       async *read() {

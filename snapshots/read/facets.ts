@@ -5,39 +5,31 @@ import type { LabelTable } from "../index/label-table.ts";
 import { sliceKernel } from "../index/slice-kernel.ts";
 import { lowerBound, timeAt } from "../index/time-column.ts";
 import type { Archive } from "./archive.ts";
-import { readAsOf, whileKept } from "./as-of.ts";
+import { commitOf, readSnapshot } from "./as-of.ts";
+import { type Asked, weakTag } from "./asked.ts";
 import type { Catalog } from "./catalog.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import type { Matches } from "./matches.ts";
-import { weakTag } from "./paging.ts";
 import type { FacetQuery } from "./query.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { addTo, Part, type Tally } from "./tally.ts";
 
-/** Planned facets. Their headers are known before anything is counted. */
-export interface FacetsPlan {
-  snapshot: Snapshot;
-  /** Weak entity tag, equal for all responses with the same facets. */
-  etag: string;
-  /** Counts. The members are those of INTERFACE 4.7. */
-  count(): Promise<MarketFacets>;
-}
-
-/** Plans the facets that a query asks for. Throws NoSnapshotError, or as readAsOf does. */
-export function planFacets(catalog: Catalog, { filter, by, limit, asOf }: FacetQuery): Promise<FacetsPlan> {
-  return readAsOf(catalog, asOf, async (snapshot) => {
-    const { archive, commit } = snapshot;
-    return {
-      snapshot,
-      etag: weakTag(commit.digest, filter.canonical, by.join(), limit, "facets"),
-      count: async () => {
-        // Later than `readAsOf` is over, words may still have to be read.
-        const matches = await whileKept(catalog, commit, () => catalog.words.match(snapshot, filter));
-        const facets = await countFacets(archive, matches, by, limit);
-        return { snapshotId: commit.snapshotId, total: matches.total, facets };
-      },
-    };
-  });
+/** The facets that a query asks for. `plan` counts. Throws as `commitOf` does, and `plan` as `readSnapshot` does. */
+export async function askFacets(
+  catalog: Catalog,
+  { filter, by, limit, asOf }: FacetQuery,
+): Promise<Asked<MarketFacets>> {
+  const commit = await commitOf(catalog, asOf);
+  const count = async (snapshot: Snapshot) => {
+    const matches = await catalog.words.match(snapshot, filter);
+    const facets = await countFacets(snapshot.archive, matches, by, limit);
+    return { snapshotId: commit.snapshotId, total: matches.total, facets };
+  };
+  return {
+    commit,
+    etag: weakTag(commit, filter.canonical, by.join(), limit, "facets"),
+    plan: () => readSnapshot(catalog, commit, count),
+  };
 }
 
 /** Counts one facet, segment by segment. */

@@ -1,11 +1,12 @@
-import { hash } from "node:crypto";
 import { feedVersion } from "../../schemas/envelopes.ts";
 import { paging } from "../../schemas/filters.ts";
 import { gzipAround } from "../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import { MissingObjectError } from "../store/objects.ts";
-import { commitAsOf, readAsOf } from "./as-of.ts";
+import { commitAsOf, commitOf, readSnapshot } from "./as-of.ts";
+import { type Asked, weakTag } from "./asked.ts";
 import type { Catalog } from "./catalog.ts";
+import type { LogEntry } from "./commit-log.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "./cursor.ts";
 import { CursorExpiredError, CursorMismatchError, InvalidCursorError } from "./errors.ts";
 import { Lines } from "./lines.ts";
@@ -16,13 +17,16 @@ import type { Snapshot } from "./snapshot.ts";
 
 /** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {
-  snapshot: Snapshot;
-  /** Weak entity tag, equal for all responses with the same markets and cursor. */
-  etag: string;
   /** Cursor of the page that follows, if any. */
   nextCursor: string | null;
   /** The whole body in parts: one gzip member with `gzip`, plain JSON without. */
-  body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<readonly Buffer[]>;
+  body(envelope: Envelope): Promise<readonly Buffer[]>;
+}
+
+interface Envelope {
+  tier: string;
+  timestamp: string;
+  gzip: boolean;
 }
 
 /** Where a response begins: after the first `skip` matches. */
@@ -35,70 +39,86 @@ export interface Position {
 }
 
 /**
- * Plans the page that a query asks for. A cursor pins the snapshot that it was issued for.
- * Throws InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as readAsOf and ObjectCache.get do.
+ * The page that a query asks for. A cursor pins the snapshot that it was issued for. Throws, as its `plan` does,
+ * InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as commitOf, readSnapshot and ObjectCache.get do.
  */
-export async function planPage(catalog: Catalog, query: ArchiveQuery): Promise<PagePlan> {
+export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<Asked<PagePlan>> {
   // The commit is part of the name: without a cursor, the same query means another page after a publish.
-  const { filter, page: number, pageSize, cursor, asOf } = query;
-  const commit = asOf ? await commitAsOf(catalog, asOf) : catalog.current()?.commit;
-  const name = [commit?.digest, number, pageSize, cursor, filter.canonical].join(" ");
+  const { filter, page: number = 1, cursor = "", asOf } = query;
+  const { pageSize = cursor ? "" : paging.defaultPageSize } = query;
+  const parts = [number, pageSize, cursor, filter.canonical];
+  const current = asOf ? await commitAsOf(catalog, asOf) : catalog.current()?.commit;
+  const name = [current?.digest, ...parts].join(" ");
   const kept = catalog.pages.get(name);
-  const position = (found: Position) => planPosition(catalog, found);
-  const { page, lines } = kept ? { page: kept, lines: undefined } : await planAt(catalog, query, position);
-  const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
-  const spliced = async () => {
-    if (kept) return kept.spliced;
-    const made = await (await read()).spliced();
-    catalog.pages.set(name, { ...page, spliced: made });
-    return made;
+  const start = kept ? { commit: kept.snapshot.commit } : await startOf(catalog, query);
+  const etag = kept?.etag ?? weakTag(start.commit, ...parts);
+  const plan = async () => {
+    const position = (found: Position) => planPosition(catalog, found, etag);
+    const { page, lines } = kept
+      ? { page: kept, lines: undefined }
+      : await planAt(catalog, query, start, position);
+    const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
+    const spliced = async () => {
+      if (kept) return kept.spliced;
+      const made = await (await read()).spliced();
+      catalog.pages.set(name, { ...page, spliced: made });
+      return made;
+    };
+    return {
+      nextCursor: page.numbers.nextCursor,
+      async body({ tier, timestamp, gzip }: Envelope) {
+        // In the order of INTERFACE 2.7, the markets last.
+        const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
+        const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
+        return gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing);
+      },
+    };
   };
-  return {
-    snapshot: page.snapshot,
-    etag: page.etag,
-    nextCursor: page.numbers.nextCursor,
-    body: async ({ tier, timestamp, gzip }) => {
-      // In the order of INTERFACE 2.7, the markets last.
-      const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
-      const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
-      return gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing);
-    },
-  };
+  return { commit: start.commit, etag, plan };
 }
 
 const closing = Buffer.from("]}");
 
-/** Resolves the position where a query begins and plans a response from there. Throws as planPage does. */
+/** The commit from whose snapshot a query is answered, and its cursor. */
+export interface Start {
+  commit: LogEntry;
+  cursor?: Cursor;
+}
+
+/** Resolves where a query begins, without work on the archive. Throws as askPage does. */
+export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<Start> {
+  if (query.cursor === undefined) return { commit: await commitOf(catalog, query.asOf) };
+  const cursor = decodeCursor(query.cursor);
+  requireSameFilter(query.filter, cursor.filter);
+  const commit = await catalog.standing(cursor.commit, cursor.snapshotId);
+  if (!commit) throw await unknownSnapshot(catalog, cursor, query.pageSize ?? cursor.pageSize);
+  return { commit, cursor };
+}
+
+/** Plans a response from where a query begins. Throws as askPage does. */
 export async function planAt<Plan>(
   catalog: Catalog,
   query: ArchiveQuery,
+  { commit, cursor }: Start,
   plan: (position: Position) => Promise<Plan>,
 ): Promise<Plan> {
-  if (query.cursor === undefined)
-    return readAsOf(catalog, query.asOf, async (snapshot) => plan(await startOf(catalog, snapshot, query)));
-  const cursor = decodeCursor(query.cursor);
-  requireSameFilter(query.filter, cursor.filter);
-  return planContinuation(catalog, cursor, query.pageSize ?? cursor.pageSize, plan);
-}
-
-async function planContinuation<Plan>(
-  catalog: Catalog,
-  cursor: Cursor,
-  pageSize: number,
-  plan: (position: Position) => Promise<Plan>,
-): Promise<Plan> {
-  const snapshot = await catalog.find(cursor.commit, cursor.snapshotId);
-  if (!snapshot) throw await unknownSnapshot(catalog, cursor, pageSize);
+  if (!cursor)
+    return readSnapshot(catalog, commit, async (snapshot) =>
+      plan(await firstPosition(catalog, snapshot, query)),
+    );
+  const pageSize = query.pageSize ?? cursor.pageSize;
   try {
+    const snapshot = await catalog.snapshot(commit);
     return await plan(await continuation(catalog, snapshot, cursor, pageSize));
   } catch (error) {
     // The garbage collection may delete a superseded snapshot while it is read.
-    const collected = error instanceof MissingObjectError && snapshot !== catalog.current();
+    const collected =
+      error instanceof MissingObjectError && commit.digest !== catalog.current()?.commit.digest;
     throw collected ? await expired(catalog, cursor, pageSize) : error;
   }
 }
 
-async function startOf(
+async function firstPosition(
   catalog: Catalog,
   snapshot: Snapshot,
   { filter, page = 1, pageSize = paging.defaultPageSize }: ArchiveQuery,
@@ -133,8 +153,9 @@ async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): P
 async function planPosition(
   catalog: Catalog,
   position: Position,
+  etag: string,
 ): Promise<{ page: PlannedPage; lines: Lines }> {
-  const { snapshot, filter, matches, skip, pageSize } = position;
+  const { snapshot, matches, skip, pageSize } = position;
   const ordinals = matches.slice(skip, pageSize);
   const lines = await Lines.read(snapshot.archive, ordinals, catalog);
   const more = skip + ordinals.length < matches.total;
@@ -143,7 +164,6 @@ async function planPosition(
     : null;
   const page = Math.floor(skip / pageSize) + 1;
   const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
-  const etag = weakTag(snapshot.commit.digest, filter.canonical, skip, pageSize);
   return { page: { snapshot, etag, numbers, ordinals }, lines };
 }
 
@@ -157,11 +177,6 @@ function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, 
     pageSize,
     filter,
   };
-}
-
-export function weakTag(...parts: readonly (string | number)[]): string {
-  const digest = hash("sha256", JSON.stringify(parts), "base64url");
-  return `W/"${digest.slice(0, 27)}"`;
 }
 
 /** Filters sent with a cursor must equal the cursor's own. A caller may leave them all out. */

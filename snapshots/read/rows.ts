@@ -1,10 +1,11 @@
 import { paging } from "../../schemas/filters.ts";
 import { whileKept } from "./as-of.ts";
+import { type Asked, weakTag } from "./asked.ts";
 import type { Catalog } from "./catalog.ts";
 import { encodeCursor } from "./cursor.ts";
 import { CursorExpiredError, InvalidParameterError } from "./errors.ts";
 import { Lines } from "./lines.ts";
-import { cursorAt, type Position, planAt, weakTag } from "./paging.ts";
+import { cursorAt, type Position, planAt, startOf } from "./paging.ts";
 import type { RowsQuery } from "./query.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { Stream } from "./stream.ts";
@@ -35,21 +36,29 @@ const rowsFetched = paging.maxPageSize;
 const rowsAtOnce = rowsFetched / 4;
 
 /**
- * Finds what a query asks for in one answer. Throws as planPage does, and InvalidParameterError when more are to be
+ * What a query asks for in one answer. Throws as askPage does, and its `plan` InvalidParameterError when more are to be
  * skipped than there are.
  */
-export async function planRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<RowsPlan> {
-  const { skip } = query;
-  try {
-    const plan = await planAt(catalog, query, (start) => planFrom(catalog, start, skip, form));
-    return query.asOf ? { ...plan, read: () => readKept(catalog, plan) } : plan;
-  } catch (error) {
-    throw skip > 0 && error instanceof CursorExpiredError ? gone() : error;
-  }
+export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<Asked<RowsPlan>> {
+  const { skip, cursor = "", filter } = query;
+  const whole = async <T>(working: Promise<T>) =>
+    working.catch((error) => {
+      throw skip > 0 && error instanceof CursorExpiredError ? gone() : error;
+    });
+  const start = await whole(startOf(catalog, query));
+  return {
+    commit: start.commit,
+    etag: weakTag(start.commit, filter.canonical, cursor, skip, form.name),
+    async plan() {
+      const from = (position: Position) => planFrom(catalog, position, skip, form);
+      const plan = await whole(planAt(catalog, query, start, from));
+      return query.asOf ? { ...plan, read: () => readKept(catalog, plan) } : plan;
+    },
+  };
 }
 
 async function planFrom(catalog: Catalog, start: Position, skip: number, form: RowsForm): Promise<RowsPlan> {
-  const { snapshot, filter, matches } = start;
+  const { snapshot, matches } = start;
   const left = matches.total - start.skip;
   if (skip > left) {
     throw new InvalidParameterError("skip", `skip is more than the ${left} markets behind the cursor.`);
@@ -57,7 +66,6 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
   const position = { ...start, skip: start.skip + skip };
   return {
     snapshot,
-    etag: weakTag(snapshot.commit.digest, filter.canonical, position.skip, form.name),
     total: matches.total,
     count: left - skip,
     advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",

@@ -1,10 +1,10 @@
 import { ProtocolSlug } from "../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
-import { listedAsOf, whileKept } from "./as-of.ts";
+import { whileKept } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
+import type { LogEntry } from "./commit-log.ts";
 import { ProtocolNotFoundError } from "./errors.ts";
-import type { AsOf } from "./query.ts";
 import type { ListedSnapshot } from "./snapshot.ts";
 
 /** What is asked of the scores of a snapshot: the list of all, or what it holds of one protocol. */
@@ -35,16 +35,13 @@ export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName)
   return { commit, manifest, object };
 }
 
-/**
- * Finds a score object in the snapshot that `asOf` means, or in the current one. Throws ProtocolNotFoundError, or as
- * `listedAsOf` does.
- */
+/** Finds a score object in the snapshot of a commit. Throws ProtocolNotFoundError, or as `whileKept` does. */
 export async function findScoreAsOf(
   catalog: Catalog,
-  asOf: AsOf | undefined,
+  commit: LogEntry,
   name: ScoreName,
 ): Promise<FoundScore> {
-  return findScore(asOf ? await listedAsOf(catalog, asOf) : catalog.requireCurrent(), name);
+  return findScore(await whileKept(catalog, commit, () => catalog.listed(commit)), name);
 }
 
 /** Reads a score object from the store. Throws as `whileKept` and ObjectCache.get do. */

@@ -6,8 +6,6 @@ export interface StreamChunk {
 
 /** An answer of any length, read only as fast as it is sent. */
 export interface Stream {
-  /** Entity tag, equal for all answers with the same rows or bytes. */
-  etag: string;
   /** How many rows or bytes it has. */
   count: number;
   /** Reads the next ones only when they are asked for. */

@@ -12,7 +12,7 @@ import { idOfLine, type Page, readRun } from "../../snapshots/format/page.ts";
 import { leafHash } from "../../snapshots/format/tree.ts";
 import { readPages } from "../../snapshots/index/segment.ts";
 import { Catalog } from "../../snapshots/read/catalog.ts";
-import { ndjsonForm, planRows } from "../../snapshots/read/rows.ts";
+import { askRows, ndjsonForm } from "../../snapshots/read/rows.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
@@ -73,7 +73,9 @@ describe("the example store", () => {
     await catalog.refresh();
     const asked = new Set<string>();
     for (const { query, total, ids } of await read("queries.json")) {
-      const plan = await planRows(catalog, rowsQuery(String(new URLSearchParams(query))), ndjsonForm);
+      const plan = await (
+        await askRows(catalog, rowsQuery(String(new URLSearchParams(query))), ndjsonForm)
+      ).plan();
       const lines: string[] = [];
       for await (const { text } of plan.read()) lines.push(...String(text).split("\n").slice(0, -1));
       expect([plan.total, lines.map((line) => JSON.parse(line).id)], JSON.stringify(query)).toEqual([

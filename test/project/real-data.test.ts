@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../schemas/records.ts";
-import { planPage } from "../../snapshots/read/paging.ts";
+import { askPage } from "../../snapshots/read/paging.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { testFields } from "../helpers/archive-field-check.ts";
 import { testFilters } from "../helpers/archive-filter-check.ts";
@@ -57,7 +57,7 @@ describe.skipIf(!present)("the archive of the real sources", () => {
   test("a cursor walk at pageSize 9 shows every market once, in order", { timeout: 600_000 }, async () => {
     // Without HTTP, which would take most of the time of 2,015 requests.
     const page = async (query: Query): Promise<MarketPage> => {
-      const plan = await planPage(served.proxy.catalog, archiveQuery(search(query)));
+      const plan = await (await askPage(served.proxy.catalog, archiveQuery(search(query)))).plan();
       const body = await plan.body({
         tier: "enterprise",
         timestamp: "2030-01-01T00:00:00.000Z",

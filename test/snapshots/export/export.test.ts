@@ -8,7 +8,7 @@ import type { ExportRecord } from "../../../schemas/snapshot.ts";
 import { readExport } from "../../../snapshots/export/export-records.ts";
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
-import { planPage } from "../../../snapshots/read/paging.ts";
+import { askPage } from "../../../snapshots/read/paging.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -106,7 +106,7 @@ describe("the files of an export", () => {
       const ids = await sqlFilter(connection, directory);
       await fc.assert(
         fc.asyncProperty(combinations(served.markets), async ({ filters }) => {
-          const page = await planPage(served.proxy.catalog, archiveQuery(search(filters)));
+          const page = await (await askPage(served.proxy.catalog, archiveQuery(search(filters)))).plan();
           const body = await page.body({ tier: "enterprise", timestamp: "", gzip: false });
           expect((await ids(filters)).length).toBe(JSON.parse(Buffer.concat(body).toString()).total);
         }),

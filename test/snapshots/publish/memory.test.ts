@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { ndjsonForm, planRows } from "../../../snapshots/read/rows.ts";
+import { askRows, ndjsonForm } from "../../../snapshots/read/rows.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { scriptProcess } from "../../helpers/archive-command.ts";
@@ -54,7 +54,7 @@ describe("an archive of many markets", () => {
       await catalog.ids.candidates(snapshot, "00000000-0000-4000-8000-000000000000");
       const withIds = await bytesAMarket();
       for (const q of ["will", "the be*", "before"])
-        await planRows(catalog, rowsQuery(String(new URLSearchParams({ q }))), ndjsonForm);
+        await (await askRows(catalog, rowsQuery(String(new URLSearchParams({ q }))), ndjsonForm)).plan();
       const withWords = await bytesAMarket();
       const told = [columns, withIds, withWords].map((bytes) => bytes.toFixed(1));
       console.log(

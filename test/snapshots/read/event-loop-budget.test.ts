@@ -7,8 +7,8 @@ import { runMarkets } from "../../../snapshots/format/page.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
 import { csvForm } from "../../../snapshots/read/csv.ts";
-import { planPage } from "../../../snapshots/read/paging.ts";
-import { ndjsonForm, planRows } from "../../../snapshots/read/rows.ts";
+import { askPage } from "../../../snapshots/read/paging.ts";
+import { askRows, ndjsonForm } from "../../../snapshots/read/rows.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
@@ -84,7 +84,7 @@ describe("the lane of heavy requests", () => {
 const filter = "min_composite=1000&max_composite=1000";
 
 async function body(search: string, gzip: boolean): Promise<readonly Buffer[]> {
-  const page = await planPage(catalog, archiveQuery(`${filter}&${search}`));
+  const page = await (await askPage(catalog, archiveQuery(`${filter}&${search}`))).plan();
   return page.body({ tier: "enterprise", timestamp: "", gzip });
 }
 
@@ -115,7 +115,7 @@ describe("a page of matches that lie in as many runs", () => {
 
   test.each([ndjsonForm, csvForm])("lets others through in rows: $name", async (form) => {
     const rounds = await roundsOf(async () => {
-      const plan = await planRows(catalog, rowsQuery(filter), form);
+      const plan = await (await askRows(catalog, rowsQuery(filter), form)).plan();
       for await (const { count } of plan.read()) expect(count).toBeGreaterThan(0);
     });
     expect(rounds).toBeGreaterThanOrEqual(pieces);

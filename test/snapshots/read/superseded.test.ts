@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { readAsOf } from "../../../snapshots/read/as-of.ts";
+import { commitAsOf, readSnapshot } from "../../../snapshots/read/as-of.ts";
 import { Catalog } from "../../../snapshots/read/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -27,8 +27,8 @@ async function catalogOver(cacheBytes: number) {
   await catalog.refresh();
   storage.calls.length = 0;
   const reads = (prefix: string) => storage.calls.filter(({ key }) => key.startsWith(prefix)).length;
-  const marketsAsOf = (id: string) =>
-    readAsOf(catalog, { snapshotId: id }, async ({ archive, commit }) => [
+  const marketsAsOf = async (id: string) =>
+    readSnapshot(catalog, await commitAsOf(catalog, { snapshotId: id }), async ({ archive, commit }) => [
       (await archive.match([])).total,
       commit.snapshotId,
     ]);

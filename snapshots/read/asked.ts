@@ -1,0 +1,20 @@
+import { hash } from "node:crypto";
+import type { LogEntry } from "./commit-log.ts";
+
+/** What a query asks for, before anything of it is worked out. */
+export interface Asked<Plan> {
+  /** The commit whose snapshot answers. */
+  commit: LogEntry;
+  /** Entity tag of the answer. */
+  etag: string;
+  plan(): Promise<Plan>;
+}
+
+/**
+ * A weak entity tag of an answer from a commit's snapshot, equal for the same `parts` in every process. Nobody outside can
+ * compute it: the hash of a manifest, which no answer tells, covers the digests of the source's rows.
+ */
+export function weakTag({ manifest }: LogEntry, ...parts: readonly (string | number)[]): string {
+  const digest = hash("sha256", JSON.stringify([manifest.hash, ...parts]), "base64url");
+  return `W/"${digest.slice(0, 27)}"`;
+}

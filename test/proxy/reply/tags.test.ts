@@ -1,0 +1,101 @@
+import { hash } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readCommit } from "../../../snapshots/store/commits.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { takenUp } from "../../helpers/live-feed.ts";
+import { wantsRows } from "../../helpers/ndjson.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { bearer } from "../../helpers/proxy-client.ts";
+
+const contents = [recordsOf(0, 300), recordsOf(30, 320)];
+const archive = "/api/v1/markets/historical";
+
+let proxy: TestProxy;
+let key: string;
+const ids: string[] = [];
+beforeAll(async () => {
+  proxy = await startTestProxy({ empty: true });
+  for (const records of contents) ids.push((await publishRecords(proxy.storage, records)).snapshotId);
+  await takenUp(proxy, ids[1]!);
+  key = await proxy.issue();
+});
+afterAll(async () => {
+  await proxy?.stop();
+  await rm(proxy.directory, { recursive: true, force: true });
+});
+
+const ask = (path: string, headers: Record<string, string> = {}, by = proxy) =>
+  by.get(path, { headers: { ...bearer(key), ...headers } });
+const left = async (by = proxy) => (await ask("/api/v1/usage", {}, by)).json().remaining as number;
+
+/** What everybody can compute: a hash of what an answer or a checkpoint tells, in the forms that tags once had. */
+function computed(...parts: (string | number | null)[]): string {
+  const all = [parts, parts.slice(1), [null, ...parts], [undefined, ...parts]];
+  return all
+    .map((each) => `W/"${hash("sha256", JSON.stringify(each), "base64url").slice(0, 27)}"`)
+    .join(", ");
+}
+
+test("a tag that a caller computed is none: the answer comes, and is paid for", async () => {
+  const { digest } = (await readCommit(proxy.storage, 2))!;
+  const [since, until] = ids as [string, string];
+  const changes = `/api/v1/markets/changes?since=${since}&until=${until}`;
+  const { id } = contents[1]![0]!;
+  const asked: [path: string, tag: string, headers?: Record<string, string>][] = [
+    [changes, computed(since, until, 0, "changes")],
+    ...[1, 40, 49].map((skip): [string, string] => [
+      `${changes}&skip=${skip}`,
+      computed(since, until, skip, "changes"),
+    ]),
+    [`${archive}?pageSize=7&page=2`, computed(digest, "", 7, 7)],
+    [`${archive}?pageSize=7&page=2`, computed(digest, 2, 7, "", "")],
+    [archive, computed(digest, "", 0, "rows"), wantsRows],
+    [archive, computed(digest, "", "", 0, "rows"), wantsRows],
+    ["/api/v1/markets/facets?by=tier", computed(digest, "", "tier", 100, "facets")],
+    [`/api/v1/markets/${id}`, `"${hash("sha256", JSON.stringify(contents[1]![0]))}"`],
+    [`/api/v1/markets/${id}`, computed(digest, "market", id)],
+  ];
+  for (const [path, tag, headers] of asked) {
+    const before = await left();
+    const { status } = await ask(path, { ...headers, "if-none-match": tag });
+    expect([path, status, await left()]).toEqual([path, 200, before - 1]);
+  }
+});
+
+describe("a tag that was paid for", () => {
+  test("is compared before anything is read, in every process, and costs nothing", async () => {
+    const [since] = ids as [string];
+    const { id } = contents[0]![5]!;
+    const first = (await ask(`${archive}?asOf=${since}&pageSize=50`)).json();
+    const asked: [path: string, headers?: Record<string, string>][] = [
+      [`/api/v1/markets/changes?since=${since}`],
+      [`/api/v1/markets/changes?since=${since}&until=${ids[1]}&skip=9`],
+      [`${archive}?asOf=${since}&pageSize=50`],
+      [`${archive}?asOf=${since}&q=the*`],
+      [`${archive}?cursor=${first.nextCursor}`],
+      [`${archive}?asOf=${since}`, wantsRows],
+      [`${archive}?cursor=${first.nextCursor}&skip=3`, wantsRows],
+      [`/api/v1/markets/facets?by=tier&asOf=${since}`],
+      [`/api/v1/markets/${id}?asOf=${since}`],
+      [`/api/v1/markets/${id}/proof?asOf=${since}`],
+      [`/api/v1/scores/aave/history?asOf=${since}`],
+    ];
+    const tags: string[] = [];
+    for (const [path, headers] of asked) tags.push(String((await ask(path, headers)).headers.etag));
+    expect(new Set(tags).size).toBe(asked.length);
+    // Whatever is read from now on is missing.
+    const other = await proxy.another();
+    for await (const { key: name } of proxy.storage.list("private/")) await proxy.storage.delete(name);
+    const before = await left(other);
+    for (const [place, [path, headers]] of asked.entries()) {
+      const { status, headers: told } = await ask(path, { ...headers, "if-none-match": tags[place]! }, other);
+      expect([path, status, told.etag]).toEqual([path, 304, tags[place]]);
+    }
+    expect(await left(other)).toBe(before);
+    for (const [path, headers] of asked.slice(0, -1))
+      expect((await ask(path, { ...headers, "if-none-match": "*" }, other)).status).not.toBe(304);
+    await other.stop();
+  });
+});
