@@ -142,6 +142,9 @@ export const market = {
 /** A market as it is published. */
 export type Market = RecordOf<typeof market>;
 
+/** The names of a market's members, in the order of its JSON text. */
+export const marketMembers = Object.keys(market) as (keyof Market)[];
+
 /** The members of a market that are plain values, apart from those that are the same for all: the columns of CSV. */
 export const plainMembers = Object.entries<MarketMember>(market)
   .filter(([, shape]) => shape.kind !== "list" && !(shape.kind === "text" && shape.values?.length === 1))

@@ -1,7 +1,8 @@
 import { crc32 } from "node:zlib";
-import { HistoricalMarket } from "../../schemas/records.ts";
+import { marketMembers } from "../../schemas/market.ts";
 import { bounds, forgeTiers } from "../../schemas/scales.ts";
 import type { ChangeCounts } from "../../schemas/snapshot.ts";
+import { memberOfLine, textOf } from "../format/market-line.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
 
 /** How many of a kind, and the first 20 ids or slugs of each kind, ascending. */
@@ -49,9 +50,7 @@ const bucketWidth = 50;
 /** Texts that wait for the other one of their market, each about 150 bytes. Beyond, fields are not counted. */
 const maxWaiting = 500_000;
 
-const members = Object.keys(HistoricalMarket.shape).filter((name) => name !== "id");
-/** Quotes are escaped within texts, and only the last member holds objects, so the first mark is the member's. */
-const marks = members.map((name) => Buffer.from(`,"${name}":`));
+const members = marketMembers.filter((name) => name !== "id");
 
 /** Adds up what markets that differ tell. Memory does not grow with them, unless they moved within the archive. */
 export class DetailCount {
@@ -71,12 +70,11 @@ export class DetailCount {
 
   /** Takes the texts at one place of the archive, of which at least one is there. */
   add({ before, after }: { before?: Text | undefined; after?: Text | undefined }): void {
-    const [old, fresh] = [before && membersOf(before.line), after && membersOf(after.line)];
-    if (old) this.#shift(old, -1);
-    if (fresh) this.#shift(fresh, 1);
-    if (old && fresh) this.#compare(old.map(digestOf), fresh.map(digestOf));
-    else if (before && old) this.#pair(before.id, "before", old);
-    else if (after && fresh) this.#pair(after.id, "after", fresh);
+    if (before) this.#shift(before.line, -1);
+    if (after) this.#shift(after.line, 1);
+    if (before && after) this.#compare(digestsOf(before.line), digestsOf(after.line));
+    else if (before) this.#pair(before, "before");
+    else if (after) this.#pair(after, "after");
   }
 
   get details(): MarketDetails | null {
@@ -93,8 +91,8 @@ export class DetailCount {
     };
   }
 
-  #shift(values: readonly Buffer[], by: number): void {
-    const [composite, tier] = [Number(memberOf(values, "composite")), memberOf(values, "tier").slice(1, -1)];
+  #shift(line: Buffer, by: number): void {
+    const [composite, tier] = [Number(memberOfLine(line, "composite")), textOf(line, "tier")];
     const { min, max } = bounds.composite;
     const bucket = Math.min(composite, max - 1) - ((Math.min(composite, max - 1) - min) % bucketWidth);
     this.#composite.set(bucket, (this.#composite.get(bucket) ?? 0) + by);
@@ -102,14 +100,14 @@ export class DetailCount {
   }
 
   /** The other text of a changed market that moved is somewhere else in the archive. */
-  #pair(id: string, side: keyof Sides, values: readonly Buffer[]): void {
+  #pair({ id, line }: Text, side: keyof Sides): void {
     const place = placeOf(
       id,
       (at) => this.#sides[side].id(this.#difference.changed[side][at]!),
       this.#difference.changed[side].length,
     );
     if (place === undefined || this.#tooMany) return;
-    const digests = values.map(digestOf);
+    const digests = digestsOf(line);
     const other = this.#waiting.get(place);
     if (other) {
       this.#waiting.delete(place);
@@ -147,25 +145,8 @@ function lastOf(from: number): number {
 
 const tierRank = (tier: string) => (forgeTiers as readonly string[]).indexOf(tier);
 
-/** The JSON texts of a market's members, in the order of `members`. */
-function membersOf(line: Buffer): Buffer[] {
-  let from = 0;
-  const starts = marks.map((mark) => {
-    const at = line.indexOf(mark, from);
-    if (at >= 0) from = at + 1;
-    return at;
-  });
-  return marks.map((mark, place) => {
-    const start = starts[place]!;
-    const next = starts.find((at, later) => later > place && at >= 0) ?? line.length - 1;
-    return start < 0 ? Buffer.alloc(0) : line.subarray(start + mark.length, next);
-  });
-}
-
-const memberOf = (values: readonly Buffer[], name: string) => String(values[members.indexOf(name)]);
-
 // A false match of one in 2^32 does no harm in a summary.
-const digestOf = (value: Buffer) => crc32(value);
+const digestsOf = (line: Buffer) => members.map((name) => crc32(memberOfLine(line, name) ?? ""));
 
 /** The place of an id among ascending ones; undefined when it is not there. */
 function placeOf(id: string, at: (place: number) => string, count: number): number | undefined {

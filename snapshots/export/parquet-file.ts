@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import { DuckDBBlobVector } from "@duckdb/node-api";
-import { idOfLine, type Page } from "../format/page.ts";
+import { idOfLine } from "../format/market-line.ts";
+import type { Page } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
 import { openSession, type SessionOptions, withConnection } from "../sources/duckdb.ts";
 import { maxRecordBytes } from "../sources/record-size.ts";

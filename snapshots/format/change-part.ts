@@ -1,7 +1,8 @@
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { compressPiece, type DeflatePiece } from "./gzip.ts";
 import type { MarketKey } from "./market-key.ts";
-import { inflatePiece, keyOfLine, type Run } from "./page.ts";
+import { keyOfLine } from "./market-line.ts";
+import { inflatePiece, type Run } from "./page.ts";
 import { leafHash } from "./tree.ts";
 
 /** Lines of a part at most. */

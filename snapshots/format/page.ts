@@ -10,7 +10,6 @@ import {
   storedHeaderBytes,
   storedPiece,
 } from "./gzip.ts";
-import type { MarketKey } from "./market-key.ts";
 
 /**
  * Markets per run; the last run of a page may have fewer (snapshots/SPEC.md, "Pages"). Runs of 32 would make pages 8 %
@@ -195,27 +194,4 @@ function splitLines(raw: Buffer): Buffer[] {
   }
   lines.push(raw.subarray(start));
   return lines;
-}
-
-/** The id in a market's JSON text, where it is always the first member (INTERFACE 2.4). */
-export function idOfLine(line: Buffer): string {
-  return line.toString("latin1", '{"id":"'.length, '{"id":"'.length + 36);
-}
-
-const timeMark = Buffer.from(',"resolvedAt":"');
-
-/** The key of a market, from its JSON text. Quotes are escaped within texts, so the first mark is the member's. */
-export function keyOfLine(line: Buffer): MarketKey {
-  const start = line.indexOf(timeMark) + timeMark.length;
-  const resolvedAt = Date.parse(line.toString("latin1", start, line.indexOf('"', start)));
-  return { id: idOfLine(line), resolvedAt };
-}
-
-const questionMark = Buffer.from(',"question":');
-const questionEnd = Buffer.from(',"category":"');
-
-/** A market's question, from its JSON text. Parsing all of the text would take ten times as long. */
-export function questionOfLine(line: Buffer): string {
-  const start = line.indexOf(questionMark) + questionMark.length;
-  return JSON.parse(line.toString("utf8", start, line.indexOf(questionEnd, start)));
 }

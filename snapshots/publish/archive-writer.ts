@@ -1,6 +1,7 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter } from "../format/cuts.ts";
-import { type Page, pageText, questionOfLine } from "../format/page.ts";
+import { textOf } from "../format/market-line.ts";
+import { type Page, pageText } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeOrigins } from "../index/origin-table.ts";
@@ -221,5 +222,5 @@ export class ArchiveWriter {
 
 /** Drops the text, which the page holds: a segment has too many markets to keep all texts in memory. */
 function rowOf({ resolvedAt, values, digest, file, id, line }: SortedMarket): NewRow {
-  return { resolvedAt, values, digest, file, idHash: idHash(id), words: wordsOf(questionOfLine(line)) };
+  return { resolvedAt, values, digest, file, idHash: idHash(id), words: wordsOf(textOf(line, "question")) };
 }

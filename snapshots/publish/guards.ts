@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import type { ChangeCounts } from "../../schemas/snapshot.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
-import { keyOfLine } from "../format/page.ts";
+import { keyOfLine, memberOfLine } from "../format/market-line.ts";
 import { leafHash } from "../format/tree.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
@@ -82,17 +82,8 @@ export class RunDifference {
   }
 }
 
-const [formulaMark, formulaEnd] = ['"formulaVersion":', ',"weightVersion":'];
-
-/**
- * Tells the formula version of a market from most others. Quotes are escaped within texts, so the first marks are the
- * members.
- */
-function formulaOf(record: Uint8Array): number {
-  const line = Buffer.from(record.buffer, record.byteOffset, record.byteLength);
-  const start = line.indexOf(formulaMark);
-  return crc32(line.subarray(start, line.indexOf(formulaEnd, start)));
-}
+/** Tells the formula version of a market from most others. */
+const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
 
 /** Throws GuardRefusal, which names the numbers and the options that allow them. */
 export function checkGuards(

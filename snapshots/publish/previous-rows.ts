@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
-import { keyOfLine, questionOfLine, readRun } from "../format/page.ts";
+import { keyOfLine, textOf } from "../format/market-line.ts";
+import { readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { decodeIds } from "../index/id-table.ts";
 import type { IndexRow } from "../index/segment.ts";
@@ -96,7 +97,7 @@ export class PreviousRows {
     }
     const place = ordinal - start;
     const { rows, digests, idHashes } = segment;
-    const words = segment.words?.[place] ?? wordsOf(questionOfLine(await this.#lineOf(ordinal)));
+    const words = segment.words?.[place] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
     return { ...rows[place]!, digest: digests[place]!, idHash: idHashes[place]!, words };
   }
 

@@ -1,6 +1,7 @@
 import { constants } from "node:zlib";
 import { compressPiece, type DeflatePiece, type Spliced, splice, storedPiece } from "../format/gzip.ts";
-import { idOfLine, readRunStart, runMarkets, runsPiece, type StoredPage, separator } from "../format/page.ts";
+import { idOfLine } from "../format/market-line.ts";
+import { readRunStart, runMarkets, runsPiece, type StoredPage, separator } from "../format/page.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import type { Archive, Place } from "./archive.ts";

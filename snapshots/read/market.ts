@@ -1,5 +1,5 @@
 import type { MarketProof } from "../../schemas/envelopes.ts";
-import { idOfLine } from "../format/page.ts";
+import { idOfLine } from "../format/market-line.ts";
 import { auditPath, leafHash } from "../format/tree.ts";
 import { readPages } from "../index/segment.ts";
 import { layout } from "../store/layout.ts";

@@ -6,7 +6,7 @@ import {
 } from "@duckdb/node-api";
 import { booleanNames, type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { sourceName } from "../../schemas/shapes.ts";
-import { idOfLine } from "../format/page.ts";
+import { idOfLine } from "../format/market-line.ts";
 import { refuseRows } from "./broken-rows.ts";
 import { withConnection } from "./duckdb.ts";
 import type { FileGroup } from "./file-groups.ts";

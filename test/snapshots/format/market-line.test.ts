@@ -1,0 +1,37 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type Market, marketMembers } from "../../../schemas/market.ts";
+import { idOfLine, keyOfLine, memberOfLine, textOf } from "../../../snapshots/format/market-line.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+
+const [market] = recordsOf(0, 1) as [Market];
+const hostile = fc.oneof(
+  fc.string({ unit: "binary" }),
+  fc.constantFrom("\\", '"', '\\"', ',"tier":"RAW"', '","category":"', "[", "{"),
+);
+const texts = fc.array(hostile, { maxLength: 6 }).map((parts) => parts.join(""));
+
+test("reads each member of a market's text as JSON.parse does, whatever the texts hold and whatever stands between", () => {
+  fc.assert(
+    fc.property(texts, texts, texts, (question, topRiskDriver, added) => {
+      const { dimensions, ...plain } = { ...market, question, topRiskDriver };
+      // A member that this version does not know, in between and with any text.
+      const record = Object.fromEntries(
+        [...Object.entries(plain), ["dimensions", dimensions]].flatMap(([name, value]) =>
+          name === "category"
+            ? [
+                ["added", added],
+                [name, value],
+              ]
+            : [[name, value]],
+        ),
+      );
+      const line = Buffer.from(JSON.stringify(record));
+      for (const name of marketMembers.slice(1))
+        expect(JSON.parse(String(memberOfLine(line, name)))).toEqual(record[name]);
+      expect(textOf(line, "question")).toBe(question);
+      expect(idOfLine(line)).toBe(market.id);
+      expect(keyOfLine(line)).toEqual({ id: market.id, resolvedAt: Date.parse(market.resolvedAt) });
+    }),
+  );
+});
