@@ -21,7 +21,7 @@ import {
   type Role,
   type StoreRequest,
 } from "../helpers/guarded-store.ts";
-import { isAllowed, type Policy } from "../helpers/iam.ts";
+import type { Policy } from "../helpers/iam.ts";
 import { publishArchive, slugs } from "../helpers/proxy-archive.ts";
 
 const folder = testFolder();
@@ -205,39 +205,6 @@ describe("the bucket's policy", () => {
     }
     const control = JSON.parse(read("cdn-origin-access-control"));
     expect(control).toMatchObject({ SigningBehavior: "always", OriginAccessControlOriginType: "s3" });
-  });
-});
-
-describe("the trust of GitHub's workflows", () => {
-  const provider = `arn:aws:iam::${names.ACCOUNT_ID}:oidc-provider/token.actions.githubusercontent.com`;
-  const assumes = (aud: string, sub: string, action = "AssumeRoleWithWebIdentity") =>
-    isAllowed(
-      { resource: policies.trust },
-      {
-        caller: { kind: "Federated", name: provider },
-        action: `sts:${action}`,
-        resource: "",
-        context: {
-          "token.actions.githubusercontent.com:aud": aud,
-          "token.actions.githubusercontent.com:sub": sub,
-        },
-      },
-    );
-
-  test("is in the main branch of this repository alone", () => {
-    const main = `repo:${names.GITHUB_REPOSITORY}:ref:refs/heads/main`;
-    expect(assumes("sts.amazonaws.com", main)).toBe(true);
-    expect(assumes("sts.amazonaws.com", main, "TagSession")).toBe(false);
-    expect(assumes("other", main)).toBe(false);
-    for (const other of [
-      "repo:example/protocol-risk-score:ref:refs/heads/feature",
-      "repo:example/protocol-risk-score:pull_request",
-      "repo:example/fork:ref:refs/heads/main",
-      `x${main}`,
-      `${main}x`,
-    ]) {
-      expect(assumes("sts.amazonaws.com", other), other).toBe(false);
-    }
   });
 });
 

@@ -5,6 +5,8 @@ import { describe, expect, test } from "vitest";
 import { TextDocument } from "vscode-languageserver-textdocument";
 import { parse } from "yaml";
 import { z } from "zod";
+import { names, policies } from "../helpers/guarded-store.ts";
+import { isAllowed } from "../helpers/iam.ts";
 
 const folder = new URL("../../.github/workflows/", import.meta.url);
 const workflows = readdirSync(folder).map((name) => ({
@@ -114,6 +116,28 @@ describe.each(workflows)("$name", ({ name, text }) => {
     expect(Object.keys(workflow.on)).not.toContain("pull_request_target");
   });
 
+  test("runs no script of a package where it may ask for credentials", () => {
+    for (const { permissions, steps } of Object.values(workflow.jobs)) {
+      if (permissions?.["id-token"] !== "write") continue;
+      const installs = steps.flatMap(({ run = "" }) => run.match(/^.*\bnp[mx]\b.*$/gm) ?? []);
+      expect(installs).toEqual(["npm ci --omit=dev --ignore-scripts"]);
+    }
+    // The same for whoever installs it by hand, and for `.ci/run`.
+    for (const file of [".npmrc", ".ci/nodes/.npmrc"])
+      expect(readFileSync(new URL(`../../${file}`, folder), "utf8")).toContain("ignore-scripts=true\n");
+  });
+
+  test("assumes a role that trusts this very workflow", () => {
+    const wanted = [...text.matchAll(/role-to-assume: \$\{\{ vars\.([A-Z]+)_ROLE_ARN \}\}$/gm)];
+    const trusted = wanted.map(([, role]) => {
+      const file = new URL(`../deploy/trust-${role!.toLowerCase()}.json`, folder);
+      return JSON.stringify(JSON.parse(readFileSync(file, "utf8")).Statement);
+    });
+    expect(trusted).toHaveLength(text.includes("configure-aws-credentials") ? 1 : 0);
+    for (const statement of trusted)
+      expect(statement).toContain(`/.github/workflows/${name}@refs/heads/main"`);
+  });
+
   test("holds no secret but the signing key, and no expression inside a script", () => {
     const signing = /SIGNING_KEY_TEXT: \$\{\{ secrets\.SIGNING_KEY \}\}/;
     expect(signing.test(text)).toBe(["publish.yml", "export.yml"].includes(name));
@@ -136,6 +160,69 @@ describe("publish.yml", () => {
     const { on } = Workflow.parse(parse(freshness.text));
     expect(Object.keys(on)).toEqual(["schedule", "workflow_dispatch"]);
     expect(on.schedule).not.toEqual(Workflow.parse(parse(publish.text)).on.schedule);
+  });
+});
+
+describe("the trust of GitHub's workflows", () => {
+  const provider = `arn:aws:iam::${names.ACCOUNT_ID}:oidc-provider/token.actions.githubusercontent.com`;
+  const main = `repo:${names.GITHUB_REPOSITORY}:ref:refs/heads/main`;
+  const workflow = (name: string, { repository = names.GITHUB_REPOSITORY, ref = "refs/heads/main" } = {}) =>
+    `${repository}/.github/workflows/${name}.yml@${ref}`;
+  const assumes = (
+    role: keyof typeof policies.trust,
+    job: string,
+    { aud = "sts.amazonaws.com", sub = main, action = "AssumeRoleWithWebIdentity" } = {},
+  ) =>
+    isAllowed(
+      { resource: policies.trust[role] },
+      {
+        caller: { kind: "Federated", name: provider },
+        action: `sts:${action}`,
+        resource: "",
+        context: {
+          "token.actions.githubusercontent.com:aud": aud,
+          "token.actions.githubusercontent.com:sub": sub,
+          "token.actions.githubusercontent.com:job_workflow_ref": job,
+        },
+      },
+    );
+
+  test("is in the workflows that need the role, each in its own", () => {
+    const trusted = ["publish", "export", "gc", "ci", "freshness"].map((name) => [
+      name,
+      assumes("publisher", workflow(name)),
+      assumes("gc", workflow(name)),
+    ]);
+    expect(trusted).toEqual([
+      ["publish", true, false],
+      ["export", true, false],
+      ["gc", false, true],
+      ["ci", false, false],
+      ["freshness", false, false],
+    ]);
+  });
+
+  test.each(["publisher", "gc"] as const)("is in the main branch of this repository alone (%s)", (role) => {
+    const name = role === "gc" ? "gc" : "publish";
+    const own = workflow(name);
+    expect(assumes(role, own)).toBe(true);
+    expect(assumes(role, own, { action: "TagSession" })).toBe(false);
+    expect(assumes(role, own, { aud: "other" })).toBe(false);
+    for (const job of [
+      workflow(name, { repository: "example/fork" }),
+      workflow(name, { ref: "refs/heads/feature" }),
+      `x${own}`,
+      `${own}x`,
+    ])
+      expect(assumes(role, job), job).toBe(false);
+    for (const sub of [
+      "repo:example/protocol-risk-score:ref:refs/heads/feature",
+      "repo:example/protocol-risk-score:pull_request",
+      "repo:example/fork:ref:refs/heads/main",
+      `x${main}`,
+      `${main}x`,
+    ])
+      expect(assumes(role, own, { sub }), sub).toBe(false);
   });
 });
 

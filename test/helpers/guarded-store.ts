@@ -21,7 +21,7 @@ export const policies = {
     proxy: policyFile("role-proxy"),
     "key-issuer": policyFile("role-key-issuer"),
   },
-  trust: policyFile("trust-github"),
+  trust: { publisher: policyFile("trust-publisher"), gc: policyFile("trust-gc") },
 };
 export type Role = keyof typeof policies.roles;
 
