@@ -40,7 +40,7 @@ export async function trustedKeys(shell: Shell, file = shell.env.TRUSTED_KEYS): 
 /** How SIGNING_KEY, SIGNING_NAME and the options say that a run signs. Throws UsageError or KeyFileError. */
 export async function readSigning(
   shell: Shell,
-  values: { "trusted-key"?: string | undefined; "sign-over"?: string | undefined },
+  values: { "trusted-key"?: string | undefined; "sign-over"?: string | undefined } = {},
 ): Promise<Signing> {
   const { SIGNING_KEY: file } = shell.env;
   const over = values["sign-over"];
@@ -65,15 +65,6 @@ export async function readTrust(
   values: { "trusted-key"?: string | undefined },
 ): Promise<Trust | undefined> {
   return trustOf(await readSigning(shell, { "trusted-key": values["trusted-key"] }));
-}
-
-/** As `readSigning`. Without a key a publisher builds on whatever is there, as in a store that nobody signs. */
-export async function publisherSigning(
-  shell: Shell,
-  values: { "sign-over"?: string | undefined },
-): Promise<Signing> {
-  const signing = await readSigning(shell, values);
-  return signing.key ? signing : {};
 }
 
 /** What a run says that makes an unsigned commit after a signed one. */

@@ -5,10 +5,12 @@ import { protocolChanges } from "../changes/protocols.ts";
 import { type Changes, DetailCount, summaryOf } from "../changes/summary.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
 import { leafHash } from "../format/tree.ts";
+import { newestCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { findCommit } from "./find-commit.ts";
+import { requireTrusted, type Signing } from "../trust/signing.ts";
+import { findCommit, UnknownSnapshotError } from "./find-commit.ts";
 
 /** Two snapshots, and what differs between them. */
 export interface DiffReport {
@@ -24,10 +26,19 @@ export class SnapshotGoneError extends Error {
 
 /**
  * Compares two snapshots of a store, each named by a commit number or by the first 8 or more digits of its id. Reads only
- * what differs. Throws UnknownSnapshotError, SnapshotGoneError, CorruptObjectError or StorageError.
+ * what differs. With keys in `signing`, one of them must have signed the newest commit. Throws UnknownSnapshotError,
+ * UntrustedPredecessorError, SnapshotGoneError, CorruptObjectError or StorageError.
  */
-export async function diff(storage: Storage, older: string, newer: string): Promise<DiffReport> {
-  const [since, until] = [await findCommit(storage, older), await findCommit(storage, newer)];
+export async function diff(
+  storage: Storage,
+  older: string,
+  newer: string,
+  signing: Signing = {},
+): Promise<DiffReport> {
+  const newest = await newestCommit(storage);
+  if (!newest) throw new UnknownSnapshotError(`${storage.location}: nothing has been published yet`);
+  requireTrusted(storage.location, newest, signing);
+  const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
   const [before, after] = [await manifestOf(storage, since), await manifestOf(storage, until)];
   const record = (ref: ObjectRef) => readObject(storage, layout.publicObject(ref.hash), ref);
   const read: ReadObject = (key, ref) => readObject(storage, key, ref);

@@ -22,7 +22,7 @@ import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { requireTrusted, type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
-import { findAncestor } from "./find-commit.ts";
+import { findCommit } from "./find-commit.ts";
 
 /** How a snapshot is exported. */
 export interface ExportOptions {
@@ -63,7 +63,7 @@ export async function exportSnapshot(
   const newest = await newestCommit(storage);
   if (!newest) throw new ExportError(`${storage.location}: nothing has been published yet`);
   requireTrusted(storage.location, newest, options.signing ?? {});
-  const commit = target === undefined ? newest : await findAncestor(storage, target, newest);
+  const commit = target === undefined ? newest : await findCommit(storage, target, newest);
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
     throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
   try {

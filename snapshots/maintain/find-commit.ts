@@ -1,5 +1,5 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { readCommit, readLog } from "../store/commits.ts";
+import { isBroken, logFrom } from "../store/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** No commit, or more than one snapshot, has the name that was given. */
@@ -8,45 +8,36 @@ export class UnknownSnapshotError extends Error {
 }
 
 /**
- * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits. Withdrawn ones count, so
- * that a rollback can be undone. Throws UnknownSnapshotError, CorruptObjectError or StorageError.
+ * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, among `newest` and those
+ * that it leads back to: whoever can write to the store may have put others there. Withdrawn ones count, so that a rollback
+ * can be undone. Throws UnknownSnapshotError or StorageError.
  */
-export async function findCommit(storage: Storage, target: string): Promise<Commit> {
-  if (/^[1-9]\d{0,9}$/.test(target) && target.length < 8) {
-    const commit = await readCommit(storage, Number(target));
-    if (commit) return commit;
-    throw new UnknownSnapshotError(`${storage.location}: there is no commit ${target}`);
-  }
-  if (!/^[0-9a-f]{8,64}$/.test(target)) {
+export async function findCommit(storage: Storage, target: string, newest: Commit): Promise<Commit> {
+  const number = /^[1-9]\d{0,6}$/.test(target) ? Number(target) : undefined;
+  if (number === undefined && !/^[0-9a-f]{8,64}$/.test(target)) {
     throw new UnknownSnapshotError(
       `${JSON.stringify(target)} is neither a commit number nor 8 or more digits of a snapshot id`,
     );
   }
+  if (number !== undefined && number > newest.commit)
+    throw new UnknownSnapshotError(`${storage.location}: there is no commit ${number}`);
   const found = new Map<string, Commit>();
-  for (const commit of await readLog(storage))
-    if (commit.snapshotId.startsWith(target)) found.set(commit.snapshotId, commit);
-  const [commit, another] = [...found.values()];
-  if (!commit)
-    throw new UnknownSnapshotError(
-      `${storage.location}: no commit has a snapshot id that begins with ${target}`,
-    );
-  if (another) throw new UnknownSnapshotError(`several snapshot ids begin with ${target}; give more digits`);
-  return commit;
-}
-
-/**
- * As findCommit, but also throws UnknownSnapshotError unless the log leads from `newest` back to the commit: whoever can
- * write to the store may have replaced a commit of the past.
- */
-export async function findAncestor(storage: Storage, target: string, newest: Commit): Promise<Commit> {
-  const wanted = await findCommit(storage, target);
-  let successor = newest;
-  while (successor.commit > wanted.commit) {
-    const commit = await readCommit(storage, successor.commit - 1);
-    if (commit?.digest !== successor.previous) break;
-    successor = commit;
+  let broken: Error | undefined;
+  try {
+    for await (const commit of logFrom(storage, newest, number)) {
+      const { snapshotId } = commit;
+      const fits = number === undefined ? snapshotId.startsWith(target) : commit.commit === number;
+      if (fits && !found.has(snapshotId)) found.set(snapshotId, commit);
+    }
+  } catch (error) {
+    if (!isBroken(error)) throw error;
+    broken = error;
   }
-  if (successor.digest === wanted.digest) return wanted;
-  const reason = `the log does not lead from commit ${newest.commit} back to this commit ${wanted.commit}`;
-  throw new UnknownSnapshotError(`${storage.location}: ${reason}`);
+  const [commit, another] = [...found.values()];
+  if (another) throw new UnknownSnapshotError(`several snapshot ids begin with ${target}; give more digits`);
+  if (commit) return commit;
+  const reason = broken
+    ? `the log does not lead from commit ${newest.commit} back to ${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`
+    : `no commit has a snapshot id that begins with ${target}`;
+  throw new UnknownSnapshotError(`${storage.location}: ${reason}`, { cause: broken });
 }

@@ -16,8 +16,8 @@ import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { isSigned, requireTrusted, type Signing, signerOf } from "../trust/signing.ts";
-import { findAncestor } from "./find-commit.ts";
+import { isSigned, requireTrusted, signerOf } from "../trust/signing.ts";
+import { findCommit } from "./find-commit.ts";
 
 /** The requested snapshot cannot be rolled back to. */
 export class RollbackError extends Error {
@@ -35,12 +35,13 @@ export async function rollback(
   storage: Storage,
   target: string,
   now: () => Date,
-  { signing = {}, warn, ...shown }: SiteOptions & { signing?: Signing; warn?: (line: string) => void } = {},
+  { warn, ...shown }: SiteOptions & { warn?: (line: string) => void } = {},
 ): Promise<Commit> {
+  const { signing = {} } = shown;
   const current = await newestCommit(storage);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
   requireTrusted(storage.location, current, signing);
-  const wanted = await findAncestor(storage, target, current);
+  const wanted = await findCommit(storage, target, current);
   if (wanted.snapshotId === current.snapshotId) {
     if (!current.hold)
       throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);

@@ -1,10 +1,10 @@
 import type { Checked } from "../../schemas/snapshot.ts";
-import { newestCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { seal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
-import type { SigningKey } from "../trust/note-keys.ts";
+import { newestBelieved } from "../trust/newest-trusted.ts";
+import { type Signing, trustOf } from "../trust/signing.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
 import { type ApiPlace, publishedAddresses, putIfDifferent, type Site, updateSite } from "./site.ts";
 
@@ -19,6 +19,8 @@ export interface SiteOptions {
    * already names: badges that a run passed over would go on showing old scores.
    */
   siteUrl?: string | null | undefined;
+  /** How the run signs. When it does, what it shows is of the newest commit that it trusts. */
+  signing?: Signing | undefined;
 }
 
 /**
@@ -28,10 +30,12 @@ export interface SiteOptions {
  */
 export async function updateMutableObjects(
   storage: Storage,
-  { site, api, siteUrl }: SiteOptions,
+  { site, api, siteUrl, signing = {} }: SiteOptions,
   inMemory: ObjectsByHash = new Map(),
 ): Promise<number> {
-  const newest = await newestCommit(storage);
+  // What a run makes without a key is trusted by nobody, and still to be shown.
+  const trust = signing.key && trustOf(signing);
+  const newest = await newestBelieved(storage, trust);
   if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
   // An unsigned commit leaves the one before it there.
   if (newest?.checkpoint !== undefined)
@@ -42,7 +46,7 @@ export async function updateMutableObjects(
     site: siteUrl === undefined ? named.site : siteUrl,
   };
   const places = addresses.site === null ? undefined : { api: addresses.api, site: addresses.site };
-  const commit = await updatePublicNames(storage, inMemory, places);
+  const commit = await updatePublicNames(storage, inMemory, places, trust);
   if (site) await updateSite(storage, site, addresses);
   return commit;
 }
@@ -57,10 +61,9 @@ export async function finishRun(
   outcome: Checked["outcome"],
   now: Date,
   shown: SiteOptions,
-  key: SigningKey | undefined,
 ): Promise<void> {
   const commit = await updateMutableObjects(storage, shown, inMemory);
   const checkedAt = now.toISOString();
-  const sign = signRecord(key, subjectOf.run({ checkedAt }));
+  const sign = signRecord(shown.signing?.key, subjectOf.run({ checkedAt }));
   await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));
 }

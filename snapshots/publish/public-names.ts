@@ -2,13 +2,14 @@ import { hash } from "node:crypto";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { artefactFolders, artefactsOf } from "../artefacts/artefacts.ts";
 import type { Places } from "../artefacts/places.ts";
-import { newestCommit } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest, readObject } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
+import { newestBelieved } from "../trust/newest-trusted.ts";
+import type { Trust } from "../trust/trust.ts";
 import { artefactsAt } from "./public-artefacts.ts";
 import { referTo } from "./score-objects.ts";
 import { putIfDifferent } from "./site.ts";
@@ -20,7 +21,8 @@ export type ObjectsByHash = ReadonlyMap<string, Buffer>;
 const maxRounds = 16;
 
 /**
- * Updates the stable names of the public tree to the newest commit's manifest. Returns that commit's number, or 0 when
+ * Updates the stable names of the public tree to the manifest of the newest commit, with `trust` of the newest
+ * that a trusted key signed. Returns that commit's number, or 0 when
  * there is none. With `places` the artefacts are brought up to date too. Their content is always compared, since a publisher that was stopped or delayed may have left anything
  * there. Names of removed protocols stay until the next collection, because publishers may not delete. Throws
  * MissingObjectError, CorruptObjectError or StorageError.
@@ -29,13 +31,14 @@ export async function updatePublicNames(
   storage: Storage,
   inMemory: ObjectsByHash,
   places: Places | undefined,
+  trust: Trust | undefined,
 ): Promise<number> {
   for (let round = 0; round < maxRounds; round += 1) {
     // Listed before the newest commit is read: what the publisher of a later commit changes from here on has another tag.
     const listed = new Map<string, ObjectInfo>();
     for (const folder of [layout.stableScores, ...(places ? artefactFolders : [])])
       for await (const info of storage.list(folder)) listed.set(info.key, info);
-    const commit = await newestCommit(storage);
+    const commit = await newestBelieved(storage, trust);
     if (!commit) return 0;
     const manifest = await readManifest(storage, commit.manifest);
     const names = publicNames(manifest);
@@ -48,7 +51,7 @@ export async function updatePublicNames(
     }
     const undisturbed = await updateNames(storage, names, listed, known);
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
-    const newest = await newestCommit(storage, commit.commit);
+    const newest = await newestBelieved(storage, trust, commit.commit);
     if (undisturbed && newest?.commit === commit.commit) return commit.commit;
   }
   throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);

@@ -20,7 +20,7 @@ import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
 import { readObject, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { isSigned, requireTrusted, type Signing, signerOf } from "../trust/signing.ts";
+import { isSigned, requireTrusted, signerOf } from "../trust/signing.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards } from "./guards.ts";
 import { mergeMarkets } from "./merge-markets.ts";
@@ -52,8 +52,6 @@ export interface PublishOptions extends SiteOptions {
   resume?: boolean;
   /** Differences that the operator allows the guards to let pass. */
   allow?: Allowance;
-  /** Signs what is published; without it, proxies that trust keys do not take it up. */
-  signing?: Signing | undefined;
   /** Told of what the operator should know before the commit is made. */
   warn?: (line: string) => void;
   /** Called as the work advances; `of` is the value of `done` at the end of the step. */
@@ -94,7 +92,7 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   if (current) requireTrusted(storage.location, current, signing);
   if (current?.hold && !resume) {
     // The rollback may have been interrupted before it updated the public names.
-    if (!options.dryRun) await updateMutableObjects(storage, options);
+    if (!options.dryRun && signing.over !== current.commit) await updateMutableObjects(storage, options);
     const detail = `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end that`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
@@ -173,7 +171,7 @@ async function publishRead(
   else await objects.write(manifestKey, manifestBytes);
   if (dryRun) return { ...report("dry-run", current?.commit ?? 0), wouldCommit: !same };
   if (same) {
-    await finishRun(storage, publicObjects(scores), "unchanged", now(), options, signing.key);
+    await finishRun(storage, publicObjects(scores), "unchanged", now(), options);
     return report("unchanged", current.commit);
   }
   await refuseCollected(storage, new Set([manifestKey]));
@@ -190,7 +188,7 @@ async function publishRead(
     }),
     signerOf(signing),
   );
-  await finishRun(storage, publicObjects(scores), "published", now(), options, signing.key);
+  await finishRun(storage, publicObjects(scores), "published", now(), options);
   return report("published", commit.commit);
 }
 

@@ -1,8 +1,5 @@
 import type { Commit, SnapshotCounts } from "../../schemas/snapshot.ts";
-import { readCommit } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { layout } from "../store/layout.ts";
-import { MissingObjectError } from "../store/objects.ts";
+import { commitsBefore, isBroken } from "../store/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 import { DamagedLogError } from "./errors.ts";
 
@@ -22,8 +19,6 @@ export interface LogEntry
   counts: Pick<SnapshotCounts, "markets" | "protocols">;
 }
 
-/** Commits fetched at a time. One after the other, a remote store's latency would make a long log take minutes. */
-const fetchedAtOnce = 32;
 // Five hashes as strings, four small objects, numbers, and a place in the map.
 const entryBytes = 800;
 
@@ -120,7 +115,7 @@ export class CommitLog {
     const fresh = [newest];
     try {
       for (let oldest = newest; oldest.commit > known.commit + 1; oldest = fresh.at(-1)!)
-        fresh.push(...(await this.#before(oldest, known.commit + 1)));
+        fresh.push(...(await commitsBefore(this.#storage, oldest, known.commit + 1)));
     } catch (error) {
       if (isBroken(error)) return undefined;
       throw error;
@@ -140,7 +135,7 @@ export class CommitLog {
   async #fetch(): Promise<void> {
     const successor = this.#oldest!;
     try {
-      const older = await this.#before(successor);
+      const older = await commitsBefore(this.#storage, successor);
       // The log may have been replaced meanwhile by one that does not lead here.
       if (this.#oldest !== successor) return;
       for (const commit of older) this.#entries.set(commit.commit, entryOf(commit));
@@ -152,42 +147,6 @@ export class CommitLog {
       throw damaged;
     }
   }
-
-  /** The commits before another one, newest first: at least one, as many as fit, not below number `lowest`. */
-  async #before(successor: Commit, lowest = 1): Promise<Commit[]> {
-    const count = Math.min(fetchedAtOnce, successor.commit - lowest);
-    const numbers = Array.from({ length: count }, (_, index) => successor.commit - 1 - index);
-    const read = await Promise.allSettled(numbers.map((number) => this.#readBelow(number)));
-    const commits: Commit[] = [];
-    for (const result of read) {
-      const { previous } = commits.at(-1) ?? successor;
-      const fault =
-        result.status === "rejected"
-          ? result.reason
-          : result.value.digest !== previous &&
-            new CorruptObjectError(
-              layout.commit(result.value.commit),
-              "it is not the one that the next commit follows",
-            );
-      if (fault) {
-        // What was found before counts. The next call meets the fault first.
-        if (commits.length > 0) break;
-        throw fault;
-      }
-      if (result.status === "fulfilled") commits.push(result.value);
-    }
-    return commits;
-  }
-
-  async #readBelow(number: number): Promise<Commit> {
-    const commit = await readCommit(this.#storage, number);
-    if (!commit) throw new MissingObjectError(layout.commit(number));
-    return commit;
-  }
-}
-
-function isBroken(error: unknown): error is CorruptObjectError | MissingObjectError {
-  return error instanceof CorruptObjectError || error instanceof MissingObjectError;
 }
 
 function entryOf(commit: Commit): LogEntry {

@@ -1,7 +1,7 @@
 import type { Commit } from "../../schemas/snapshot.ts";
+import { logFrom } from "../store/commit-chain.ts";
 import { listCommits, readLog } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { layout } from "../store/layout.ts";
+import { MissingObjectError } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { judge } from "./newest-trusted.ts";
 import { refuseUntrusted, UntrustedPredecessorError } from "./signing.ts";
@@ -10,23 +10,23 @@ import type { Trust } from "./trust.ts";
 /**
  * The commits of a store that a run may count, oldest first. With `trust` they are the newest one, which a trusted key must
  * have signed, and those that it leads back to; otherwise all. The oldest may be missing. Throws UntrustedPredecessorError,
- * CorruptObjectError or StorageError.
+ * CorruptObjectError or MissingObjectError where a commit of the past is not the one that the next follows, or StorageError.
  */
 export async function believedLog(storage: Storage, trust: Trust | undefined): Promise<Commit[]> {
   if (!trust) return readLog(storage);
-  const newest = (await listCommits(storage)).at(-1);
-  if (newest === undefined) return [];
-  const refusal = await judge(storage, trust, newest);
-  if (refusal instanceof Error) throw refuseUntrusted(storage.location, newest, refusal);
-  // A publisher may have made further ones since the listing, which the next look judges.
-  const commits = (await readLog(storage)).filter(({ commit }) => commit <= newest);
-  for (const [place, { commit, previous }] of commits.entries()) {
-    const before = commits[place - 1];
-    if (!before || (before.commit === commit - 1 && before.digest === previous)) continue;
-    const reason = `it is missing, or not the one that commit ${commit} follows`;
-    throw new CorruptObjectError(layout.commit(commit - 1), reason);
+  const numbers = await listCommits(storage);
+  const newest = numbers.at(-1);
+  const found = newest && (await judge(storage, trust, newest));
+  if (!newest || !found) return [];
+  if (found instanceof Error) throw refuseUntrusted(storage.location, newest, found);
+  const commits: Commit[] = [];
+  try {
+    for await (const commit of logFrom(storage, found)) commits.push(commit);
+  } catch (error) {
+    const oldest = commits.at(-1)!.commit;
+    if (!(error instanceof MissingObjectError) || numbers.some((number) => number < oldest)) throw error;
   }
-  return commits;
+  return commits.reverse();
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { headCommit, listCommits, readCommit } from "../store/commits.ts";
+import { headCommit, listCommits, newestCommit, readCommit } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust, UntrustedError } from "./trust.ts";
@@ -42,6 +42,15 @@ export async function newestTrusted(storage: Storage, trust: Trust, known: numbe
   }
   const above = [...refused].filter(([number]) => number > (commit?.commit ?? 0)).sort(([a], [b]) => a - b);
   return { commit, refused: above.map(([, refusal]) => refusal) };
+}
+
+/** The newest commit, with `trust` the newest that a trusted key signed; `known` as in newestTrusted. Throws as newestCommit does. */
+export async function newestBelieved(
+  storage: Storage,
+  trust: Trust | undefined,
+  known = 0,
+): Promise<Commit | undefined> {
+  return trust ? (await newestTrusted(storage, trust, known)).commit : newestCommit(storage, known);
 }
 
 /** Numbers to begin at, best first. Commits are listed only where nothing is known. */

@@ -22,7 +22,7 @@ interface CheckedLog {
   commits: ReadonlyMap<number, Commit>;
   /** Commits whose snapshots were deleted by a collection. */
   collected: number;
-  /** Undefined when it is faulty, or head.json names a later one. */
+  /** The newest that is trusted. Undefined when it is faulty, or head.json names a later one. */
   newest: CheckedCommit | undefined;
 }
 
@@ -53,7 +53,9 @@ export async function checkLog(
       collected += 1;
     } else {
       const manifest = commit && (await snapshots.manifestOf(commit));
-      newest = manifest && { commit, manifest };
+      // What stands above the newest that is trusted is a fault, and nothing else is to be compared with it.
+      if (!commit || !(trust?.commit(commit) instanceof UntrustedError))
+        newest = manifest && { commit, manifest };
     }
     if (commit) await snapshots.checkChanges(commit, before?.commit === number - 1 ? before : undefined);
     log.push(commit);

@@ -3,7 +3,7 @@ import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
-import { publisherSigning } from "../../signing.ts";
+import { readSigning, trustedKeyOption } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { common } from "./options.ts";
@@ -13,6 +13,7 @@ export const exportCommand = command({
   does: "writes a snapshot's archive into Parquet files for bulk download",
   options: {
     ...common,
+    ...trustedKeyOption,
     snapshot: {
       type: "string",
       value: "ID",
@@ -20,7 +21,7 @@ export const exportCommand = command({
     },
   },
   async run(values, _operand, shell) {
-    const signing = await publisherSigning(shell, {});
+    const signing = await readSigning(shell, values);
     const storage = await openStore(shell, values.store);
     const progress = progressOn(shell.stderr);
     const done = await withTemporaryFolder(async (folder) =>

@@ -7,7 +7,7 @@ import { messageOf } from "../../../snapshots/store/error-code.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { lostSignature, publisherSigning, signOverOption } from "../../signing.ts";
+import { lostSignature, readSigning, signOverOption, trustedKeyOption } from "../../signing.ts";
 import { openNewStore } from "../../store.ts";
 import { describePublish } from "./describe.ts";
 import { common, flag } from "./options.ts";
@@ -20,6 +20,7 @@ export const publishCommand = command({
     sources: { ...sourcesOption, required: true },
     ...common,
     ...allowing,
+    ...trustedKeyOption,
     ...signOverOption,
     "api-url": {
       type: "string",
@@ -44,7 +45,7 @@ export const publishCommand = command({
     const api = addressOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt) ?? null;
     const address = values["site-url"] ?? shell.env.SITE_URL;
     const siteUrl = address === "none" ? null : addressOption("site-url", address, siteAddressAt);
-    const signing = await publisherSigning(shell, values);
+    const signing = await readSigning(shell, values);
     const dryRun = values["dry-run"] ?? false;
     // Opened before anything is published: a path that cannot be written to shows here.
     await using statement =

@@ -1,12 +1,13 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
 import { counted, exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
-import { publisherSigning, trustedKeyOption, trustedKeys } from "../../signing.ts";
+import { readSigning, trustedKeyOption, trustedKeys } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { describePublish, shorten } from "./describe.ts";
 import { common, flag } from "./options.ts";
@@ -30,7 +31,13 @@ export const verifyCommand = command({
     const trust = keys.length > 0 ? new Trust(keys) : undefined;
     const storage = await openStore(shell, store);
     const done = repair
-      ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), trust)
+      ? await verifyAndRepair(
+          shell,
+          storage,
+          readPublishing(shell, choices),
+          trust,
+          await readSigning(shell, { "trusted-key": keyFile }),
+        )
       : await verify(storage, progressOn(shell.stderr), { site: publishedSite, trust });
     const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced } = done;
     shell.report(json, done, [
@@ -49,8 +56,8 @@ async function verifyAndRepair(
   storage: Storage,
   choices: ReturnType<typeof readPublishing>,
   trust: Trust | undefined,
+  signing: Signing,
 ): Promise<VerifyReport & { repaired: string[] }> {
-  const signing = await publisherSigning(shell, {});
   // The publisher's role cannot read keys, and sources could not repair them.
   const check = () => verify(storage, progressOn(shell.stderr), { keys: false, site: publishedSite, trust });
   const before = await check();

@@ -95,7 +95,7 @@ test("a commit of the past that was replaced stops a collection", async () => {
   const { digest: _, checkpoint: __, ...second } = (await readCommit(storage, 2))!;
   await storage.put(layout.commit(2), seal({ ...second, withdrawn: [[1, 1]] }));
   await expect(collect(keep)).rejects.toThrow(
-    "commits/0000000002.json: it is missing, or not the one that commit 3 follows",
+    "commits/0000000002.json: it is not the one that the next commit follows",
   );
   await storage.delete(layout.commit(2));
   await expect(collect(keep)).rejects.toThrow(/commits\/0000000002\.json: it is missing/);

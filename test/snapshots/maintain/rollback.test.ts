@@ -4,7 +4,7 @@ import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { UnknownSnapshotError } from "../../../snapshots/maintain/find-commit.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
-import { CommitLostError, newestCommit } from "../../../snapshots/store/commits.ts";
+import { CommitLostError, newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readManifest } from "../../../snapshots/store/objects.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
@@ -98,10 +98,9 @@ describe("a rollback", () => {
   test("to an id that several snapshots begin with is refused", async () => {
     const storage = await storeOf(folder, "A", "B", "C");
     const shared = (await newestCommit(storage))!.snapshotId.slice(0, 8);
-    // The log as it would be if two ids began alike.
+    const log = await logAlike(storage, shared);
     const alike = changedStorage(storage, {
-      get: async (key, options) =>
-        key === layout.commit(1) ? likeCommit(storage, shared) : storage.get(key, options),
+      get: async (key, options) => log.get(key) ?? storage.get(key, options),
     });
     await expect(rollBack(alike, shared)).rejects.toThrow(/several snapshot ids begin with/);
     await expect(rollBack(storage, shared)).rejects.toThrow(/already has/);
@@ -226,9 +225,18 @@ describe("a rollback that stops at any one write", () => {
 });
 
 /** Commit 1's bytes with a snapshot id that begins like another's. */
-async function likeCommit(storage: Storage, beginning: string): Promise<Buffer> {
-  const { digest: _, ...commit } = JSON.parse(String(await storage.get(layout.commit(1))));
-  return seal({ ...commit, snapshotId: beginning + commit.snapshotId.slice(beginning.length) });
+/** The log of three commits as it would be if the first one's id began like this. */
+async function logAlike(storage: Storage, beginning: string): Promise<Map<string, Buffer>> {
+  const log = new Map<string, Buffer>();
+  let previous: string | null = null;
+  for (const number of [1, 2, 3]) {
+    const { digest: _, ...commit }: Commit = (await readCommit(storage, number))!;
+    const id = number === 1 ? beginning + commit.snapshotId.slice(beginning.length) : commit.snapshotId;
+    const bytes = seal({ ...commit, snapshotId: id, previous });
+    previous = JSON.parse(String(bytes)).digest;
+    log.set(layout.commit(number), bytes);
+  }
+  return log;
 }
 
 describe("publishing after a rollback", () => {

@@ -13,7 +13,7 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 import { snapshotCommand } from "../../helpers/archive-command.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import { testFolder, writeSources } from "../../helpers/archive-store.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { market, publishRecords, slugs } from "../../helpers/proxy-archive.ts";
 import { keyText, testKey } from "../../helpers/signing.ts";
 
 const folder = testFolder();
@@ -48,9 +48,11 @@ describe("verify", () => {
 
   test("names what nobody trusted signed", async () => {
     const of = (number: number) => layout.commit(number);
-    expect(await faults(await storeOf(ours, other), ours)).toEqual([of(2), layout.checked]);
+    // The public names show the foreign snapshot, too.
+    const names = [layout.stableScoreList, ...slugs.map(layout.stableScore).sort()];
+    expect(await faults(await storeOf(ours, other), ours)).toEqual([of(2), ...names, layout.checked]);
     expect(await faults(await storeOf(other, ours), ours)).toEqual([of(1)]);
-    expect(await faults(await storeOf(ours, undefined), ours)).toEqual([of(2), layout.checked]);
+    expect(await faults(await storeOf(ours, undefined), ours)).toEqual([of(2), ...names, layout.checked]);
     expect(await faults(await storeOf(undefined, undefined), ours)).toEqual([of(2), of(1), layout.checked]);
   });
 
@@ -137,7 +139,7 @@ describe("the commands", () => {
     const secret = (await readFile(files.private, "utf8")).trim();
     expect(verifierText(parseSigningKey(secret))).toBe(publicKey);
     expect(await readFile(files.public, "utf8")).toBe(`${publicKey}\n`);
-    expect(made.stdout + made.stderr).not.toContain(secret.split("+").at(-1));
+    expect(made.stdout + made.stderr).not.toContain(secret.slice(-40));
 
     const again = await run("signing-key --out new.key");
     expect([again.code, again.stderr]).toEqual([
@@ -189,6 +191,15 @@ describe("the commands", () => {
     for (const line of ["gc --store store --trusted-key ours.pub", "gc --store store"])
       expect(await run(line)).toMatchObject({ code: 3, stdout: "" });
     expect(await run("gc --store store --trust-all --dry-run")).toMatchObject({ code: 0 });
+    const trusting = ["diff 1 2 --store store", "export --store store", publish];
+    for (const line of [...trusting, "verify --repair --sources sources --store store"]) {
+      const named = await run(`${line} --trusted-key ours.pub`);
+      expect([line, named.code, named.stderr]).toEqual([line, 3, expect.stringContaining(layout.commit(3))]);
+    }
+    for (const line of trusting)
+      expect(await run(line, { TRUSTED_KEYS: "ours.pub" })).toMatchObject({ code: 3, stdout: "" });
+    const shown = (await run("list --store store --trusted-key ours.pub")).stdout.split("\n");
+    expect(shown.map((row) => row.endsWith("not trusted"))).toEqual([true, false, false, false]);
     expect((await run("rollback 2 --store store", signing)).code).toBe(3);
     const back = await run("rollback 2 --store store --sign-over 3 --json", signing);
     expect(JSON.parse(back.stdout).checkpoint).toContain(`${ours.name}\n4\n`);

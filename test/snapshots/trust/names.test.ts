@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { changedStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { testKey } from "../../helpers/signing.ts";
+
+const ours = testKey();
+const signing = { key: ours };
+const records = [market(1), market(2), market(3)];
+
+/** A store in which a thief puts a commit of snapshot 1 right above each commit that is made. */
+function followed(storage: Storage): Storage {
+  return changedStorage(storage, {
+    async putIfAbsent(key, body) {
+      const created = await storage.putIfAbsent(key, body);
+      const { commit = 0, digest = "" } = key.startsWith(layout.commits) ? JSON.parse(String(body)) : {};
+      if (commit === 0) return created;
+      const { digest: _, checkpoint: __, ...first } = (await readCommit(storage, 1))!;
+      const forged = seal({ ...first, commit: commit + 1, previous: digest });
+      await storage.putIfAbsent(layout.commit(commit + 1), forged);
+      return created;
+    },
+  });
+}
+
+const shown = async (storage: Storage) => String(await storage.get(layout.stableScoreList));
+const headOf = async (storage: Storage) => JSON.parse(String(await storage.get(layout.head))).commit;
+
+test("a run that signs shows under the public names what it made, and not what stands above it", async () => {
+  const storage = memoryStorage(new Map());
+  await publishRecords(storage, records, 601, { signing });
+  const first = await shown(storage);
+  await publishRecords(followed(storage), records, 602, { signing });
+  expect((await newestCommit(storage))?.commit).toBe(3);
+  expect(await shown(storage)).not.toBe(first);
+  expect(await shown(storage)).toContain('"bri":602');
+  expect(await headOf(storage)).toBe(2);
+
+  await storage.delete(layout.commit(3));
+  await publishRecords(storage, records, 603, { signing });
+  await rollback(followed(storage), "2", () => new Date("2026-03-02T00:00:00.000Z"), { signing });
+  expect(await shown(storage)).toContain('"bri":602');
+  expect(await headOf(storage)).toBe(4);
+});
