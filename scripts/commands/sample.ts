@@ -20,18 +20,26 @@ const sample = command({
     days: number("days", "scoring runs, one a day"),
     outcomes: number("outcomes", "different outcome labels"),
     seed: number("seed", "another seed, other rows"),
+    "days-back": {
+      type: "string",
+      value: "N",
+      default: "0",
+      does: "the same sources as they were so many days before, for an earlier snapshot",
+    },
     json: { type: "boolean", does: "one JSON object on stdout, nothing else" },
   },
   async run(values, _operand, shell) {
     const count = (name: keyof typeof sampleDefaults, max: number, min = 1) =>
       integerOption(name, values[name], { min, max, otherwise: sampleDefaults[name] });
+    const days = count("days", 3_650);
     const written = await writeSample({
       directory: shell.path(requiredOption("out", values.out)),
       markets: count("markets", 100_000_000),
       protocols: count("protocols", 100_000),
-      days: count("days", 3_650),
+      days,
       outcomes: count("outcomes", 10_000_000),
       seed: count("seed", 2 ** 31 - 1, 0),
+      daysBack: integerOption("days-back", values["days-back"], { min: 0, max: days - 1, otherwise: 0 }),
     });
     shell.report(values.json ?? false, written, [
       `${counted(written.markets, "market")} and ${counted(written.scores, "score")} of ${counted(written.protocols, "protocol")} ` +

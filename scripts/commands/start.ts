@@ -7,8 +7,9 @@ import { type Config, readConfig } from "../../proxy/config.ts";
 import { checkAddress, startService } from "../../proxy/start.ts";
 import { keyPattern } from "../../schemas/keys.ts";
 import { KeyPlan } from "../../schemas/plans.ts";
+import { readExport } from "../../snapshots/export/export-records.ts";
 import { issueKey, readKeys } from "../../snapshots/keys/records.ts";
-import { newestCommit } from "../../snapshots/store/commits.ts";
+import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
@@ -28,8 +29,8 @@ const keyFile = join(local, "demo-keys.json");
 const DemoKeys = z.record(KeyPlan, z.string().regex(keyPattern));
 type DemoKeys = z.infer<typeof DemoKeys>;
 
-/** What the printed examples need. */
-type Examples = DemoKeys & { slug: string };
+/** What the printed examples need: a protocol, and the snapshot before the newest one. */
+type Examples = DemoKeys & { slug: string; earlier: string };
 
 const start = command({
   name: "",
@@ -41,9 +42,9 @@ const start = command({
     await checkAddress(config);
     await mkdir(local, { recursive: true });
     const storage = directoryStorage(store);
-    if (!(await protocolOf(shell, storage))) await publishSample(shell);
-    const slug = await protocolOf(shell, storage);
-    return serve(shell, config, { ...(await demoKeys(storage)), slug: slug ?? "" });
+    await publishSample(shell, await sampleIn(shell, storage));
+    const { slug = "", earlier = "" } = await sampleIn(shell, storage);
+    return serve(shell, config, { ...(await demoKeys(storage)), slug, earlier });
   },
 });
 
@@ -54,31 +55,51 @@ export const startProgram: Program = {
   notes: `PORT=8081 npm start serves on another port; the proxy's other variables apply too, SNAPSHOT_STORE is the sample's:\n${variablesHelp()}`,
 };
 
-/** A protocol of the sample; undefined when there is no sample yet, or this version cannot read it. */
-async function protocolOf(shell: Shell, storage: Storage): Promise<string | undefined> {
+/** What the store has of the sample. */
+interface Published {
+  /** One of its protocols; undefined when there is no sample yet, or this version cannot read it. */
+  slug?: string | undefined;
+  /** Id of the snapshot before the newest one. */
+  earlier?: string | undefined;
+  exported?: boolean;
+}
+
+async function sampleIn(shell: Shell, storage: Storage): Promise<Published> {
   try {
-    // An interrupted first start leaves a store without a commit.
+    // An interrupted first start leaves a store without a commit, or with fewer steps than all.
     const newest = await newestCommit(storage);
-    if (!newest) return undefined;
-    return Object.keys((await readManifest(storage, newest.manifest)).scores.records)[0];
+    if (!newest) return {};
+    const [slug] = Object.keys((await readManifest(storage, newest.manifest)).scores.records);
+    const before = await readCommit(storage, newest.commit - 1);
+    const exported = (await readExport(storage, newest.snapshotId)) !== undefined;
+    return { slug, earlier: before?.snapshotId, exported };
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;
     shell.say("The sample was made by another version, and is replaced.");
     await rm(store, { recursive: true });
-    return undefined;
+    return {};
   }
 }
 
-async function publishSample(shell: Shell): Promise<void> {
-  shell.say("Making a sample of 20,000 markets and publishing it; this happens once.");
+/** Publishes the sample as it was a day before and as it is, and exports it, as far as that was not done. */
+async function publishSample(shell: Shell, { slug, earlier, exported }: Published): Promise<void> {
+  if (slug && earlier && exported) return;
+  shell.say("Making a sample of 20,000 markets, publishing and exporting it; this happens once.");
   const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root, nothrow: true });
   // With the same loader as this process.
   const node = [process.execPath, ...process.execArgv];
-  const sampled = await run`${node} scripts/sample.ts --out ${sources}`;
-  const publish = () => run`${node} scripts/snapshot.ts publish --sources ${sources} --store ${store}`;
-  const published = sampled.ok && (await publish()).ok;
-  if (!published) throw new FailedStepError("The sample could not be made; the reason stands above.");
+  const steps = [
+    ...(slug ? [] : [["sample.ts", "--out", sources, "--days-back", "1"], publishing]),
+    ...(earlier ? [] : [["sample.ts", "--out", sources], publishing]),
+    ["snapshot.ts", "export", "--store", store],
+  ];
+  for (const [script, ...parameters] of steps) {
+    const { ok } = await run`${node} scripts/${script} ${parameters}`;
+    if (!ok) throw new FailedStepError("The sample could not be made; the reason stands above.");
+  }
 }
+
+const publishing = ["snapshot.ts", "publish", "--sources", sources, "--store", store];
 
 /** The demo keys of an earlier start if the store still knows them; otherwise new ones. */
 async function demoKeys(storage: Storage): Promise<DemoKeys> {
@@ -107,7 +128,7 @@ async function serve(shell: Shell, config: Config, examples: Examples): Promise<
   return undefined;
 }
 
-function greeting(url: string, { developer, aegis, slug }: Examples): string {
+function greeting(url: string, { developer, aegis, slug, earlier }: Examples): string {
   return `
 Ready on ${url}/ for browsers, described on ${url}/docs/. Stop with Ctrl-C.
 
@@ -121,6 +142,8 @@ Scores need no key, their history a Developer key, the archive an Aegis key:
   curl -H 'Authorization: Bearer ${developer}' ${url}/api/v1/scores/${slug}/history
   curl -H 'Authorization: Bearer ${aegis}' '${url}/api/v1/markets/historical?tier=MITHRIL&disputed=true&pageSize=2'
   curl -H 'x-api-key: ${aegis}' '${url}/api/v1/markets/historical?outcome=Yes&min_composite=700&max_oracle=40&pageSize=2'
+  curl -H 'x-api-key: ${aegis}' '${url}/api/v1/markets/changes?since=${earlier}'
+  curl -H 'x-api-key: ${aegis}' ${url}/api/v1/markets/exports
   curl ${url}/api/v1/status
 `;
 }

@@ -4,9 +4,13 @@ import * as words from "./words.ts";
 
 /**
  * SELECT of the sample markets from `first` to `last` (exclusive). A row depends only on its number, the seed (in the
- * macros of sql.ts) and `outcomes`, so a longer sample begins with the rows of a shorter one.
+ * macros of sql.ts) and `outcomes`, so a longer sample begins with the rows of a shorter one. `daysBack` days before the
+ * sample's end, the markets resolved since then are missing, and half of the week's disputes are not known yet.
  */
-export function marketsQuery(first: number, last: number, outcomes: number): string {
+export function marketsQuery(first: number, last: number, outcomes: number, daysBack: number): string {
+  const end = `(TIMESTAMPTZ '${sampleEpoch}' - to_days(${daysBack}))`;
+  const unknown = `resolved_at >= ${end} - to_days(7) AND part(n, 'known late') < 0.5`;
+  const known = daysBack > 0 ? ` AND NOT (${unknown})` : "";
   return `
 WITH numbered AS (SELECT range AS n FROM range(${first}, ${last})),
 drawn AS (
@@ -23,7 +27,7 @@ SELECT ${idOf} AS id,
   concat(trim(regexp_replace(lower(strip_accents(question)), '[^a-z0-9]+', '-', 'g'), '-'), '-', n) AS slug,
   question, category, composite::INTEGER AS composite, ${tierName("composite")} AS tier, 'resolved' AS status,
   resolved_outcome, resolved_at, concat('https://markets.example.org/m/', digest[1:12]) AS resolution_source,
-  part(n, 'disputed') < 0.026 AS disputed,
+  part(n, 'disputed') < 0.026${known} AS disputed,
   CASE ${words.dimensions.map(({ key, name }) => `WHEN ${key} = highest THEN ${quoted(name)}`).join(" ")} END
     AS top_risk_driver,
   (${words.dimensions.map(({ key }) => `${key}_count`).join(" + ")})::INTEGER AS flagged_count,
@@ -31,7 +35,7 @@ SELECT ${idOf} AS id,
     AS formula_version,
   'bri-pm-w-v1' AS weight_version,
   [${words.dimensions.map(dimensionOf).join(",\n")}] AS dimensions
-FROM counted`;
+FROM counted${daysBack > 0 ? ` WHERE resolved_at < ${end}` : ""}`;
 }
 
 const categoryOf = `${textList(words.categories.flatMap(([name, weight]) => Array(weight).fill(name)))}

@@ -3,14 +3,17 @@ import { textList } from "../sources/sql-literals.ts";
 import { sampleEpoch, tierName, tierNumber } from "./sql.ts";
 import { chains, protocolKinds, protocolStems } from "./words.ts";
 
-/** SELECT of one score per protocol and day, the last on the day before the sample's end. bri is a random walk. */
-export function protocolScoresQuery(protocols: number, days: number): string {
+/**
+ * SELECT of one score per protocol and day, the last on the day before the sample's end. bri is a random walk. The scores of
+ * the last `daysBack` days are missing.
+ */
+export function protocolScoresQuery(protocols: number, days: number, daysBack: number): string {
   const dimension = (key: string) =>
     `'${key}': greatest(0, least(100, below(p, '${key}', 95) + below(run, '${key} day', 9)))::INTEGER`;
   return `
 WITH runs AS (
   SELECT p, d, p * 4096 + d AS run
-  FROM (SELECT range AS p FROM range(${protocols})), (SELECT range AS d FROM range(${days}))),
+  FROM (SELECT range AS p FROM range(${protocols})), (SELECT range AS d FROM range(${days - daysBack}))),
 walked AS (
   SELECT *, greatest(0, least(1000, 380 + below(p, 'bri', 550)
     + sum(CASE WHEN d = 0 THEN 0 ELSE below(run, 'step', 13) - 6 END)

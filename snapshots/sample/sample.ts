@@ -17,6 +17,8 @@ export interface SampleOptions {
   /** The number of different outcome labels. */
   outcomes: number;
   seed: number;
+  /** The sources as they were so many days, fewer than `days`, before the last run. Default: 0. */
+  daysBack?: number;
   /** Default: all cores. */
   threads?: number;
   /** Limits DuckDB's memory: it keeps data of every row group until a file is finished. Default: 50,000. */
@@ -40,7 +42,7 @@ export interface SampleReport {
 /** Writes Parquet sources: `markets/part-00000.parquet` and following, and `protocol_scores.parquet`. */
 export async function writeSample(options: SampleOptions): Promise<SampleReport> {
   const { directory, markets, protocols, days, outcomes, seed, threads } = options;
-  const { marketsPerFile = 50_000 } = options;
+  const { marketsPerFile = 50_000, daysBack = 0 } = options;
   const marketsDirectory = join(directory, "markets");
   await rm(marketsDirectory, { recursive: true, force: true });
   await mkdir(marketsDirectory, { recursive: true });
@@ -52,25 +54,27 @@ export async function writeSample(options: SampleOptions): Promise<SampleReport>
   });
   try {
     const files = await withConnection(instance, async (connection) => {
-      const written: string[] = [];
+      const written: { path: string; rows: number }[] = [];
       const copy = async (query: string, path: string) => {
-        await connection.run(
+        const { rowsChanged } = await connection.run(
           `COPY (${query}) TO ${quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10240)`,
         );
-        written.push(path);
+        written.push({ path, rows: rowsChanged });
       };
       for (const macro of randomMacros(seed)) await connection.run(macro);
       for (let first = 0; first < markets; first += marketsPerFile) {
         const name = `part-${String(first / marketsPerFile).padStart(5, "0")}.parquet`;
         const last = Math.min(first + marketsPerFile, markets);
-        await copy(marketsQuery(first, last, outcomes), join(marketsDirectory, name));
+        await copy(marketsQuery(first, last, outcomes, daysBack), join(marketsDirectory, name));
       }
-      await copy(protocolScoresQuery(protocols, days), join(directory, "protocol_scores.parquet"));
+      await copy(protocolScoresQuery(protocols, days, daysBack), join(directory, "protocol_scores.parquet"));
       return written;
     });
-    const sizes = await Promise.all(files.map(async (file) => (await stat(file)).size));
+    const sizes = await Promise.all(files.map(async ({ path }) => (await stat(path)).size));
     const bytes = sizes.reduce((sum, size) => sum + size, 0);
-    return { directory, markets, protocols, scores: protocols * days, files: files.length, bytes };
+    const rows = files.reduce((sum, file) => sum + file.rows, 0);
+    const scores = protocols * (days - daysBack);
+    return { directory, markets: rows - scores, protocols, scores, files: files.length, bytes };
   } finally {
     instance.closeSync();
     await rm(join(directory, ".duckdb"), { recursive: true, force: true });

@@ -91,6 +91,8 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     return stdout;
   }
   const bash = (text: string, where?: string) => prints("bash", ["-c", text], where);
+  // As npm runs scripts, without the time that npm takes.
+  const npm = `npm() { local here=$PWD name=$2; shift 3; (cd ${root} && INIT_CWD=$here node ${nodeOptions.join(" ")} scripts/$name.ts "$@"); }`;
 
   const archive = "/api/v1/markets/historical";
   const ask = (query: Query, headers = {}): Promise<Answer> =>
@@ -314,10 +316,23 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     );
   });
 
+  test("Parquet files of one's own: published, with a key, and served", async () => {
+    await mkdir(join(folder, "own"));
+    await symlink(join(folder, "sources"), join(folder, "own/sources"));
+    const text = block("sh", "npm run snapshot -- publish --sources sources");
+    const served = "npm run proxy\n";
+    expect(text.endsWith(`SNAPSHOT_STORE=store ${served}`)).toBe(true);
+    const printed = await bash(`set -e; ${npm}\n${text.replace(served, "printenv SNAPSHOT_STORE\n")}`, "own");
+    expect(printed).toMatch(/^Published commit 1, [\s\S]*\nstore\n$/);
+    const own = await startTestProxy({ empty: true, snapshotStore: join(folder, "own/store") });
+    const [issued = ""] = /prs_live_\w+/.exec(printed) ?? [];
+    const answer = await own.get(archive, { headers: bearer(issued) });
+    await own.stop();
+    expect(answer.status).toBe(200);
+  });
+
   test("signing: a key, a signed publish that verifies, and its checkpoint from a proxy that trusts the key", async () => {
     await mkdir(join(folder, "signing"));
-    // As npm runs the script, without the time that npm takes.
-    const npm = `npm() { local here=$PWD; shift 3; (cd ${root} && INIT_CWD=$here node ${nodeOptions.join(" ")} scripts/snapshot.ts "$@"); }`;
     const text = block("sh", "npm run snapshot -- signing-key");
     const printed = await bash(`set -e; ${npm}; SOURCES=../sources; STORE=store\n${text}`, "signing");
     const publicKey = await readFile(join(folder, "signing/publisher.key.pub"), "utf8");

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { nodeOptions } from "../helpers/programs.ts";
 import { publishArchive } from "../helpers/proxy-archive.ts";
@@ -68,7 +69,7 @@ describe("npm start", () => {
     await rm(join(project, ".local"));
   });
 
-  test("makes, publishes and serves a sample, in place of another version's; a second start prints the same keys", async () => {
+  test("makes, publishes and serves a sample, exported and in two snapshots, in place of another version's", async () => {
     const store = join(project, ".local/store");
     await publishArchive(directoryStorage(store));
     const manifests = join(store, "manifests");
@@ -79,19 +80,51 @@ describe("npm start", () => {
     expect(keys).toHaveLength(2);
     expect((await stat(join(project, ".local/demo-keys.json"))).mode & 0o777).toBe(0o600);
     const lines = first.output.out.split("\n").filter((line) => line.startsWith("  curl "));
-    expect(lines).toHaveLength(6);
+    expect(lines).toHaveLength(8);
+    const answers: string[] = [];
     for (const line of lines) {
-      const { stdout } = await run("sh", ["-c", `${line} -sSi --max-time 60`]);
+      const { stdout } = await run("sh", ["-c", `${line} -sSi --max-time 60`], { maxBuffer: 2 ** 26 });
       expect(stdout, line).toMatch(/^HTTP\/1\.1 200 /);
       if (line.includes("historical")) expect(Number(/"total":(\d+)/.exec(stdout)?.[1])).toBeGreaterThan(2);
+      answers.push(stdout.slice(stdout.indexOf("\r\n\r\n") + 4));
     }
+
+    // What time travel, a copy and downloads show: two snapshots, what lies between them, and the newest one's files.
+    const address = lines.at(-1)!.trim().split(" ")[1]!;
+    const list = await (await fetch(address.replace("status", "snapshots"))).json();
+    const [newest, earlier, ...others] = SnapshotList.parse(list).snapshots;
+    const added = newest!.counts.markets - earlier!.counts.markets;
+    expect([newest!.counts.markets, others]).toEqual([20_000, []]);
+    expect(added).toBeGreaterThan(100);
+    expect(answers[5]!.trimEnd().split("\n").length).toBeGreaterThan(added);
+    const { exports } = ExportList.parse(JSON.parse(answers[6]!));
+    expect(exports).toMatchObject([{ snapshotId: newest!.snapshotId, rows: 20_000 }]);
+    const disputed = lines[3]!.replace("tier=MITHRIL&", "").replace("&pageSize=2", "&pageSize=1");
+    const [then, now] = await Promise.all(
+      [`&asOf=${earlier!.snapshotId}`, ""].map(async (asOf) => {
+        const { stdout } = await run("sh", ["-c", `${disputed.replace(/'$/, `${asOf}'`)} -sS --max-time 60`]);
+        return JSON.parse(stdout).total as number;
+      }),
+    );
+    expect(now).toBeGreaterThan(then!);
     first.child.kill("SIGINT");
     expect(await first.ended).toBe(0);
+  });
 
+  test("a start that was interrupted is gone on with, and a later one uses what is there", async () => {
+    const records = join(project, ".local/store/private/exports/records");
+    await rm(records, { recursive: true });
     const second = await start("0");
-    expect(keysIn(second.output.out)).toEqual(keys);
-    expect(second.output.err).toBe("");
-    second.child.kill("SIGTERM");
+    expect(second.output.err).toMatch(/^Making a sample/);
+    expect(second.output.err).not.toContain("reading markets");
+    expect(await readdir(records)).toHaveLength(1);
+    second.child.kill("SIGINT");
     expect(await second.ended).toBe(0);
+
+    const third = await start("0");
+    expect(keysIn(third.output.out)).toEqual(keysIn(second.output.out));
+    expect(third.output.err).toBe("");
+    third.child.kill("SIGTERM");
+    expect(await third.ended).toBe(0);
   });
 });

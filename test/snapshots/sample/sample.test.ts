@@ -66,6 +66,27 @@ describe("the rows", () => {
     for (const market of markets) expect(ids.get(market.id)).toEqual(market);
   });
 
+  test("of the day before lack what came since, and half of the week's disputes", async () => {
+    const before = await readAll(await sample("a day before", { daysBack: 1 }));
+    const end = "2025-12-30T00:00:00.000Z";
+    const held = before.markets.map(({ json }) => HistoricalMarket.parse(JSON.parse(json)));
+    expect(held.map(({ id }) => id)).toEqual(
+      records.filter(({ resolvedAt }) => resolvedAt < end).map(({ id }) => id),
+    );
+    const now = new Map(records.map((market) => [market.id, market]));
+    const learnt = held.filter((market) => {
+      expect({ ...market, disputed: true }).toEqual({ ...now.get(market.id), disputed: true });
+      return market.disputed !== now.get(market.id)?.disputed;
+    });
+    expect(held.length).toBeLessThan(records.length);
+    expect(learnt.length).toBeGreaterThan(0);
+    for (const { resolvedAt, disputed } of learnt)
+      expect([resolvedAt > "2025-12-23", disputed]).toEqual([true, false]);
+    const newestOf = ({ scores }: SourceContent) => scores.map(({ entry }) => entry.updatedAt.slice(0, 10));
+    expect(new Set(newestOf(before))).toEqual(new Set(["2025-12-29"]));
+    expect(new Set(newestOf(content))).toEqual(new Set(["2025-12-30"]));
+  });
+
   test("differ with the seed", async () => {
     const { markets } = await readAll(await sample("another seed", { markets: 100, seed: 2 }));
     const ids = new Set(content.markets.map(({ id }) => id));
@@ -194,6 +215,7 @@ describe("npm run sample", () => {
     [["--out", "x", "--markets", "0"], "--markets must be an integer from 1"],
     [["--out", "x", "--markets", "1e3"], "--markets must be an integer from 1"],
     [["--out", "x", "--days", "2.5"], "--days must be an integer from 1"],
+    [["--out", "x", "--days", "3", "--days-back", "3"], "--days-back must be an integer from 0 to 2"],
     [["--out", "x", "--seed=-1"], "--seed must be an integer from 0"],
     [["--out", "x", "--market", "5"], "Did you mean --markets?"],
     [["--out", "x", "y"], 'unexpected argument "y"'],
