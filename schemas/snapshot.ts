@@ -7,6 +7,9 @@ export const formatVersion = 2;
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);
 
+/** Segments and protocols of a snapshot at most: 62 million markets on average (snapshots/SPEC.md, "Maxima"). */
+export const [maxSegments, maxProtocols] = [4096, 10_000];
+
 /** A reference to a stored object: the SHA-256 of its bytes, and how many they are. */
 export const ObjectRef = z.object({ hash: Digest, bytes: Count });
 export type ObjectRef = z.infer<typeof ObjectRef>;
@@ -54,6 +57,10 @@ export type SourceFileRef = z.infer<typeof SourceFileRef>;
 export const SourceFiles = z.object({ formatVersion: FormatVersion, files: z.array(SourceFileRef) });
 export type SourceFiles = z.infer<typeof SourceFiles>;
 
+const ByProtocol = z
+  .record(ProtocolSlug, ObjectRef)
+  .refine((refs) => Object.keys(refs).length <= maxProtocols);
+
 /** `manifests/<hash>.json`: everything that a snapshot consists of, segments from the oldest up. */
 export const Manifest = z.object({
   formatVersion: FormatVersion,
@@ -72,12 +79,12 @@ export const Manifest = z.object({
    * did not change.
    */
   sources: z.object({ files: ObjectRef, origins: z.array(ObjectRef) }).optional(),
-  segments: z.array(SegmentRef),
+  segments: z.array(SegmentRef).max(maxSegments),
   scores: z.object({
     list: ObjectRef,
-    records: z.record(ProtocolSlug, ObjectRef),
-    histories: z.record(ProtocolSlug, ObjectRef),
-    dimensions: z.record(ProtocolSlug, ObjectRef),
+    records: ByProtocol,
+    histories: ByProtocol,
+    dimensions: ByProtocol,
   }),
 });
 export type Manifest = z.infer<typeof Manifest>;

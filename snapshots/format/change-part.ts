@@ -1,4 +1,5 @@
 import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { maxRunBytes } from "../store/maxima.ts";
 import { compressPiece, type DeflatePiece } from "./gzip.ts";
 import type { MarketKey } from "./market-key.ts";
 import { keyOfLine } from "./market-line.ts";
@@ -17,10 +18,9 @@ const runLevel = 6;
 const magic = Buffer.from("PRSCHG\r\n");
 const headBytes = magic.length + 8;
 const [idBytes, leafBytes, timeBytes, runBytes] = [16, 32, 8, 12];
-/** The longest raw run that there can be: records have at most 256 KiB (INTERFACE 8.3). */
-const maxRunBytes = runLines * (256 * 1024 + 64);
 
 const [opening, closing] = [Buffer.from('{"op":"put","market":'), Buffer.from("}\n")];
+const maxBytes = maxRunBytes(runLines, opening.length + closing.length);
 
 /** A line of an answer that puts this market into a copy. */
 export function putLine(market: Buffer): Buffer {
@@ -81,7 +81,7 @@ export class ChangePart {
       return { compressedBytes: compressedBytes!, rawBytes: rawBytes!, crc: crc! };
     });
     const end = this.#runs.reduce((sum, { compressedBytes }) => sum + compressedBytes, this.#firstRun);
-    if (end !== stored.length || this.#runs.some(({ rawBytes }) => rawBytes > maxRunBytes))
+    if (end !== stored.length || this.#runs.some(({ rawBytes }) => rawBytes > maxBytes))
       throw this.#corrupt("its table of runs is wrong");
   }
 

@@ -1,5 +1,6 @@
 import { constants, crc32, inflateRawSync } from "node:zlib";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { maxRunBytes } from "../store/maxima.ts";
 import { sha256 } from "../store/sha256.ts";
 import { combineCrc } from "./crc.ts";
 import {
@@ -21,6 +22,8 @@ const runLevel = 6;
 
 /** The bytes between two markets, both in pages and in responses. */
 export const separator = Buffer.from(",\n");
+/** Raw bytes of a run of a page at most. */
+export const maxPageRunBytes = maxRunBytes(runMarkets, separator.length);
 const separatorCrc = crc32(separator);
 /** The smallest output chunk that zlib accepts. */
 const minChunkBytes = 64;

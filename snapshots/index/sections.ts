@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { maxHeaderBytes } from "../store/maxima.ts";
 
 // Objects that consist of a magic, a header in JSON, and sections of numbers or bytes (snapshots/SPEC.md, "Segments").
 
@@ -53,7 +54,10 @@ export function openSections<Header>(
   if (stored.length < headerStart || !stored.subarray(0, magic.length).equals(magic)) {
     throw new CorruptObjectError(key, `it does not begin with ${JSON.stringify(magic.toString().trim())}`);
   }
-  const headerEnd = headerStart + stored.readUInt32LE(magic.length);
+  const headerBytes = stored.readUInt32LE(magic.length);
+  if (headerBytes > maxHeaderBytes)
+    throw new CorruptObjectError(key, `its header has ${headerBytes} bytes, more than ${maxHeaderBytes}`);
+  const headerEnd = headerStart + headerBytes;
   const header = parseHeader(key, stored.subarray(headerStart, headerEnd), schema);
   const body = stored.subarray(headerEnd + padding(headerEnd).length);
   return { header, body };

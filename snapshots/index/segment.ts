@@ -7,8 +7,10 @@ import {
   labelFields,
 } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
-import { type Page, type Run, runMarkets, type StoredPage } from "../format/page.ts";
+import { cuts } from "../format/cuts.ts";
+import { maxPageRunBytes, type Page, type Run, runMarkets, type StoredPage } from "../format/page.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { maxResidentBytes } from "../store/maxima.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
@@ -62,7 +64,7 @@ const SegmentHeader = z.object({
   /**
    * The length in bytes of the body's first part, which queries need in memory. The rest is read once, when loading.
    */
-  residentBytes: z.int().min(0),
+  residentBytes: z.int().min(0).max(maxResidentBytes),
   epochs: z.array(z.tuple([z.int().min(0), z.int().min(0)])),
   frequent: z.record(z.string(), z.array(z.string())),
   sections: SectionTable,
@@ -241,6 +243,10 @@ function readPageTable(
   if (pageMarkets.reduce((sum, count) => sum + count, 0) !== markets)
     throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
   const runTable = uint32s(buffer, section("runs", firstRun[pages]! * 12));
+  // What is stored says how much there will be when it is inflated.
+  const tooLong = runTable.some((bytes, place) => place % 3 === 1 && bytes > maxPageRunBytes);
+  if (tooLong || pageMarkets.some((count) => count > cuts.pageMax))
+    throw new CorruptObjectError(key, "a page or a run of it is longer than one can be");
   const page = (index: number): StoredPage => ({
     markets: pageMarkets[index]!,
     hash: hashes.toString("hex", index * 32, index * 32 + 32),

@@ -4,6 +4,7 @@ import { type Difference, difference, type Sides } from "../changes/difference.t
 import { Entries } from "../changes/entries.ts";
 import { keyOfLine, memberOfLine } from "../format/market-line.ts";
 import { leafHash } from "../format/tree.ts";
+import { SourceRefusal } from "../sources/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
@@ -125,4 +126,10 @@ export function checkGuards(
   if (faults.length > 0) {
     throw new GuardRefusal(`The sources look broken: ${faults.join(". ")}.`, needed);
   }
+}
+
+/** Refuses sources that make more of something than readers take. Throws SourceRefusal. */
+export function requireAtMost(file: string, count: number, most: number, what: string): void {
+  const rule = `would make ${count} ${what}, more than the ${most} that a snapshot can have`;
+  if (count > most) throw new SourceRefusal([{ file: `${file}.parquet`, rule }]);
 }

@@ -1,6 +1,7 @@
 import type { Size } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
+import { requireSize } from "../store/maxima.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Attempts to put an object that is gone when it is read back. */
@@ -36,9 +37,13 @@ export class ObjectWriter {
     };
   }
 
-  /** Writes an object unless the store has it. Throws CorruptObjectError when the store has other bytes, or StorageError. */
+  /**
+   * Writes an object unless the store has it. Throws CorruptObjectError when the store has other bytes, or the object more
+   * than readers take, or StorageError.
+   */
   async write(key: string, body: Uint8Array): Promise<void> {
     if (this.#counted.has(key) || this.keep(key, body.length)) return;
+    requireSize(key, body.length);
     this.#count(this.uploaded, key, body.length);
     if (this.#dryRun) return;
     this.#written.add(key);

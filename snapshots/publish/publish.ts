@@ -3,6 +3,8 @@ import {
   type Commit,
   formatVersion,
   type Manifest,
+  maxProtocols,
+  maxSegments,
   type ObjectRef,
   type Size,
   type SourceFiles,
@@ -22,7 +24,7 @@ import { readObject, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { isSigned, requireTrusted, signerOf } from "../trust/signing.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
-import { type Allowance, type ArchiveDifference, checkGuards } from "./guards.ts";
+import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
 import { mergeMarkets } from "./merge-markets.ts";
 import { finishRun, type SiteOptions, updateMutableObjects } from "./mutable-objects.ts";
 import { ObjectWriter } from "./object-writer.ts";
@@ -115,6 +117,7 @@ async function publishRead(
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
   const { scores } = read;
+  requireAtMost("protocol_scores", scores.records.size, maxProtocols, "protocols");
   const present = new Set(previous?.present.keys());
   const kept = previous && layout.manifest(previous.commit.manifest.hash);
   if (kept) present.add(kept);
@@ -254,6 +257,7 @@ async function writeManifest(
   { sources, scores, fileRows }: ReadSources,
   { segments, origins, pages, markets, newestResolvedAt }: WrittenArchive,
 ): Promise<Manifest> {
+  requireAtMost("markets", segments.length, maxSegments, "segments");
   const stored = await writeScores(objects, scores);
   const files = holdSourceFiles(objects, sources.files, fileRows);
   const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };

@@ -1,10 +1,11 @@
+import { maxMarketBytes } from "../store/maxima.ts";
 import { type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
 import { soundRow } from "./row-checks.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 import type { RowRule, Rule } from "./table-schema.ts";
 
 /** The largest size of a record as JSON, in bytes. */
-export const maxRecordBytes = 256 * 1024;
+export const maxRecordBytes = maxMarketBytes;
 /** The most levels of lists, structs and objects within a part whose type the file chooses. */
 export const maxDepth = 32;
 /**

@@ -1,6 +1,7 @@
 import { Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
+import { requireSize } from "./maxima.ts";
 import { parseObject } from "./parse-object.ts";
 import { sha256 } from "./sha256.ts";
 import type { Storage } from "./storage.ts";
@@ -29,6 +30,7 @@ export async function readObject(
   ref: ObjectRef,
   turn?: (steps: number) => Promise<void>,
 ): Promise<Buffer> {
+  requireSize(key, ref.bytes);
   const bytes = await storage.get(key, { maxBytes: ref.bytes });
   if (!bytes) throw new MissingObjectError(key);
   await turn?.(Math.ceil(bytes.length / hashedPerStep));

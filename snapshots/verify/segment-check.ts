@@ -2,9 +2,9 @@ import { gunzipSync } from "node:zlib";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
-import { Cutter } from "../format/cuts.ts";
+import { Cutter, cuts } from "../format/cuts.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
-import { type Page, pageText, readRun } from "../format/page.ts";
+import { type Page, pageText, readRun, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeSegment, type IndexRow, readPages } from "../index/segment.ts";
@@ -12,6 +12,7 @@ import { encodeWords, WordTable } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
+import { maxRunBytes } from "../store/maxima.ts";
 import { besideSegment } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
@@ -111,9 +112,11 @@ function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Pa
   return lines.map((line) => parseMarket(pageKey, line)).reverse();
 }
 
+const maxPageBytes = maxRunBytes(cuts.pageMax, separator.length) + 4;
+
 function inflatePage(key: string, stored: Buffer): Buffer {
   try {
-    return gunzipSync(stored);
+    return gunzipSync(stored, { maxOutputLength: maxPageBytes });
   } catch (error) {
     throw new CorruptObjectError(key, "it is not a gzip file", { cause: error });
   }

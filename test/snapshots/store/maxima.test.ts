@@ -1,0 +1,128 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { maxProtocols, maxSegments } from "../../../schemas/snapshot.ts";
+import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
+import { createLabelTables, loadSegment } from "../../../snapshots/index/segment.ts";
+import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { readObject } from "../../../snapshots/store/objects.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import {
+  goodStore,
+  newestManifest,
+  newestSegment,
+  type Objects,
+  replaceCommit,
+  replaceManifest,
+} from "../../helpers/archive-tamper.ts";
+import { publishRecords, scoreRows, sourcesOf } from "../../helpers/proxy-archive.ts";
+
+const mebibyte = 2 ** 20;
+const hash = "a".repeat(64);
+
+/** What taking up the newest commit of a store ends with, and the keys that were read for it. */
+async function takingUp(objects: Objects): Promise<{ error: unknown; read: string[] }> {
+  const storage = countingStorage(memoryStorage(objects));
+  const error = await new Catalog(storage, { cacheBytes: mebibyte }).refresh().catch((thrown) => thrown);
+  return { error, read: storage.calls.map(({ key }) => key) };
+}
+
+describe("objects that match their hashes and are larger than any can be", () => {
+  test("are not read: a manifest, and whatever a reference names", async () => {
+    const objects = await goodStore();
+    const bytes = 450 * mebibyte;
+    replaceCommit(objects, { manifest: { hash, bytes } });
+    const { error, read } = await takingUp(objects);
+    expect(error).toMatchObject({ name: "CorruptObjectError", key: layout.manifest(hash) });
+    expect(String(error)).toContain(`it has ${bytes} bytes, more than the ${16 * mebibyte} expected`);
+    expect(read).not.toContain(layout.manifest(hash));
+
+    const storage = countingStorage(memoryStorage(new Map()));
+    const kinds = [
+      [layout.publicObject(hash), 64],
+      [layout.privateObject(hash), 16],
+      [layout.segment(hash), 128],
+      [layout.rowsOf(hash), 0.5],
+      [layout.idsOf(hash), 0.5],
+      [layout.originsOf(hash), 4],
+      [layout.sourceFilesOf(hash), 64],
+      [layout.wordsOf(hash), 256],
+      [layout.page(hash), 129],
+      [layout.changePart(hash), 129],
+      [layout.changeRecord(hash), 129],
+      [layout.exportChunksOf(hash), 1],
+    ] as const;
+    for (const [key, most] of kinds) {
+      const ref = { hash, bytes: most * mebibyte + 1 };
+      await expect(readObject(storage, key, ref)).rejects.toThrow(/: it has \d+ bytes, more than the \d+/);
+    }
+    expect(storage.calls).toEqual([]);
+    // Nor does a publisher write what readers refuse.
+    const objectsOf = new ObjectWriter(storage, new Set(), false);
+    const large = Buffer.alloc(mebibyte / 2 + 1);
+    await expect(objectsOf.write(layout.idsOf(sha256(large)), large)).rejects.toThrow("more than the 524288");
+    expect(storage.calls).toEqual([]);
+  });
+
+  test("are refused: too many segments, or protocols, before any of them is read", async () => {
+    const objects = await goodStore();
+    const { segments, scores } = newestManifest(objects);
+    replaceManifest(objects, { segments: Array.from({ length: maxSegments + 1 }, () => segments[0]!) });
+    const many = await takingUp(objects);
+    expect(String(many.error)).toMatch(/manifests\/.*: it is not as documented: segments/);
+    expect(many.read.filter((key) => key.startsWith(layout.segments))).toEqual([]);
+
+    const refs = Object.fromEntries(
+      Array.from({ length: maxProtocols + 1 }, (_, n) => [`p${n}`, scores.list]),
+    );
+    const other = await goodStore();
+    replaceManifest(other, { scores: { ...scores, records: refs } });
+    expect(String((await takingUp(other)).error)).toContain("not as documented: scores.records");
+  });
+
+  test("are refused: a run that would be inflated to a gigabyte, and a header of any size", async () => {
+    const { bytes } = newestSegment(await goodStore());
+    const headerBytes = bytes.readUInt32LE(8);
+    const header = JSON.parse(bytes.toString("utf8", 16, 16 + headerBytes));
+    const body = Math.ceil((16 + headerBytes) / 8) * 8;
+    const load = (stored: Buffer) => loadSegment("segment", stored, createLabelTables());
+    expect(load(bytes).markets).toBe(header.markets);
+    for (const rawBytes of [maxPageRunBytes + 1, 2 ** 30, 2 ** 32 - 1]) {
+      const hostile = Buffer.from(bytes);
+      hostile.writeUInt32LE(rawBytes, body + header.sections.runs[0] + 4);
+      expect(() => load(hostile)).toThrow("segment: a page or a run of it is longer than one can be");
+    }
+    const withHeader = (changes: object) => {
+      const json = Buffer.from(JSON.stringify({ ...header, ...changes }));
+      const head = Buffer.concat([bytes.subarray(0, 16), json, Buffer.alloc(-json.length & 7)]);
+      head.writeUInt32LE(json.length, 8);
+      return Buffer.concat([head, bytes.subarray(body)]);
+    };
+    expect(load(withHeader({ later: "member" })).markets).toBe(header.markets);
+    expect(() => load(withHeader({ later: "x".repeat(mebibyte) }))).toThrow("its header has");
+    expect(() => load(withHeader({ residentBytes: 4 * mebibyte + 1 }))).toThrow("its header is not one");
+  });
+});
+
+test("a publish refuses more protocols than a snapshot can have", async () => {
+  const storage = memoryStorage(new Map());
+  const [row] = scoreRows(700);
+  const scores = async () =>
+    Array.from({ length: maxProtocols + 1 }, (_, n) => ({
+      ...row!,
+      entry: { ...row!.entry, slug: `p${n}` },
+    }));
+  const publishing = publishRecords(storage, [], 700, {
+    sources: async () => ({ ...sourcesOf([], 700), scores }),
+  });
+  await expect(publishing).rejects.toThrow("would make 10001 protocols, more than the 10000");
+});
+
+test("the format states them", async () => {
+  const spec = await readFile(join(import.meta.dirname, "../../../snapshots/SPEC.md"), "utf8");
+  for (const bytes of [maxPageRunBytes, maxSegments, maxProtocols])
+    expect(spec).toContain(bytes.toLocaleString("en-US"));
+});
