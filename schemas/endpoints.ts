@@ -46,8 +46,6 @@ export interface Endpoint {
    * endpoint later.
    */
   availability: "available" | "announced";
-  /** Since when callers should stop using it, and from when on it may be gone, as ISO times. */
-  deprecated?: { since: string; sunset?: string };
   /** Whether a request takes a unit of the caller's daily quota. */
   metered: boolean;
   /** `none`: the endpoint ignores credentials, even wrong ones. */

@@ -4,13 +4,7 @@ import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
 import { Count, Digest, ExportName, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { protocolDimensionKeys } from "./protocol.ts";
-import {
-  HistoricalMarket,
-  ProtocolScore,
-  ScoreListEntry,
-  ScorePoint,
-  StoredScoreListEntry,
-} from "./records.ts";
+import { HistoricalMarket, ProtocolScore, ScoreListEntry, ScorePoint } from "./records.ts";
 import { bounds } from "./scales.ts";
 
 /** Version of the archive feed (INTERFACE 9). Raise it when the shape of a market record changes. */
@@ -23,10 +17,6 @@ export const ScoreList = z.strictObject({
   scores: z.array(ScoreListEntry).describe("By bri, highest first, then by slug."),
 });
 export type ScoreList = z.infer<typeof ScoreList>;
-
-/** A score list in a store. An older version may have written it, with rows that lack members. */
-export const StoredScoreList = ScoreList.extend({ scores: z.array(StoredScoreListEntry) });
-export type StoredScoreList = z.infer<typeof StoredScoreList>;
 
 /** The most slugs of a batch (INTERFACE 4.3). */
 export const maxBatchSlugs = 50;

@@ -8,17 +8,9 @@ const tierMatchesNumber = (record: { forgeScale: ForgeTier; forgeScaleNum: numbe
   forgeScaleNumber(record.forgeScale) === record.forgeScaleNum;
 const mismatch = "forgeScaleNum does not match forgeScale";
 
-const listRow = recordOf({ ...scoreHead, ...described });
-
 /** One row of GET /api/v1/scores (INTERFACE 4.1). */
-export const ScoreListEntry = listRow.refine(tierMatchesNumber, mismatch);
+export const ScoreListEntry = recordOf({ ...scoreHead, ...described }).refine(tierMatchesNumber, mismatch);
 export type ScoreListEntry = z.infer<typeof ScoreListEntry>;
-
-/** A row in a stored score list. Lists that older versions wrote lack the members of `described`. */
-export const StoredScoreListEntry = listRow
-  .partial({ category: true, chain: true, tvl: true })
-  .refine(tierMatchesNumber, mismatch);
-export type StoredScoreListEntry = z.infer<typeof StoredScoreListEntry>;
 
 const { slug: _, updatedAt, ...scored } = scoreHead;
 

@@ -1,4 +1,3 @@
-import type { Endpoint } from "../../schemas/endpoints.ts";
 import { common, ofLines, rateLimit } from "../../schemas/openapi/headers.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
 
@@ -30,8 +29,6 @@ const exposed = [
   "Content-Range",
   "Retry-After",
   "Link",
-  "Deprecation",
-  "Sunset",
   "ETag",
   "Age",
   "Cache-Status",
@@ -63,16 +60,6 @@ export function commonHeaders(catalog: Catalog, path: string, requestId: string)
     ...(isApiPath(path) ? apiHeaders : securityHeaders),
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
     "X-Request-Id": requestId,
-  };
-}
-
-/** Headers of every answer of an endpoint that is deprecated (RFC 9745) and may end (RFC 8594). */
-export function deprecationHeaders({ deprecated }: Endpoint): Record<string, string> {
-  if (!deprecated) return {};
-  const { since, sunset } = deprecated;
-  return {
-    Deprecation: `@${Date.parse(since) / 1000}`,
-    ...(sunset && { Sunset: new Date(sunset).toUTCString() }),
   };
 }
 

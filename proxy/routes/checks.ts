@@ -10,7 +10,7 @@ import { ServiceError } from "../errors/service-error.ts";
 import type { Check, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { quotaExceeded } from "../quota/quota.ts";
-import { deprecationHeaders, isApiPath } from "../reply/headers.ts";
+import { isApiPath } from "../reply/headers.ts";
 import { readBody } from "./batch-body.ts";
 import { searchOf } from "./target.ts";
 
@@ -21,7 +21,6 @@ import { searchOf } from "./target.ts";
 export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
   const { credentials, metered, body, path } = endpoint;
   return [
-    tellDeprecation(endpoint),
     ...(credentials === "checked" ? [authenticate(endpoint, parts)] : []), // 400, 401
     requireLaunched(endpoint), // 501
     ...(credentials === "checked" ? [requirePlanOf(endpoint, parts)] : []), // 401, 403
@@ -49,10 +48,6 @@ export const requireOneHost: Check = ({ httpVersion, rawHeaders }) => {
   if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
   throw new ServiceError("BAD_REQUEST", "A request must have exactly one Host header.");
 };
-
-function tellDeprecation(endpoint: Endpoint): Check {
-  return (_request, { commonHeaders }) => void Object.assign(commonHeaders, deprecationHeaders(endpoint));
-}
 
 function authenticate({ method }: Endpoint, { keys, trustProxy = { hops: 0 } }: AppParts): Check {
   return (request, exchange) => {

@@ -8,7 +8,7 @@ import { change, counted, grouped, moment, signed, spoken, tier } from "./words.
 
 /**
  * @import { ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts"
- * @import { ProtocolScore, StoredScoreListEntry as ScoreListEntry } from "../../schemas/records.ts"
+ * @import { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts"
  * @import { Site } from "./app.js"
  * @import { View } from "./router.js"
  */

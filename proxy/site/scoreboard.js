@@ -3,7 +3,7 @@ import { failure, fill, html } from "./dom.js";
 import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 
 /**
- * @import { StoredScoreListEntry as ScoreListEntry } from "../../schemas/records.ts"
+ * @import { ScoreListEntry } from "../../schemas/records.ts"
  * @import { ForgeTier } from "../../schemas/scales.ts"
  * @import { Site } from "./app.js"
  * @import { Meaning } from "./explain.js"

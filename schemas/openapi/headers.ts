@@ -96,15 +96,6 @@ export const ofStatus: Partial<
   503: ["Retry-After"],
 };
 
-/** Headers of every answer of a deprecated endpoint. They are no components, since there may be no such endpoint. */
-export const ofDeprecated = {
-  Deprecation: {
-    description: "Since when this address is deprecated: @EPOCH_SECONDS (RFC 9745).",
-    schema: text,
-  },
-  Sunset: { description: "From when on it may be gone (RFC 8594).", schema: text },
-};
-
 /** References to the components of these headers. */
 export function references(names: readonly HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));

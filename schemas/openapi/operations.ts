@@ -185,11 +185,8 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     operationId: id,
     tags: [tag],
     summary: endpoint.summary,
-    description: [planText(endpoint), deprecationText(endpoint), text]
-      .filter((part) => part !== undefined)
-      .join("\n\n"),
+    description: [planText(endpoint), text].filter((part) => part !== undefined).join("\n\n"),
     "x-plan": endpoint.plan,
-    ...(endpoint.deprecated && { deprecated: true }),
     security: securityOf(endpoint),
     requestParams: parametersOf(endpoint, parameters),
     ...(body && { requestBody: body }),
@@ -215,12 +212,6 @@ function planText({ plan, metered, credentials, availability, query }: Endpoint)
       ? ` \`${asOfParameter.name}\` needs a Developer key, and Aegis for more than ${historyDays} days back.`
       : "";
   return `${who} ${cost}${soon}${back}`;
-}
-
-function deprecationText({ deprecated }: Endpoint): string | undefined {
-  if (!deprecated) return undefined;
-  const { since, sunset } = deprecated;
-  return `Deprecated since ${since}.${sunset ? ` From ${sunset} on it may be gone.` : ""}`;
 }
 
 function securityOf({ credentials, plan }: Endpoint): Record<string, string[]>[] {

@@ -4,15 +4,7 @@ import { type ErrorCode, errors } from "../errors.ts";
 import { plans } from "../plans.ts";
 import { asOfParameter } from "../query.ts";
 import { hasProblemExample, rowsExample } from "./examples.ts";
-import {
-  common,
-  type HeaderName,
-  ofDeprecated,
-  ofLines,
-  ofStatus,
-  rateLimit,
-  references,
-} from "./headers.ts";
+import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "./headers.ts";
 
 /** What an endpoint can answer beyond what follows from its row of the endpoint table. */
 export interface Answers {
@@ -62,12 +54,6 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
 
 const allCodes = Object.keys(errors).filter((code): code is ErrorCode => code in errors);
 
-/** References to the headers of an endpoint's answers. */
-const referencesOf = ({ deprecated }: Endpoint, names: readonly HeaderName[]) => ({
-  ...references(names),
-  ...(deprecated && ofDeprecated),
-});
-
 /** Every response of an endpoint. */
 export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const grouped = Map.groupBy(codesOf(endpoint, answers), (code) => errors[code].status);
@@ -85,7 +71,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
     const names = ["X-Request-Id", "X-Snapshot-Id", ...limits, ...upgrade] as const;
-    return { 101: { description: "The connection is live.", headers: referencesOf(endpoint, names) } };
+    return { 101: { description: "The connection is live.", headers: references(names) } };
   }
   const names = [...common, ...limits, ...(etag ? (["ETag"] as const) : [])];
   const extra = [
@@ -94,7 +80,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   ];
   const found: ZodOpenApiResponseObject = {
     description: endpoint.summary,
-    headers: referencesOf(endpoint, [...names, ...extra, ...headers]),
+    headers: references([...names, ...extra, ...headers]),
     content: {
       ...(!endpoint.lines && {
         [endpoint.media ?? "application/json"]: {
@@ -107,12 +93,12 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
   };
   const held = {
     description: "The content is still the one that If-None-Match names.",
-    headers: referencesOf(endpoint, names),
+    headers: references(names),
   };
   const part = {
     ...found,
     description: "The range that was asked for.",
-    headers: referencesOf(endpoint, [...names, ...extra, "Content-Range"]),
+    headers: references([...names, ...extra, "Content-Range"]),
   };
   return { 200: found, ...(ranges && { 206: part }), ...(etag && { 304: held }) };
 }
@@ -153,7 +139,7 @@ function problemResponse(
   const narrowed = { properties: { status: { const: status }, code: { enum: [...codes] } } };
   return {
     description: codes.map((code) => `\`${code}\`: ${errors[code].title}.`).join(" "),
-    headers: referencesOf(endpoint, [...common, ...limits, ...own]),
+    headers: references([...common, ...limits, ...own]),
     content: {
       "application/problem+json": {
         schema: { allOf: [narrowed, { $ref: "#/components/schemas/Problem" }] },

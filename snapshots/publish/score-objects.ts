@@ -1,5 +1,5 @@
-import type { StoredScoreList } from "../../schemas/envelopes.ts";
-import type { StoredScoreListEntry } from "../../schemas/records.ts";
+import type { ScoreList } from "../../schemas/envelopes.ts";
+import type { ScoreListEntry } from "../../schemas/records.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -34,12 +34,12 @@ export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
 
 /** Renders the score list, ordered by descending bri, then slug. */
 export function renderList(
-  unordered: readonly StoredScoreListEntry[],
+  unordered: readonly ScoreListEntry[],
 ): Pick<ScoreObjects, "list" | "newestUpdatedAt"> {
   const scores = unordered.toSorted((a, b) => b.bri - a.bri || (a.slug < b.slug ? -1 : 1));
   const times = scores.map(({ updatedAt }) => updatedAt).sort();
   const newestUpdatedAt = times.at(-1) ?? "";
-  const list: StoredScoreList = { count: scores.length, updatedAt: newestUpdatedAt, scores };
+  const list: ScoreList = { count: scores.length, updatedAt: newestUpdatedAt, scores };
   return { list: Buffer.from(JSON.stringify(list)), newestUpdatedAt };
 }
 

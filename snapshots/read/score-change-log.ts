@@ -1,12 +1,7 @@
 import { LRUCache } from "lru-cache";
-import { StoredScoreList } from "../../schemas/envelopes.ts";
+import { ScoreList } from "../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../schemas/feed.ts";
-import {
-  listEntryOf,
-  ProtocolScore,
-  ScoreListEntry,
-  type StoredScoreListEntry,
-} from "../../schemas/records.ts";
+import type { ScoreListEntry } from "../../schemas/records.ts";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
@@ -16,7 +11,7 @@ import type { LogEntry } from "./commit-log.ts";
 
 /** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
 interface Scored {
-  row: StoredScoreListEntry;
+  row: ScoreListEntry;
   record: ObjectRef;
 }
 
@@ -101,7 +96,7 @@ export class ScoreChangeLog {
     const before = await this.commit(number);
     const then = await this.#scores(before);
     const { commit, now } = await this.#nextKept(number);
-    return { commit, changes: await this.#compare(before, then, commit, now) };
+    return { commit, changes: this.#compare(before, then, commit, now) };
   }
 
   /** The first commit after another one whose snapshot is kept. */
@@ -114,33 +109,25 @@ export class ScoreChangeLog {
     return { commit, now: await this.#scores(commit) };
   }
 
-  async #compare(
+  #compare(
     before: LogEntry,
     then: Map<string, Scored>,
     commit: LogEntry,
     now: Map<string, Scored>,
-  ): Promise<ScoreChange[]> {
+  ): ScoreChange[] {
     if (commit.snapshotId === before.snapshotId) return [];
     const { snapshotId, publishedAt } = commit;
     const changes: ScoreChange[] = [];
     for (const slug of [...new Set([...now.keys(), ...then.keys()])].sort()) {
       const [to, from] = [now.get(slug), then.get(slug)];
       if (to?.record.hash === from?.record.hash) continue;
-      const [current, previous] = [to && (await this.#row(to)), from && (await this.#row(from))];
+      const [current, previous] = [to?.row, from?.row];
       const common = { slug, snapshotId, publishedAt };
       if (current && previous) changes.push({ type: "score.changed", ...common, previous, current });
       else if (current) changes.push({ type: "score.added", ...common, previous: null, current });
       else if (previous) changes.push({ type: "score.removed", ...common, previous, current: null });
     }
     return changes;
-  }
-
-  /** The complete row of a protocol. Lists written by older versions lack fields, which come from the record. */
-  async #row({ row, record }: Scored): Promise<ScoreListEntry> {
-    const whole = ScoreListEntry.safeParse(row);
-    if (whole.success) return whole.data;
-    const key = layout.publicObject(record.hash);
-    return listEntryOf(parseObject(key, await this.#catalog.objects.get(key, record), ProtocolScore));
   }
 
   async #scoresIfKept(commit: LogEntry): Promise<Map<string, Scored> | undefined> {
@@ -155,7 +142,7 @@ export class ScoreChangeLog {
   async #scores(commit: LogEntry): Promise<Map<string, Scored>> {
     const { list, records } = (await this.#catalog.listed(commit)).manifest.scores;
     const key = layout.publicObject(list.hash);
-    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), StoredScoreList);
+    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), ScoreList);
     return new Map(
       scores.flatMap((row) => {
         const record = records[row.slug];

@@ -1,6 +1,6 @@
 import { historyDays, ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
 import { type ProtocolDimensionKey, protocolDimensionKeys } from "../../schemas/protocol.ts";
-import { listEntryOf, ProtocolScore, ScorePoint, type StoredScoreListEntry } from "../../schemas/records.ts";
+import { listEntryOf, ProtocolScore, ScorePoint } from "../../schemas/records.ts";
 import { bounds } from "../../schemas/scales.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { renderList } from "../publish/score-objects.ts";
@@ -30,7 +30,7 @@ export async function checkScores(
   const rendered = whole ? renderList(entries) : undefined;
   const listKey = layout.publicObject(scores.list.hash);
   await read(listKey, scores.list, (bytes) => {
-    if (rendered && !rendered.list.equals(bytes) && !renderList(entries.map(olderEntry)).list.equals(bytes))
+    if (rendered && !rendered.list.equals(bytes))
       throw new CorruptObjectError(listKey, "it does not match the records");
   });
   const percentileOf = whole ? percentilesOf([...records.values()]) : undefined;
@@ -117,11 +117,6 @@ function percentilesOf(
     const below = scores.get(key)!.filter((other) => other < score).length;
     return records.length === 1 ? 0 : Math.round((100 * below) / (records.length - 1));
   };
-}
-
-/** A list row as older versions wrote it. */
-function olderEntry({ category, chain, tvl, ...row }: StoredScoreListEntry): StoredScoreListEntry {
-  return row;
 }
 
 const pointOf = (record: ProtocolScore) =>

@@ -30,18 +30,16 @@ export const bookOf = (bris: Readonly<Record<string, number>>): Book =>
 export interface BookChoices {
   markets?: number;
   at?: Date;
-  /** Lists protocols as versions did whose rows ended with `updatedAt`. */
-  older?: boolean;
 }
 
 /** Publishes scores beside a few markets, also over a rollback, and returns the id of the snapshot. */
 export async function publishBook(
   storage: Storage,
   book: Book,
-  { markets = 3, at = new Date("2026-03-01T00:00:00.000Z"), older = false }: BookChoices = {},
+  { markets = 3, at = new Date("2026-03-01T00:00:00.000Z") }: BookChoices = {},
 ): Promise<string> {
   const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
-  const sources = async () => sourcesOf(book, markets, older);
+  const sources = async () => sourcesOf(book, markets);
   try {
     const options = { storage, temporaryDirectory, now: () => at, resume: true, sources };
     return (await publishFreely(options)).snapshotId;
@@ -50,7 +48,7 @@ export async function publishBook(
   }
 }
 
-function sourcesOf(book: Book, markets: number, older: boolean): Sources {
+function sourcesOf(book: Book, markets: number): Sources {
   return {
     files: [sourceFileOf(markets)],
     scoreFiles: [],
@@ -69,14 +67,13 @@ function sourcesOf(book: Book, markets: number, older: boolean): Sources {
         values: filterValuesOf(row),
       }));
     },
-    scores: async () => [...book.keys()].sort().map((slug) => rowOf(book.get(slug)!, older)),
+    scores: async () => [...book.keys()].sort().map((slug) => rowOf(book.get(slug)!)),
     async close() {},
   };
 }
 
-function rowOf(record: ProtocolScore, older: boolean): ScoreRow {
+function rowOf(record: ProtocolScore): ScoreRow {
   const { slug, evidenceHash, updatedAt } = record;
-  const { category, chain, tvl, ...olderEntry } = entryOf(record);
   const { bri, forgeScale, forgeScaleNum, confidence, delta } = record;
   const points = [{ updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta }];
   const history = { slug, days: historyDays, count: 1, points };
@@ -84,7 +81,7 @@ function rowOf(record: ProtocolScore, older: boolean): ScoreRow {
     return { key, score: record.dimensions[key], change7d: 0, percentile: 0 };
   });
   return {
-    entry: (older ? olderEntry : { ...olderEntry, category, chain, tvl }) as ScoreListEntry,
+    entry: entryOf(record),
     json: JSON.stringify(record),
     history: JSON.stringify(history),
     dimensions: JSON.stringify({ slug, updatedAt, evidenceHash, dimensions }),

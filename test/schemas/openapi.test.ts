@@ -302,18 +302,6 @@ describe("the API's description", () => {
     expect(Object.keys(operation.responses ?? {})).not.toContain("200");
   });
 
-  test("marks a deprecated endpoint, and tells in which headers its answers do", () => {
-    const row = { ...endpoints.usage, deprecated: { since: "2026-01-01", sunset: "2027-01-01" } };
-    const operation = operationOf(row, describeApi({ ...endpoints, usage: row }))!;
-    expect(operation).toMatchObject({ deprecated: true });
-    expect(operation.description).toContain(
-      "Deprecated since 2026-01-01. From 2027-01-01 on it may be gone.",
-    );
-    for (const response of Object.values(operation.responses ?? {}))
-      expect(response).toMatchObject({ headers: { Deprecation: {}, Sunset: {} } });
-    expect(JSON.stringify(document)).not.toMatch(/"deprecated"|"Sunset"/);
-  });
-
   test("holds no key, and names no other site but where an example does", () => {
     const text = JSON.stringify(document);
     expect(text).not.toMatch(/prs_live_[0-9A-Za-z]{38}/);

@@ -81,26 +81,3 @@ describe.each(rows)("the switch in the row %s of the endpoint table", (id, path,
     expect(await ask(path, bearer(aegis), method)).toBe(available);
   });
 });
-
-describe("the dates in a row of the endpoint table", () => {
-  const row: Endpoint = endpoints.scoreHistory;
-  afterEach(() => {
-    delete row.deprecated;
-  });
-
-  test("deprecate the endpoint in every answer of it, and no other", async () => {
-    const told = async (path: string, headers = {}) => {
-      const { status, headers: sent } = await proxy.get(path, { headers });
-      return [status, sent.deprecation, sent.sunset];
-    };
-    const path = "/api/v1/scores/aave/history";
-    row.deprecated = { since: "2026-01-01T00:00:00Z" };
-    expect(await told(path, bearer(aegis))).toEqual([200, "@1767225600", undefined]);
-    row.deprecated.sunset = "2027-01-01T00:00:00Z";
-    const dates = ["@1767225600", "Fri, 01 Jan 2027 00:00:00 GMT"];
-    expect(await told(path, bearer(aegis))).toEqual([200, ...dates]);
-    expect(await told(path)).toEqual([401, ...dates]);
-    expect(await told(path.replace("aave", "unknown"), bearer(aegis))).toEqual([404, ...dates]);
-    expect(await told("/api/v1/scores/aave")).toEqual([200, undefined, undefined]);
-  });
-});

@@ -11,7 +11,6 @@ import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/archive-storage.ts";
 import { newestManifest } from "../../helpers/live-feed.ts";
 import {
@@ -216,17 +215,6 @@ describe("the changes of a commit", () => {
     });
     expect((await feed.step(4)).commit.commit).toBe(5);
     await expect(feed.step(2)).rejects.toBeInstanceOf(MissingObjectError);
-  });
-
-  test("have whole rows, also of a snapshot whose list lacks category, chain and tvl", async () => {
-    const storage = memoryStorage(new Map());
-    const [first, second] = [bookOf({ aave: 1, lido: 2, maker: 3 }), bookOf({ aave: 5, lido: 2 })];
-    await publishBook(storage, first, { older: true });
-    expect(String(await storage.get(layout.stableScoreList))).not.toContain("tvl");
-    expect((await verify(storage, () => {})).faults).toEqual([]);
-    await publishBook(storage, second);
-    expect((await verify(storage, () => {})).faults).toEqual([]);
-    expect(await changesOf(feedOver(storage), 2)).toEqual(await changesBetween(storage, first, second));
   });
 
   test("are told from verified bytes alone", async () => {
