@@ -16,6 +16,7 @@ export default defineConfig({
     isolate: false,
     testTimeout: 180_000,
     hookTimeout: 180_000,
+    expect: { poll: { timeout: 60_000 } },
     env: { TZ: "UTC", ...fastTemporaryFolder() },
     // GitHub's language service imports JSON without the attribute that Node asks for.
     server: { deps: { inline: [/@actions\//] } },

@@ -29,7 +29,11 @@ startExplaining();
 try {
   start(await Api.find());
 } catch (error) {
-  fill(part("main"), html("h1", {}, "Risk scores"), failure(error));
+  fill(
+    part("main"),
+    html("h1", {}, "Risk scores"),
+    failure(error, () => location.reload()),
+  );
 }
 
 /** @param {Api} api */

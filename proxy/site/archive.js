@@ -82,9 +82,10 @@ class Explorer {
   #asked = new AbortController();
   #total = html("p", { class: "count", role: "status" });
   #chosen = html("ul", { class: "chosen", "aria-label": "Filters in effect" });
-  #problem = html("div");
+  #problem = html("div", { class: "problem" });
   #tabs = html("nav", { class: "tabs", "aria-label": "What is shown" });
   #side = html("div", { class: "side" });
+  #explorer;
   #search;
   #lists;
   #histograms;
@@ -122,6 +123,18 @@ class Explorer {
       "formula_version",
       "weight_version",
     ];
+    this.#explorer = html(
+      "div",
+      { class: "explorer" },
+      // On small screens the filters would hide the markets.
+      html(
+        "details",
+        { class: "narrow", open: innerWidth > 900 },
+        html("summary", {}, "Filters"),
+        ...order.map(element),
+      ),
+      html("div", { class: "results" }, element("month"), this.#tabs, this.#side),
+    );
     this.parts = [
       html(
         "form",
@@ -139,18 +152,7 @@ class Explorer {
       ),
       html("div", { class: "found" }, this.#total, this.#chosen),
       this.#problem,
-      html(
-        "div",
-        { class: "explorer" },
-        // On small screens the filters would hide the markets.
-        html(
-          "details",
-          { class: "narrow", open: innerWidth > 900 },
-          html("summary", {}, "Filters"),
-          ...order.map(element),
-        ),
-        html("div", { class: "results" }, element("month"), this.#tabs, this.#side),
-      ),
+      this.#explorer,
     ];
   }
 
@@ -209,16 +211,17 @@ class Explorer {
       filters.size > 1 && html("li", {}, html("a", { href: "#/archive" }, "Clear all")),
     );
     this.#drawTabs();
-    this.#side.setAttribute("aria-busy", "true");
+    this.#clearProblems();
+    // What stands there is of the query before until the answers are here.
+    for (const part of [this.#total, this.#explorer]) part.setAttribute("aria-busy", "true");
     try {
       await Promise.all([this.#loadPage(filters, signal), this.#loadCounts(filters, signal)]);
-      this.#clearProblems();
     } catch (error) {
       if (signal.aborted) return;
       this.#asked.abort();
       this.#refuse(error);
     }
-    this.#side.removeAttribute("aria-busy");
+    for (const part of [this.#total, this.#explorer]) part.removeAttribute("aria-busy");
   }
 
   #drawTabs() {
@@ -253,6 +256,7 @@ class Explorer {
     const asked = without(this.#query, ["show", "compare"]);
     if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
     const page = await this.#api.service.page(/** @type {Filters} */ (Object.fromEntries(asked)), { signal });
+    signal.throwIfAborted();
     const { total } = page;
     fill(this.#total, html("b", {}, grouped(total)), total === 1 ? " market matches" : " markets match");
     const show = this.#query.get("show") ?? "";
@@ -369,6 +373,7 @@ class Explorer {
     if (scored) wanted.push(...wantedFor(filters, query.get("compare")));
     /** @type {Counts} */
     const counts = await countsOf(this.#api.service, wanted, signal);
+    signal.throwIfAborted();
     this.#keepFocus(() => {
       for (const [facet, { draw }] of this.#lists)
         draw(/** @type {LabelFacet} */ (counts(facet, others(facet))));
@@ -378,14 +383,19 @@ class Explorer {
     if (scored) this.#keepFocus(() => fill(this.#side, ...reliability(query, filters, counts, signal)));
   }
 
-  /** @param {unknown} error */
+  /** Shows the error, and no figures: those before it are of another query.
+   * @param {unknown} error */
   #refuse(error) {
-    this.#clearProblems();
     fill(this.#total);
     fill(this.#side);
+    for (const { clear } of [...this.#lists.values(), ...this.#histograms.values()]) clear();
     const name = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
     const place = document.getElementById(`problem-${name}`);
-    if (!place) return fill(this.#problem, failure(error));
+    if (!place)
+      return fill(
+        this.#problem,
+        failure(error, () => this.show(this.#query)),
+      );
     place.closest("details")?.setAttribute("open", "");
     fill(place, failure(inLabels(error)));
     const field = document.getElementById(name);

@@ -88,13 +88,14 @@ export function columnChart(columns, { label, axis, hot }) {
 }
 
 /**
- * Lets the pointer choose a run of columns: by dragging, or one by a click. `moved` hears of every change on the way.
+ * Lets the pointer choose a run of columns: by dragging, or one by a click. `moved` hears of every change on the way, `ended` of
+ * the end, with the run if one was chosen. Until then the frame must stay where it is.
  * @param {HTMLElement} frame of a columnChart
  * @param {number} count
  * @param {(first: number, last: number) => void} moved
- * @param {(first: number, last: number) => void} chosen
+ * @param {(run?: readonly [first: number, last: number]) => void} ended
  */
-export function brush(frame, count, moved, chosen) {
+export function brush(frame, count, moved, ended) {
   const picture = frame.querySelector("svg");
   if (!picture) return;
   /** @type {number | undefined} */
@@ -121,13 +122,12 @@ export function brush(frame, count, moved, chosen) {
     move(event);
   });
   picture.addEventListener("pointermove", move);
-  picture.addEventListener("pointerup", () => {
-    if (start !== undefined) chosen(...run(start));
-    start = undefined;
-  });
-  picture.addEventListener("pointercancel", () => {
-    start = undefined;
-  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    picture.addEventListener(end, () => {
+      if (start !== undefined) ended(end === "pointerup" ? run(start) : undefined);
+      start = undefined;
+    });
+  }
 }
 
 /**

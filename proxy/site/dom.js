@@ -129,12 +129,25 @@ export function copyable(name, text) {
 }
 
 /**
- * An error message, which screen readers read out at once.
+ * An error message, which screen readers read out at once. With `again` it has a button that tries again.
  * @param {unknown} error
+ * @param {() => void} [again]
  */
-export function failure(error) {
+export function failure(error, again) {
   const { title = "Something went wrong", message = "" } = error instanceof Error ? titled(error) : {};
-  return html("div", { class: "failure", role: "alert" }, html("strong", {}, title), " ", message);
+  const retry = () => {
+    // The button goes away with the message.
+    part("main").focus({ preventScroll: true });
+    again?.();
+  };
+  return html(
+    "div",
+    { class: "failure", role: "alert" },
+    html("strong", {}, title),
+    " ",
+    message,
+    again && [" ", html("button", { type: "button", class: "plain", onclick: retry }, "Try again")],
+  );
 }
 
 /**

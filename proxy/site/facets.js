@@ -143,7 +143,16 @@ export function choiceList(facet, go) {
     fill(note, other.count > 0 && `${counted(other.count, "market")} of further values`);
     rest.hidden = cut === items.length && other.count === 0;
   }
-  return { element, use, draw };
+
+  /** Takes the counts away; another value can still be typed in. */
+  function clear() {
+    fill(list);
+    fill(more);
+    fill(note);
+    fill(summary, "Another value");
+    rest.hidden = false;
+  }
+  return { element, use, draw, clear };
 }
 
 /**
@@ -158,6 +167,10 @@ export function histogram(facet, go) {
   const picture = html("div");
   const said = html("span", { class: "quiet" });
   let current = new URLSearchParams();
+  let dragging = false;
+  /** What to draw when the drag has ended: drawing would take its columns away.
+   * @type {(() => void) | undefined} */
+  let waiting;
   const ends = [low, high].map((name) => {
     const problem = html("div", { id: `problem-${name}` });
     const input = html("input", {
@@ -188,8 +201,14 @@ export function histogram(facet, go) {
     for (const { name, input } of ends) input.value = query.get(name) ?? "";
   }
 
+  /** @param {() => void} drawing */
+  function whenFree(drawing) {
+    waiting = dragging ? drawing : undefined;
+    if (!dragging) drawing();
+  }
+
   /** @param {ScoreFacet | MonthFacet} counts */
-  function draw({ buckets }) {
+  function drawNow({ buckets }) {
     const query = current;
     const spans = buckets.map((bucket) =>
       "value" in bucket
@@ -223,10 +242,17 @@ export function histogram(facet, go) {
     brush(
       chart,
       spans.length,
-      (start, end) => fill(said, `${spans[start]?.from} to ${spans[end]?.to}: ${compact(count(start, end))}`),
       (start, end) => {
-        const [min, max] = [`${spans[start]?.from}`, `${spans[end]?.to}`];
-        const again = first === min && last === max;
+        dragging = true;
+        fill(said, `${spans[start]?.from} to ${spans[end]?.to}: ${compact(count(start, end))}`);
+      },
+      (run) => {
+        dragging = false;
+        waiting?.();
+        waiting = undefined;
+        if (!run) return;
+        const [min, max] = [`${spans[run[0]]?.from}`, `${spans[run[1]]?.to}`];
+        const again = current.get(low) === min && current.get(high) === max;
         go(changed(current, { [low]: again ? null : min, [high]: again ? null : max }));
       },
     );
@@ -248,7 +274,18 @@ export function histogram(facet, go) {
             `most ${months ? `in ${peak.name}` : `from ${peak.from}`}: ${compact(peak.count)}`,
     );
   }
-  return { element, use, draw };
+
+  /** Takes the picture away; the fields stay. */
+  function clearNow() {
+    fill(picture);
+    fill(said);
+  }
+  return {
+    element,
+    use,
+    draw: (/** @type {ScoreFacet | MonthFacet} */ counts) => whenFree(() => drawNow(counts)),
+    clear: () => whenFree(clearNow),
+  };
 }
 
 /** @param {string} month such as `2026-02` */

@@ -52,7 +52,7 @@ export function openMarket(site, id, query) {
       fill(heading, market.question);
       fill(place, ...detailsOf(market), proofOf(market));
     } catch (error) {
-      if (!signal.aborted) fill(place, failure(error));
+      if (!signal.aborted) fill(place, failure(error, load));
     }
   }
 

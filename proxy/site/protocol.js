@@ -56,7 +56,7 @@ export function openProtocol(site, slug) {
         );
       await Promise.all(parts);
     } catch (error) {
-      if (!signal.aborted) fill(place, failure(error));
+      if (!signal.aborted) fill(place, failure(error, load));
     }
     place.removeAttribute("aria-busy");
   }
@@ -69,7 +69,11 @@ export function openProtocol(site, slug) {
     try {
       fill(frame, ...amongAll(record, (await api.scores.scores({ signal })).scores));
     } catch (error) {
-      if (!signal.aborted) fill(frame, failure(error));
+      if (!signal.aborted)
+        fill(
+          frame,
+          failure(error, () => loadAmong(record, frame)),
+        );
     }
   }
 
@@ -78,7 +82,12 @@ export function openProtocol(site, slug) {
     try {
       drawHistory(section, await api.service.history(slug, { signal }), signal);
     } catch (error) {
-      if (!signal.aborted) fill(section, html("h2", { id: "history" }, "Seven days"), failure(error));
+      if (!signal.aborted)
+        fill(
+          section,
+          html("h2", { id: "history" }, "Seven days"),
+          failure(error, () => loadHistory(section)),
+        );
     }
   }
 
@@ -90,7 +99,12 @@ export function openProtocol(site, slug) {
     try {
       fill(section, dimensionTable(record, (await api.service.dimensions(slug, { signal })).dimensions));
     } catch (error) {
-      if (!signal.aborted) section.append(failure(error));
+      if (!signal.aborted)
+        fill(
+          section,
+          dimensionTable(record),
+          failure(error, () => loadMoves(record, section)),
+        );
     }
   }
 }

@@ -161,7 +161,7 @@ export function openScoreboard({ api }, query) {
       about.append(` Updated ${minutes(list.updatedAt)}.`);
       draw();
     } catch (error) {
-      if (!signal.aborted) fill(place, failure(error));
+      if (!signal.aborted) fill(place, failure(error, load));
     }
     place.removeAttribute("aria-busy");
   }
@@ -178,7 +178,12 @@ export function openScoreboard({ api }, query) {
       const name = `BRI of ${slug} over ${counted(points.length, "run")}`;
       return drawn((width) => lineChart(series, width, name), signal);
     } catch (error) {
-      return failure(error);
+      const place = html("div");
+      fill(
+        place,
+        failure(error, async () => fill(place, await curveOf(slug))),
+      );
+      return place;
     }
   }
 }

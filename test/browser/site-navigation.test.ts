@@ -32,7 +32,7 @@ describe.skipIf(!program)("the site", () => {
     const expectShown = async () => {
       // The page before it has a table too.
       const shown = async () => [page.url(), await rowsOf(page)];
-      await expect.poll(shown, { timeout: 60_000 }).toEqual([address, rows]);
+      await expect.poll(shown).toEqual([address, rows]);
     };
     await expectShown();
     // As a link that somebody was sent, after the way back from a protocol, and by that page's link.

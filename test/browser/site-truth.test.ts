@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { findChromium, launch } from "../helpers/chromium.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { enterKey, openWatched, phone } from "../helpers/site-page.ts";
+import { enterKey, openWatched, phone, seriousFaults } from "../helpers/site-page.ts";
 
 const program = findChromium();
 
@@ -68,6 +68,141 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     expect(Math.min(...dots)).toBeGreaterThanOrEqual(top!);
     expect(await chart.locator("g:has(.beyond) text").allTextContents()).toEqual(["100 %"]);
     expect(faults).toEqual([]);
+    await context.close();
+  });
+
+  /** The archive with a key, once its markets and counts are there. */
+  async function openArchive(query: string) {
+    const watched = await openWatched(browser, `${home()}#/archive${query}`);
+    await enterKey(watched.page, key);
+    await settled(watched.page);
+    return watched;
+  }
+
+  const settled = async (page: Page) => {
+    await page.waitForSelector(".choices a");
+    await page.waitForSelector("[aria-busy]", { state: "detached" });
+  };
+
+  /** Everything that says a number of markets. */
+  const figures = (page: Page) =>
+    page
+      .locator(".market, .count:not(:empty), .tally, .columns-chart, .facet-head .quiet:not(:empty), .pager")
+      .allTextContents();
+
+  const quotaUsedUp = {
+    status: 429,
+    contentType: "application/problem+json",
+    headers: { "X-RateLimit-Limit": "100000", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "0" },
+    body: JSON.stringify({ code: "QUOTA_EXCEEDED", title: "Quota exceeded", detail: "Wait.", status: 429 }),
+  };
+
+  test.each<[name: string, words: string, fail: (page: Page) => Promise<unknown>]>([
+    [
+      "the quota is used up",
+      "Quota exceeded",
+      (page) => page.route("**/markets/*", (route) => route.fulfill(quotaUsedUp)),
+    ],
+    [
+      "the service has stopped",
+      "cannot be reached",
+      (page) => page.route("**/markets/*", (route) => route.abort("connectionrefused")),
+    ],
+    [
+      "only the counts are refused",
+      "Quota exceeded",
+      (page) => page.route("**/markets/facets?*", (route) => route.fulfill(quotaUsedUp)),
+    ],
+  ])("when %s, no figure of another query is left, and a retry is in sight", async (_name, words, fail) => {
+    const { page, context } = await openArchive("?pageSize=10");
+    const before = await figures(page);
+    expect(before.length).toBeGreaterThan(30);
+    await fail(page);
+    await page.click(".pager :text-is('Last')");
+    const error = page.locator(".problem .failure");
+    await error.waitFor();
+    expect(await error.textContent()).toContain(words);
+    expect(await figures(page)).toEqual([]);
+    const { y } = (await error.locator("button").boundingBox())!;
+    expect(y).toBeGreaterThan(0);
+    expect(y).toBeLessThan(page.viewportSize()!.height);
+    expect(await seriousFaults(page)).toEqual([]);
+
+    await page.unroute("**/markets/*");
+    await page.unroute("**/markets/facets?*");
+    await error.locator("button").click();
+    await settled(page);
+    expect(await page.locator(".failure").count()).toBe(0);
+    expect(await page.textContent(".pager p")).toBe("Showing 31 to 40 of 40.");
+    await context.close();
+  });
+
+  test("before the first snapshot there are no figures either", async () => {
+    const { page, context } = await openArchive("");
+    await page.goto(`${home()}#/archive?asOf=2001-01-01`);
+    await page.waitForSelector(".problem .failure");
+    expect(await figures(page)).toEqual([]);
+    await page.click("[data-key='remove asOf']");
+    await settled(page);
+    expect(await page.textContent(".count")).toBe("40 markets match");
+    await context.close();
+  });
+
+  test("while the answers are under way, the figures of the query before are grey", async () => {
+    const { page, context } = await openArchive("");
+    const held = await holdCounts(page);
+    await page.click(".choices a:has-text('Crypto')");
+    await expect.poll(() => page.textContent(".count")).toBe("20 markets match");
+    const opacity =
+      await page.evaluate(`[...new Set([...document.querySelectorAll(".choices, .columns-frame")]
+      .map((each) => getComputedStyle(each).opacity))]`);
+    expect(opacity).toEqual(["0.5"]);
+    held.release();
+    await settled(page);
+    await context.close();
+  });
+
+  /** Keeps answers with counts back until they are released or refused. */
+  async function holdCounts(page: Page) {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    await page.route("**/markets/facets?*", async (route) =>
+      (await promise) ? route.continue() : route.fulfill(quotaUsedUp),
+    );
+    return { release: () => resolve(true), refuse: () => resolve(false) };
+  }
+
+  test("a drag in a histogram goes on when the counts arrive meanwhile, and when they are refused", async () => {
+    const { page, context } = await openArchive("");
+    for (const end of ["release", "refuse"] as const) {
+      const held = await holdCounts(page);
+      await page.click(".choices a:has-text('Crypto')");
+      await page.waitForSelector("[aria-busy]");
+      const chart = page.locator("section:has(> .range #min_composite) .columns-chart");
+      const { x, y, width, height } = (await chart.boundingBox())!;
+      await page.mouse.move(x + (6.5 / 14) * width, y + height / 2);
+      await page.mouse.down();
+      held[end]();
+      await page.waitForSelector("[aria-busy]", { state: "detached" });
+      await page.mouse.move(x + (9.5 / 14) * width, y + height / 2, { steps: 3 });
+      await page.mouse.up();
+      await expect.poll(() => page.inputValue("#min_composite")).toBe("600");
+      expect(await page.inputValue("#max_composite")).toBe("799");
+      await page.unroute("**/markets/facets?*");
+      await page.goto(`${home()}#/archive`);
+      await settled(page);
+    }
+    await context.close();
+  });
+
+  test("scores that could not be loaded are asked for again where they are missing", async () => {
+    const { page, context } = await openWatched(browser, `${home()}#/archive`);
+    await page.route("**/api/v1/scores*", (route) => route.abort());
+    await page.click("nav >> text=Scores");
+    await page.waitForSelector(".failure");
+    await page.unroute("**/api/v1/scores*");
+    await page.click("text=Try again");
+    await page.waitForSelector(".board tbody tr");
+    expect(await page.locator(".failure").count()).toBe(0);
     await context.close();
   });
 });

@@ -114,7 +114,7 @@ export async function expectListed(page: Page, { total, markets }: MarketPage): 
     ...(await page.locator(".question").allTextContents()),
   ];
   // Asking the page more often would keep it from drawing.
-  await expect.poll(shown, { interval: 100, timeout: 60_000 }).toEqual(expected);
-  // The counts may come later than the list, and what is drawn anew with them would lose a pointer that is down.
+  await expect.poll(shown, { interval: 100 }).toEqual(expected);
+  // The counts may come later than the list.
   await page.waitForSelector("[aria-busy]", { state: "detached" });
 }
