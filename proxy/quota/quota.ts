@@ -25,6 +25,10 @@ interface Standing {
 export interface Receipt extends Standing {
   plan: Plan;
   allowed: boolean;
+  /** How many it has taken so far. */
+  units: number;
+  /** Takes one more for the request. Throws ServiceError QUOTA_EXCEEDED when none is left. */
+  more(): Promise<void>;
   /** Returns the units of a request that cost the caller nothing after all. Never throws. */
   giveBack(): Promise<void>;
 }
@@ -93,7 +97,8 @@ export function createQuota(
 
   return {
     /** Takes units, unless they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
-    async take({ plan, account, limit }: Caller, units: number): Promise<Receipt> {
+    async take(caller: Caller, units: number): Promise<Receipt> {
+      const { plan, account, limit } = caller;
       const { day, resetAt } = currentDay();
       let counter = store;
       const { allowed, used } = await ask((asked) => {
@@ -106,6 +111,13 @@ export function createQuota(
         remaining: Math.max(0, limit - used),
         resetAt,
         allowed,
+        units,
+        more: async () => {
+          const next = await this.take(caller, 1);
+          if (!next.allowed) throw quotaExceeded(next);
+          receipt.remaining = next.remaining;
+          receipt.units += 1;
+        },
         async giveBack() {
           const give = () => counter.giveBack(account, day, units);
           try {

@@ -25,13 +25,14 @@ export function noteError(thrown: unknown, exchange: Exchange): ServiceError {
 
 /**
  * The answer to an error, all headers included (INTERFACE 7). Notes the error in the exchange, and gives the unit back when
- * the caller is not to blame or got nothing. Never throws.
+ * the caller is not to blame, or nothing was worked out for it. Never throws.
  */
 export async function refusalOf(thrown: unknown, exchange: Exchange, now: number): Promise<ProblemReply> {
   const error = noteError(thrown, exchange);
   const { receipt, commonHeaders, id } = exchange;
   const { status } = errors[error.code];
-  if ((status >= 500 || status === 429) && receipt?.allowed) await receipt.giveBack();
+  const free = status >= 500 || (status === 429 && !exchange.worked);
+  if (free && receipt?.allowed) await receipt.giveBack();
   const { headers, body } = problemReply(error, id);
   const rateLimit = receipt && rateLimitHeaders(receipt, now);
   const retryAfter = receipt &&

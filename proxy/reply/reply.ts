@@ -57,9 +57,9 @@ export function lately<Plan>(
   catalog: Catalog,
   { commit, etag, plan }: Asked<Plan>,
   replyOf: (plan: Plan) => Partial<Reply>,
-  headers: Record<string, string> = {},
+  more: Partial<Reply> = {},
 ): Reply {
-  const known: Reply = { etag: () => etag, snapshotId: commit.snapshotId, headers };
+  const known: Reply = { etag: () => etag, snapshotId: commit.snapshotId, ...more };
   return {
     ...known,
     stands: () => catalog.isReadable(commit),
@@ -77,10 +77,19 @@ export interface Prepared {
   known: boolean;
 }
 
-/** Decides status, coding and body of a reply to a request. Throws what the body throws. */
-export async function prepare(request: Request, reply: Reply): Promise<Prepared> {
+/**
+ * Decides status, coding and body of a reply to a request. `begin` is told before anything is worked out, with the
+ * price of what would be streamed. Throws what that
+ * and the body throw.
+ */
+export async function prepare(
+  request: Request,
+  reply: Reply,
+  begin: (price: Reply["price"]) => void,
+): Promise<Prepared> {
   const held = reply.etag && heldTag(request, reply.etag);
   const atOnce = !reply.work || (held?.named && (await reply.stands?.()) !== false);
+  if (!atOnce) begin(held || request.method === "HEAD" ? undefined : reply.price);
   const whole = atOnce ? reply : await reply.work!();
   if (held)
     return { status: 304, headers: { ...headersOf(whole), ETag: held.tag }, body: [], known: held.named };

@@ -25,14 +25,13 @@ const prices = {
 /** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all of a stream. */
 export function requireUnits(
   { stream: { count, advice }, price }: Streamed,
-  { plan, limit, remaining, resetAt }: Receipt,
+  { plan, limit, remaining, resetAt, units: taken }: Receipt,
 ): void {
   const { perUnit } = prices[price];
   const units = Math.max(1, Math.ceil(count / perUnit));
-  // The request took one.
-  const left = remaining + 1;
+  const left = remaining + taken;
   if (units <= left) return;
-  // The number of rows is not told: the unit is given back, and totals have a price.
+  // The number of rows is not told: totals have a price.
   const detail =
     `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ${limit} until ` +
     `${new Date(resetAt).toISOString()}. ${advice}`;
@@ -44,14 +43,14 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
   /** By price and owner. */
   const open = new Map<string, number>();
 
-  /** Takes units as a stream is sent. The request has paid for the first one. */
+  /** Takes units as a stream is sent. What the request took before pays for the first ones. */
   async function* paid(
     chunks: AsyncIterable<StreamChunk>,
     perUnit: number,
     exchange: Exchange,
     identify: () => Identity,
   ) {
-    let [sent, covered] = [0, perUnit];
+    let [sent, covered] = [0, perUnit * (exchange.receipt?.units ?? 1)];
     try {
       for await (const { count, text } of chunks) {
         const caller = identify();
@@ -79,15 +78,20 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
     }
   }
 
-  return async ({ stream, price, ...answer }: Prepared & Streamed, response: Response) => {
-    const { locals: exchange } = response;
-    const identify = exchange.identify!;
-    const { owner } = identify();
-    const { perUnit, atOnce, answers } = prices[price];
+  /** How many answers of a price an owner has. Throws ServiceError TOO_MANY_CONNECTIONS when there may not be one more. */
+  function openOf(price: Streamed["price"], owner: string) {
+    const { atOnce, answers } = prices[price];
     const name = `${price} ${owner}`;
     const others = open.get(name) ?? 0;
-    if (others >= atOnce)
-      throw new ServiceError("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
+    if (others < atOnce) return { name, others };
+    throw new ServiceError("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
+  }
+
+  async function sendStream({ stream, price, ...answer }: Prepared & Streamed, response: Response) {
+    const { locals: exchange } = response;
+    const identify = exchange.identify!;
+    const { perUnit } = prices[price];
+    const { name, others } = openOf(price, identify().owner);
     open.set(name, others + 1);
     try {
       const gzip = answer.headers["Content-Encoding"] === "gzip";
@@ -104,7 +108,9 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
       if (left > 0) open.set(name, left);
       else open.delete(name);
     }
-  };
+  }
+
+  return { openOf, sendStream };
 }
 
 // Stored pages separate rows with commas and NDJSON does not, so rows are decompressed and compressed again.

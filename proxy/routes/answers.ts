@@ -32,12 +32,15 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
   };
   const { limits, now } = parts;
   const lane = createLane();
-  const sendStream = createStreamSender(parts);
+  const { openOf, sendStream } = createStreamSender(parts);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
   function answering({ heavy }: Endpoint, answer: Answer): Middleware {
     const prepared = async (request: Request, response: Response) =>
-      prepare(request, await answer(request, response));
+      prepare(request, await answer(request, response), (price) => {
+        if (price) openOf(price, response.locals.caller!.owner);
+        response.locals.worked = true;
+      });
     return async (request, response) => {
       const { receipt, caller, parameters } = response.locals;
       const work = () => prepared(request, response);

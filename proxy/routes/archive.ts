@@ -3,6 +3,7 @@ import { plans } from "../../schemas/plans.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/as-of.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
 import { ChangesReader } from "../../snapshots/read/changes.ts";
+import type { Payer } from "../../snapshots/read/effort.ts";
 import { listExports } from "../../snapshots/read/exports.ts";
 import { askFacets } from "../../snapshots/read/facets.ts";
 import { type FoundMarket, findMarket, proveMarket } from "../../snapshots/read/market.ts";
@@ -38,15 +39,26 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       }));
     };
   return {
-    marketChanges: async (request, { locals: { parameters } }) => {
+    marketChanges: async (request, response) => {
       requireChunks(request, ndjson);
-      return lately(catalog, await changes.ask(parseChangesQuery(parameters!)), changesOf);
+      const { parameters, receipt } = response.locals;
+      const payer: Payer = {
+        // Work that takes longer than an answer may goes on, and is there when it is asked for again.
+        gone: () => response.destroyed && !response.writableFinished,
+        pay: () => receipt!.more(),
+      };
+      return lately(catalog, await changes.ask(parseChangesQuery(parameters!), payer), changesOf, {
+        price: "rows",
+      });
     },
     marketsHistorical: async (request, { locals: { parameters, caller } }) => {
       const rows = preferredRows(request);
       if (rows) {
         const asked = await askRows(catalog, parseRowsQuery(parameters!), rows.form);
-        return lately(catalog, asked, (plan) => rowsOf(plan, rows.contentType), negotiated);
+        return lately(catalog, asked, (plan) => rowsOf(plan, rows.contentType), {
+          headers: negotiated,
+          price: "rows",
+        });
       }
       const { tier } = plans[caller!.plan];
       const timestamp = new Date(now()).toISOString();
@@ -54,7 +66,9 @@ export function archiveAnswers({ catalog, now }: AppParts) {
         bodyHeaders: nextLink(page),
         body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
       });
-      return lately(catalog, await askPage(catalog, parseArchiveQuery(parameters!)), pageOf, negotiated);
+      return lately(catalog, await askPage(catalog, parseArchiveQuery(parameters!)), pageOf, {
+        headers: negotiated,
+      });
     },
 
     marketFacets: async (_request, { locals: { parameters } }) =>

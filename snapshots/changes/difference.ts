@@ -78,11 +78,16 @@ export async function netSides(steps: readonly Sides[], breathe?: Breathe): Prom
   if (first && others.length === 0) return first;
   const all = new Entries();
   const gained: [from: number, to: number][] = [];
+  const add = async (side: Entries) => {
+    for (let index = 0; index < side.size; index += 1) {
+      if (index % atOnce === 0) await breathe?.();
+      all.copy(side, index);
+    }
+  };
   for (const { before, after } of steps) {
-    for (let index = 0; index < before.size; index += 1) all.copy(before, index);
+    await add(before);
     gained.push([all.size, all.size + after.size]);
-    for (let index = 0; index < after.size; index += 1) all.copy(after, index);
-    await breathe?.();
+    await add(after);
   }
   const isGained = new Uint8Array(all.size);
   for (const [from, to] of gained) isGained.fill(1, from, to);

@@ -43,10 +43,12 @@ export class Entries {
   }
 
   id(index: number): string {
-    const hex = Array.from({ length: words }, (_, word) =>
-      this.#ids[index * words + word]!.toString(16).padStart(8, "0"),
-    ).join("");
-    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+    return idText(this.#ids, index);
+  }
+
+  /** Writes an id as numbers into a column of ids, whose place `at` it takes. */
+  copyId(index: number, ids: Uint32Array, at: number): void {
+    ids.set(this.#ids.subarray(index * words, (index + 1) * words), at * words);
   }
 
   /** Epoch milliseconds. */
@@ -84,6 +86,19 @@ export class Entries {
     this.size += 1;
     return this.size - 1;
   }
+}
+
+/** A column for this many ids, 16 bytes each. */
+export const idColumn = (count: number) => new Uint32Array(count * words);
+/** How many ids a column has. */
+export const idCount = (ids: Uint32Array) => ids.length / words;
+
+/** The id at a place of a column. */
+export function idText(ids: Uint32Array, at: number): string {
+  let hex = "";
+  for (let word = at * words; word < (at + 1) * words; word += 1)
+    hex += ids[word]!.toString(16).padStart(8, "0");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 }
 
 /** A UUID in lower case as four numbers, which have the order of the texts. */

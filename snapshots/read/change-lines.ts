@@ -1,17 +1,39 @@
+import { difference, putsOf, type Sides } from "../changes/difference.ts";
+import { idColumn, idCount, idText } from "../changes/entries.ts";
+import { atOnce, type Breathe } from "../changes/sort.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../format/gzip.ts";
 import { type ChangeTexts, KeptRuns, placeOf } from "./change-texts.ts";
 import type { StreamChunk } from "./stream.ts";
 
 /** The net difference between two snapshots. */
 export interface NetChanges {
-  /** Ids, ascending. */
-  deletes: readonly string[];
+  /** A column of ids, ascending. */
+  deletes: Uint32Array;
   /** Where the text of each market to be put is, newest first. */
   puts: Uint32Array;
   texts: ChangeTexts;
   /** The memory that it takes. */
   bytes: number;
 }
+
+/** The net difference between two sides, the texts of the newer one being tagged. */
+export async function netOf(sides: Sides, texts: ChangeTexts, breathe: Breathe): Promise<NetChanges> {
+  const found = await difference(sides, breathe);
+  const puts = await putsOf(found, sides.after, breathe);
+  const deletes = idColumn(found.removed.length);
+  for (const [place, index] of puts.entries()) {
+    if (place % atOnce === 0) await breathe();
+    puts[place] = sides.after.tag(index);
+  }
+  for (const [place, index] of found.removed.entries()) {
+    if (place % atOnce === 0) await breathe();
+    sides.before.copyId(index, deletes, place);
+  }
+  return { deletes, puts, texts, bytes: deletes.byteLength + puts.byteLength + texts.bytes };
+}
+
+/** How many lines it has. */
+export const linesOf = ({ deletes, puts }: NetChanges) => idCount(deletes) + puts.length;
 
 /** Deletes of a chunk at most, and puts of a chunk that are not a stored run. */
 const [deletesAtOnce, putsAtOnce] = [500, 64];
@@ -44,11 +66,13 @@ export async function* readChangesGzip(
 
 function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generator<Chunk> {
   const runs = new KeptRuns(texts);
-  for (let at = skip; at < deletes.length; at += deletesAtOnce) {
-    const some = deletes.slice(at, at + deletesAtOnce);
-    yield { count: some.length, text: async () => Buffer.from(some.map(deleteLine).join("")) };
+  const gone = idCount(deletes);
+  for (let at = skip; at < gone; at += deletesAtOnce) {
+    const count = Math.min(deletesAtOnce, gone - at);
+    const lines = () => Array.from({ length: count }, (_, place) => deleteLine(idText(deletes, at + place)));
+    yield { count, text: async () => Buffer.from(lines().join("")) };
   }
-  for (let at = Math.max(0, skip - deletes.length); at < puts.length; ) {
+  for (let at = Math.max(0, skip - gone); at < puts.length; ) {
     const whole = wholeRunAt(puts, at, texts);
     const count = whole || looseFrom(puts, at, texts);
     const some = puts.subarray(at, at + count);

@@ -1,9 +1,10 @@
 import { bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
 import type { ChangeRecord, Manifest } from "../../schemas/snapshot.ts";
-import { difference, netSides, putsOf, type Sides } from "../changes/difference.ts";
+import { netSides, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { readChangeRecord } from "../changes/record.ts";
+import type { Breathe } from "../changes/sort.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
 import { ChangePart } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
@@ -11,11 +12,11 @@ import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import { type Asked, weakTag } from "./asked.ts";
 import type { Catalog } from "./catalog.ts";
-import { type NetChanges, readChanges, readChangesGzip } from "./change-lines.ts";
-import { type ChangeTexts, PageTexts, PartTexts, tagOf } from "./change-texts.ts";
+import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
+import { PageTexts, PartTexts, tagOf } from "./change-texts.ts";
 import type { LogEntry } from "./commit-log.ts";
+import { GivenUpError, type Payer, paidBreaths } from "./effort.ts";
 import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "./errors.ts";
-import { awaitBudget } from "./event-loop-budget.ts";
 import type { ChangesQuery } from "./query.ts";
 import type { Stream } from "./stream.ts";
 
@@ -36,12 +37,16 @@ const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 8 * 2 ** 20,
 /** A plan without changes takes this, its name included. */
 const planBytes = 1000;
 
-const breathe = () => awaitBudget(4);
-
 /** The commits of `since` and those of `until`, newest first: a snapshot may be published several times. */
 interface Ends {
   from: readonly LogEntry[];
   to: readonly LogEntry[];
+}
+
+/** What is to be worked out, and for whom. */
+interface Work {
+  ends: Ends;
+  payer: Payer;
 }
 
 /** Works out what differs between two snapshots of a store, from change records or from the snapshots themselves. */
@@ -49,16 +54,16 @@ export class ChangesReader {
   readonly #catalog: Catalog;
   readonly #working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
   /** What cannot be told is kept too: finding that out again may take seconds. */
-  readonly #plans: LRUCache<string, NetChanges | "gone", Ends>;
+  readonly #plans: LRUCache<string, NetChanges | "gone", Work>;
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
-    this.#plans = new LRUCache<string, NetChanges | "gone", Ends>({
+    this.#plans = new LRUCache<string, NetChanges | "gone", Work>({
       maxSize: keptBytes,
       maxEntrySize: keptBytesEach,
       sizeCalculation: (plan) => planBytes + (plan === "gone" ? 0 : plan.bytes),
       ttl: keptMilliseconds,
-      fetchMethod: (_name, _stale, { context: ends }) => this.#working.execute(() => this.#net(ends)),
+      fetchMethod: (_name, _stale, { context }) => this.#worked(context),
       // Several clients may wait for this; an eviction must not abort it for them.
       ignoreFetchAbort: true,
     });
@@ -68,32 +73,46 @@ export class ChangesReader {
    * What a query asks for. Throws SnapshotNotFoundError, NoSnapshotError, DamagedLogError, CorruptObjectError or StorageError;
    * its `plan` also InvalidParameterError, and SnapshotExpiredError when the difference cannot be told any more.
    */
-  async ask(query: ChangesQuery): Promise<Asked<ChangesPlan>> {
+  async ask(query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> {
     const { since, skip } = query;
     const until = query.until ?? this.#catalog.requireCurrent().commit.snapshotId;
     const ends = { from: await this.#named("since", since), to: await this.#named("until", until) };
     const commit = ends.to[0]!;
     const etag = weakTag(commit, since, until, skip, "changes");
-    return { commit, etag, plan: () => this.#plan({ since, until, skip }, ends) };
+    return { commit, etag, plan: () => this.#plan({ since, until, skip }, { ends, payer }) };
   }
 
-  async #plan({ since, until, skip }: ChangesQuery & { until: string }, ends: Ends): Promise<ChangesPlan> {
-    const net =
-      (await this.#plans.fetch(`${since} ${until}`, { context: ends })) ??
-      (await this.#working.execute(() => this.#net(ends)));
+  async #plan({ since, until, skip }: ChangesQuery & { until: string }, work: Work): Promise<ChangesPlan> {
+    const net = await this.#known(`${since} ${until}`, work);
     if (net === "gone") throw gone();
-    const total = net.deletes.length + net.puts.length;
+    const total = linesOf(net);
     if (skip > total)
       throw new InvalidParameterError("skip", `skip is more than the ${total} lines of this answer.`);
     return {
       since,
       until,
-      archiveRoot: ends.to[0]!.archiveRoot,
+      archiveRoot: work.ends.to[0]!.archiveRoot,
       count: total - skip,
       advice: "Ask for fewer changes with until, or wait for the next day.",
       read: () => readChanges(net, skip),
       readGzip: () => readChangesGzip(net, skip),
     };
+  }
+
+  /** What was worked out before, or is now. Work that somebody else gave up is begun again. */
+  async #known(name: string, work: Work): Promise<NetChanges | "gone"> {
+    for (;;) {
+      try {
+        return (await this.#plans.fetch(name, { context: work })) ?? (await this.#worked(work));
+      } catch (error) {
+        if (!(error instanceof GivenUpError)) throw error;
+        if (error.payer === work.payer) throw error.cause ?? error;
+      }
+    }
+  }
+
+  #worked({ ends, payer }: Work): Promise<NetChanges | "gone"> {
+    return this.#working.execute(() => this.#net(ends, paidBreaths(payer)));
   }
 
   /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
@@ -107,20 +126,21 @@ export class ChangesReader {
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
-  async #net(ends: Ends): Promise<NetChanges | "gone"> {
+  async #net(ends: Ends, breathe: Breathe): Promise<NetChanges | "gone"> {
     for (const pair of pairsOf(ends)) {
-      const net = await ifKept(() => this.#fromRecords(pair));
+      const net = await ifKept(() => this.#fromRecords(pair, breathe));
       if (net) return net;
     }
-    return (await this.#fromSnapshots(ends)) ?? "gone";
+    return (await this.#fromSnapshots(ends, breathe)) ?? "gone";
   }
 
   /** The records from one commit to another, added up; undefined when one was never made, or when they are too many. */
-  async #fromRecords([from, to]: Pair): Promise<NetChanges | undefined> {
+  async #fromRecords([from, to]: Pair, breathe: Breathe): Promise<NetChanges | undefined> {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
     const records: ChangeRecord[] = [];
     let lines = 0;
     for (let number = first; number <= last; number += 1) {
+      await breathe();
       const commit = await this.#catalog.commit(number);
       if (!commit?.changes) return undefined;
       const record = await readChangeRecord(this.#read, commit.changes);
@@ -145,11 +165,12 @@ export class ChangesReader {
     for (const { before, after } of records)
       steps.push({ before: await sideOf(before), after: await sideOf(after) });
     const back = steps.map(({ before, after }) => ({ before: after, after: before })).reverse();
-    return netOf(await netSides(from.commit <= to.commit ? steps : back, breathe), texts);
+    return netOf(await netSides(from.commit <= to.commit ? steps : back, breathe), texts, breathe);
   }
 
   /** What differs between the two snapshots themselves; undefined when one is gone, or when it is too much. */
-  async #fromSnapshots({ from, to }: Ends): Promise<NetChanges | undefined> {
+  async #fromSnapshots({ from, to }: Ends, breathe: Breathe): Promise<NetChanges | undefined> {
+    await breathe();
     const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
     if (!older || !newer) return undefined;
     const texts = new PageTexts(this.#catalog.objects);
@@ -160,7 +181,7 @@ export class ChangesReader {
         if (after) sides.after.add(after, leafHash(after.line), tagOf(texts.add(after.page), after.place));
         if (sides.before.size + sides.after.size > maxEntries) return undefined;
       }
-      return netOf(sides, texts);
+      return netOf(sides, texts, breathe);
     });
   }
 
@@ -182,13 +203,6 @@ function gone(): SnapshotExpiredError {
     "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: an " +
       "export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",
   );
-}
-
-async function netOf(sides: Sides, texts: ChangeTexts): Promise<NetChanges> {
-  const found = await difference(sides, breathe);
-  const puts = (await putsOf(found, sides.after, breathe)).map((index) => sides.after.tag(index));
-  const deletes = Array.from(found.removed, (index) => sides.before.id(index));
-  return { deletes, puts, texts, bytes: deletes.length * 64 + puts.byteLength + texts.bytes };
 }
 
 type Pair = [from: LogEntry, to: LogEntry];

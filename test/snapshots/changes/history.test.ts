@@ -15,6 +15,9 @@ import { memoryStorage } from "../../helpers/archive-storage.ts";
 import { type Event, edited, events } from "../../helpers/changes-history.ts";
 import { publishRecords } from "../../helpers/proxy-archive.ts";
 
+/** Pays for everything. */
+const nobody = { gone: () => false, pay: async () => {} };
+
 // CHANGES_HISTORIES=300 npx vitest run --config test/vitest.config.ts test/snapshots/changes/history.test.ts
 const histories = Number(process.env.CHANGES_HISTORIES ?? 12);
 const seed = Number(process.env.CHANGES_SEED ?? 14);
@@ -131,7 +134,7 @@ test("a copy of one snapshot and what changed give every other one, cut and resu
       for (const { a, b, cut } of pairs) {
         const [from, to] = [states[a % states.length]!, states[b % states.length]!];
         const query = { since: from.snapshotId, until: to.snapshotId };
-        const planned = async () => (await reader.ask({ ...query, skip: 0 })).plan();
+        const planned = async () => (await reader.ask({ ...query, skip: 0 }, nobody)).plan();
         const plan = await planned().catch((error: unknown) => {
           if (error instanceof SnapshotExpiredError) return undefined;
           throw error;
@@ -151,7 +154,7 @@ test("a copy of one snapshot and what changed give every other one, cut and resu
         // Cut at any byte, and resumed by another process behind the whole lines received.
         const received = plain.bytes.subarray(0, Math.floor((plain.bytes.length * cut) / 1000));
         const lines = String(received).split("\n").length - 1;
-        const rest = await (await new ChangesReader(catalog).ask({ ...query, skip: lines })).plan();
+        const rest = await (await new ChangesReader(catalog).ask({ ...query, skip: lines }, nobody)).plan();
         expect(rest.count).toBe(plan.count - lines);
         const others = String(gunzipSync((await whole(rest.readGzip!())).bytes));
         const kept = received.subarray(0, received.lastIndexOf(10) + 1);

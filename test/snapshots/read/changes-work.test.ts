@@ -1,0 +1,104 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Sides } from "../../../snapshots/changes/difference.ts";
+import { Entries } from "../../../snapshots/changes/entries.ts";
+import { atOnce } from "../../../snapshots/changes/sort.ts";
+import { leafHash } from "../../../snapshots/format/tree.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { netOf } from "../../../snapshots/read/change-lines.ts";
+import { PageTexts } from "../../../snapshots/read/change-texts.ts";
+import { ChangesReader } from "../../../snapshots/read/changes.ts";
+import type { Payer } from "../../../snapshots/read/effort.ts";
+import { ObjectCache } from "../../../snapshots/read/object-cache.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+
+/** Entries that count how many were looked at since the last breath. */
+class Watched extends Entries {
+  static since = 0;
+  static most = 0;
+
+  static look(): void {
+    Watched.since += 1;
+    Watched.most = Math.max(Watched.most, Watched.since);
+  }
+
+  override copyId(...parts: Parameters<Entries["copyId"]>): void {
+    Watched.look();
+    super.copyId(...parts);
+  }
+
+  override tag(index: number): number {
+    Watched.look();
+    return super.tag(index);
+  }
+}
+
+const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+
+test("a large difference gives others their turn after every piece of it", async () => {
+  const [removed, added] = [50_000, 30_000];
+  const sides: Sides = { before: new Watched(), after: new Watched() };
+  const leaf = leafHash(Buffer.from("{}"));
+  for (let n = 0; n < removed; n += 1) sides.before.add({ id: idOf(n), resolvedAt: n }, leaf);
+  for (let n = 0; n < added; n += 1) sides.after.add({ id: idOf(removed + n), resolvedAt: n }, leaf, n);
+  const objects = new ObjectCache(memoryStorage(new Map()), 1000);
+  const net = await netOf(sides, new PageTexts(objects), async () => {
+    Watched.since = 0;
+  });
+  expect([net.deletes.length / 4, net.puts.length]).toEqual([removed, added]);
+  expect([net.puts[0], net.puts[added - 1]]).toEqual([added - 1, 0]);
+  expect(Watched.most).toBe(atOnce);
+  // A fifth of what strings took, so that larger ones are kept for whoever asks again.
+  expect(net.bytes).toBeLessThan(17 * removed + 5 * added);
+});
+
+describe("work on a far difference", () => {
+  /** Each commit differs from the one before, so that there are many records to add up. */
+  const commits = 61;
+  let store: Storage;
+  const ids: string[] = [];
+  let catalog: Catalog;
+  beforeAll(async () => {
+    store = memoryStorage(new Map());
+    for (let n = 0; n < commits; n += 1)
+      ids.push((await publishRecords(store, recordsOf(n, n + 20))).snapshotId);
+    catalog = new Catalog(store, { cacheBytes: 2 ** 22 });
+    await catalog.refresh();
+  });
+
+  /** A payer who counts, and leaves or runs out of units after so many payments. */
+  function payer({ leaves = Infinity, has = Infinity } = {}) {
+    const counted = { paid: 0, gone: () => counted.paid >= leaves, pay: async () => {} };
+    counted.pay = async () => {
+      if (counted.paid >= has) throw new Error("no units left");
+      counted.paid += 1;
+    };
+    return counted;
+  }
+  const since = () => ({ since: ids[0]!, until: ids[commits - 1]!, skip: 0 });
+  const plan = async (reader: ChangesReader, by: Payer) => (await reader.ask(since(), by)).plan();
+
+  test("is paid for as it is done, and not again while its result is kept", async () => {
+    const reader = new ChangesReader(catalog);
+    const [first, second] = [payer(), payer()];
+    const { count } = await plan(reader, first);
+    expect(count).toBe(40);
+    expect(first.paid).toBe(3);
+    expect((await plan(reader, second)).count).toBe(count);
+    expect(second.paid).toBe(0);
+  });
+
+  test("ends when its client leaves or cannot pay, and whoever else waits goes on himself", async () => {
+    const reader = new ChangesReader(catalog);
+    await expect(plan(reader, payer({ has: 1 }))).rejects.toThrow("no units left");
+    const [leaving, staying] = [payer({ leaves: 1 }), payer()];
+    const [left, stayed] = await Promise.allSettled([plan(reader, leaving), plan(reader, staying)]);
+    expect([left!.status, stayed!.status]).toEqual(["rejected", "fulfilled"]);
+    expect([leaving.paid, staying.paid]).toEqual([1, 3]);
+    const gone = payer({ leaves: 0 });
+    await expect(plan(new ChangesReader(catalog), gone)).rejects.toThrow("nobody waits");
+    expect(gone.paid).toBe(0);
+  });
+});
