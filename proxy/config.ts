@@ -51,7 +51,7 @@ const trustProxy = z.string().transform((text, context) => {
 const quotaStore = z.string().refine((text) => {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return true;
   return isRedisAddress(text) && URL.canParse(text);
-}, "must be a file path or redis://… (rediss://… with TLS)");
+}, "must be a file path or redis://… (rediss://… with TLS) of one server, not of a cluster");
 
 /** The machine's memory in bytes, or the container's share of it. */
 function usableMemory(): number {
@@ -99,7 +99,7 @@ const Environment = z.object({
   quotaStore: quotaStore
     .default(".local/quota.sqlite")
     .describe(
-      "where the daily counters are: a file, shared by the processes of one machine, or `redis://…` (`rediss://…` with TLS), shared by all machines",
+      "where the daily counters are: a file, shared by the processes of one machine, or `redis://…` (`rediss://…` with TLS), shared by all machines; one server, with replicas behind its address or without, not a Redis Cluster",
     ),
   quotaOnFailure: oneOf(["local", "open", "closed"])
     .default("local")

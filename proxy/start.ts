@@ -171,9 +171,10 @@ async function openBelief(
 
 /** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */
 async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
-  if (isRedisAddress(location))
-    return redisQuota(location, (error) => log.warn({ err: error }, "no connection to the quota store"));
-  return usable("QUOTA_STORE cannot be used", () => sqliteQuota(resolve(directory, location)));
+  const failed = (error: Error) => log.warn({ err: error }, "no connection to the quota store");
+  return usable("QUOTA_STORE cannot be used", () =>
+    isRedisAddress(location) ? redisQuota(location, failed) : sqliteQuota(resolve(directory, location)),
+  );
 }
 
 /** What opens a file. Throws ConfigError that begins with the setting if that fails. */

@@ -80,13 +80,13 @@ export function createQuota(
     failing = true;
   }
 
-  /** Asks the store, or while it fails the one that the policy puts in its place. */
-  async function ask<T>(question: (store: QuotaStore) => Promise<T>): Promise<T> {
-    asked = true;
+  /** Asks the store, or while it fails the one that the policy puts in its place. What only `reads` ends no failure. */
+  async function ask<T>(question: (store: QuotaStore) => Promise<T>, reads = false): Promise<T> {
     try {
       const answer = await guarded(() => question(store));
+      if (reads) return answer;
       if (failing) options.recovered?.();
-      failing = false;
+      [asked, failing] = [true, false];
       return answer;
     } catch (error) {
       report(error);
@@ -133,7 +133,7 @@ export function createQuota(
     /** Tells what is left without taking anything. Throws ServiceError QUOTA_UNAVAILABLE. */
     async standing({ account, limit }: Caller): Promise<Standing> {
       const { day, resetAt } = currentDay();
-      const used = await ask((counter) => counter.used(account, day));
+      const used = await ask((counter) => counter.used(account, day), true);
       return { limit, remaining: Math.max(0, limit - used), resetAt };
     },
     /** Whether the store failed when it was last asked. */
@@ -141,9 +141,10 @@ export function createQuota(
     /** Whether metered requests can be served. Asks a store that failed or was never asked. */
     async ready(): Promise<boolean> {
       // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a failure
-      // the process would never notice that the store is back, because it gets no requests.
+      // the process would never notice that the store is back, because it gets no requests. A store that takes nothing any more,
+      // as a replica of Redis or a full disk, may still be read.
       const { day } = currentDay();
-      if (failing || !asked) await ask((counter) => counter.used("", day)).catch(() => {});
+      if (failing || !asked) await ask((counter) => counter.take("", day, 0, 0)).catch(() => {});
       return !failing || options.onFailure !== "closed";
     },
     close() {

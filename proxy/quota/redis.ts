@@ -32,7 +32,7 @@ const TakeReply = z.tuple([z.number(), z.number()]);
 /**
  * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, which expire two days after their first unit. Waits
  * a moment for the connection. While the server is away every request fails, and the client keeps reconnecting. `failed` is
- * called when the connection is lost or refused, once until it is back.
+ * called when the connection is lost or refused, once until it is back. Throws Error for a node of a cluster.
  */
 export async function redisQuota(url: string, failed: (error: Error) => void): Promise<QuotaStore> {
   const redis = new Redis(url, {
@@ -45,6 +45,8 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     retryStrategy: (attempt) => Math.min(100 * attempt, maxReconnectMilliseconds),
+    // After a failover the old primary is a replica, and another is behind its address.
+    reconnectOnError: ({ message }) => /READONLY|MASTERDOWN/.test(message),
   });
   let away = false;
   redis.on("ready", () => {
@@ -54,8 +56,17 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
     if (!away) failed(wordsOf(error));
     away = true;
   });
-  const connected = redis.connect().catch(() => {}); // reported by the event above
-  await Promise.race([connected, delay(commandMilliseconds, undefined, { ref: false })]);
+  const keyOf = (account: string, day: string) => `prs:quota:${day}:${account}`;
+  // Of a cluster, some of these are on other nodes.
+  const sample = () => Promise.all([..."0123456789abcdef"].map((each) => redis.get(keyOf(each, "none"))));
+  const connected = redis.connect().then(sample).then(String, messageOf); // reported by the event above
+  const answer = await Promise.race([connected, delay(commandMilliseconds, "", { ref: false })]);
+  if (answer.startsWith("MOVED")) {
+    redis.disconnect();
+    throw new Error(
+      "a Redis Cluster spreads counters over its nodes; name one server, with replicas or without",
+    );
+  }
 
   async function told<T>(ask: () => Promise<T>): Promise<T> {
     if (redis.status !== "ready") throw new Error("Redis: there is no connection");
@@ -66,7 +77,6 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
     }
   }
 
-  const keyOf = (account: string, day: string) => `prs:quota:${day}:${account}`;
   return {
     async take(account, day, units, limit) {
       const reply = await told(() =>

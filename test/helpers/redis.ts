@@ -26,8 +26,12 @@ export interface TestRedis {
   stop(): Promise<void>;
 }
 
-/** A server on a free loopback port; it is not running yet. */
-export async function testRedis(program: string, password?: string): Promise<TestRedis> {
+/** A server on a free loopback port, with these settings beside those of every test; it is not running yet. */
+export async function testRedis(
+  program: string,
+  password?: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<TestRedis> {
   const folder = await mkdtemp(join(tmpdir(), "prs-redis-"));
   const port = await freePort();
   const credentials = password === undefined ? "" : `:${password}@`;
@@ -45,7 +49,7 @@ export async function testRedis(program: string, password?: string): Promise<Tes
     port,
     url,
     async start() {
-      child = spawn(program, settings(folder, port, password), { stdio: ["ignore", "pipe", "ignore"] });
+      child = spawn(program, settings(folder, port, password, more), { stdio: ["ignore", "pipe", "ignore"] });
       await ready(child);
     },
     kill,
@@ -66,7 +70,12 @@ export async function testRedis(program: string, password?: string): Promise<Tes
   };
 }
 
-function settings(folder: string, port: number, password: string | undefined): string[] {
+function settings(
+  folder: string,
+  port: number,
+  password: string | undefined,
+  more: Readonly<Record<string, string>>,
+): string[] {
   const values = {
     port: String(port),
     bind: "127.0.0.1",
@@ -76,6 +85,7 @@ function settings(folder: string, port: number, password: string | undefined): s
     appendfsync: "always",
     save: "",
     ...(password !== undefined && { requirepass: password }),
+    ...more,
   };
   return Object.entries(values).flatMap(([name, value]) => [`--${name}`, value]);
 }
@@ -101,11 +111,14 @@ export interface Relay {
   connections(): number;
   /** From here on the connections open now carry nothing more; new ones do. */
   lose(): void;
+  /** Where new connections lead from here on; those open now stay where they are. */
+  turn(port: number): void;
   stop(): void;
 }
 
-/** Listens on a free loopback port. */
-export async function startRelay(to: number): Promise<Relay> {
+/** Listens on a free loopback port, and leads to another. */
+export async function startRelay(first: number): Promise<Relay> {
+  let to = first;
   const port = await freePort();
   const pairs = new Set<[Socket, Socket]>();
   let [scripts, connections] = [0, 0];
@@ -137,6 +150,9 @@ export async function startRelay(to: number): Promise<Relay> {
         client.unpipe(upstream);
         upstream.unpipe(client);
       }
+    },
+    turn(port) {
+      to = port;
     },
     stop() {
       for (const sockets of pairs) for (const socket of sockets) socket.destroy();
