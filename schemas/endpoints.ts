@@ -306,6 +306,18 @@ export const endpoints = {
     path: "/client.d.ts",
     summary: "Its types",
   },
+  clientModule: {
+    ...open,
+    method: "GET",
+    path: "/client.mjs",
+    summary: "The same client, for Node in any package",
+  },
+  clientModuleTypes: {
+    ...open,
+    method: "GET",
+    path: "/client.d.mts",
+    summary: "Its types",
+  },
   openapi: {
     ...open,
     method: "GET",

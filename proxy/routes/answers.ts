@@ -26,6 +26,8 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     siteFile: file,
     client: file,
     clientTypes: file,
+    clientModule: file,
+    clientModuleTypes: file,
     openapi: file,
     docs: file,
     docsFile: file,

@@ -303,11 +303,18 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
 
   test("JavaScript: the client, from the service, with its types", async () => {
     const example = block("js", "import { archiveRoot");
+    const names = ["client.mjs", "client.d.mts", "client.js"];
     await bash(
-      'curl -sS --fail "$BASE/client.js" -o client.js; curl -sS --fail "$BASE/client.d.ts" -o client.d.ts',
+      `set -e; for name in ${names.join(" ")}; do curl -sS --fail "$BASE/$name" -o $name; done`,
       "client",
     );
     await writeFile(join(folder, "client/example.mjs"), example);
+    // As npm makes new packages; the other name of the client fails there.
+    await writeFile(join(folder, "client/package.json"), '{"type": "commonjs"}');
+    await writeFile(join(folder, "client/failing.mjs"), example.replace("./client.mjs", "./client.js"));
+    await expect(prints("node", ["failing.mjs"], "client")).rejects.toMatchObject({
+      stderr: expect.stringContaining("SyntaxError"),
+    });
     const [disputed, all] = [await totalOf({ disputed: "true", min_composite: 600 }), await totalOf({})];
     const { archiveRoot } = JSON.parse(String(await proxy.storage.get(layout.commit(commit))));
     expect(await prints("node", ["example.mjs"], "client")).toBe(

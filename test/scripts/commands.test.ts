@@ -23,9 +23,14 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 /** Runs a script of the project as a process, from the test's folder, with nothing in its environment. */
-async function runProcess(script: string, args: readonly string[], node = process.execPath) {
+async function runProcess(
+  script: string,
+  args: readonly string[],
+  node = process.execPath,
+  options: readonly string[] = [],
+) {
   const env = { PATH: process.env.PATH, INIT_CWD: folder };
-  const child = spawn(node, [...nodeOptions, `${script}.ts`, ...args], { cwd: root, env });
+  const child = spawn(node, [...options, ...nodeOptions, `${script}.ts`, ...args], { cwd: root, env });
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
 }
@@ -84,6 +89,28 @@ test.skipIf(!node22)("every command loads in Node 22, which macOS may have", asy
     expect({ name, code, failure: code && stderr }).toEqual({ name, code: 0, failure: 0 });
   });
   await Promise.all(loaded);
+});
+
+test("an older Node is told in one sentence", async () => {
+  const told = (version: string) =>
+    new RegExp(`^This needs Node 22\\.15 or later, and \\S+ is Node ${version}\\.\\n$`);
+  for (const version of ["22.14.0", "23.7.0"]) {
+    const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
+    const { code, stderr } = await runProcess("scripts/start", ["--help"], process.execPath, [
+      "--import",
+      `data:text/javascript,${encodeURIComponent(older)}`,
+    ]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(told(version))]);
+  }
+});
+
+const node20 = findNode("20");
+test.skipIf(!node20)("Node 20 is told so too", async () => {
+  const { code, stderr } = await runProcess("scripts/start", ["--help"], node20);
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(/^This needs Node 22\.15 or later, and .* 20\..*\n$/),
+  ]);
 });
 
 describe("an address without a store", () => {

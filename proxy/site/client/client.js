@@ -6,7 +6,8 @@
 /**
  * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the client's
  * own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot be read),
- * `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see IntegrityError).
+ * `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see IntegrityError),
+ * `INVALID_URL` (the client was given no address of a service).
  */
 export class ApiError extends Error {
   /** @override */
@@ -131,6 +132,14 @@ export class Client {
     maxBytes = 2 ** 28,
   }) {
     const base = String(url).replace(/\/+$/, "");
+    if (!/^https?:\/\/[^/?#@]+(\/[^?#]*)?$/i.test(base) || !URL.canParse(base))
+      throw new ApiError(
+        "INVALID_URL",
+        `url must be an address as https://HOST, and is ${base.replace(/\/\/.*@/, "//")}.`,
+        {
+          title: "Invalid address",
+        },
+      );
     this.#base = base.endsWith("/api/v1") ? base : `${base}/api/v1`;
     // fetch refuses other characters in a header, and its message would show the key.
     if (key !== undefined && !/^[!-~]+$/.test(key))

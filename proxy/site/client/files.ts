@@ -7,18 +7,13 @@ const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 /** Programs and pages on other sites may load it. */
 const headers = { "access-control-allow-origin": "*" };
 
-/** The client and its types. */
+const script = { contentType: "text/javascript; charset=utf-8", bytes: readOwn("client.js"), headers };
+const types = { contentType: "text/plain; charset=utf-8", bytes: readOwn("client.d.ts"), headers };
+
+/** The client and its types, each under two names: Node takes `.js` for CommonJS where package.json says no other. */
 export const clientFiles: readonly StaticFile[] = [
-  {
-    path: endpoints.client.path,
-    contentType: "text/javascript; charset=utf-8",
-    bytes: readOwn("client.js"),
-    headers,
-  },
-  {
-    path: endpoints.clientTypes.path,
-    contentType: "text/plain; charset=utf-8",
-    bytes: readOwn("client.d.ts"),
-    headers,
-  },
+  { path: endpoints.client.path, ...script },
+  { path: endpoints.clientModule.path, ...script },
+  { path: endpoints.clientTypes.path, ...types },
+  { path: endpoints.clientModuleTypes.path, ...types },
 ];

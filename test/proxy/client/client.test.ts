@@ -60,7 +60,7 @@ describe("the client's file", () => {
       "--format=esm",
       script,
     ]);
-    expect(minified.length).toBeLessThanOrEqual(12_250);
+    expect(minified.length).toBeLessThanOrEqual(12_450);
   });
 
   test("says what everything public does", () => {
@@ -232,6 +232,50 @@ describe("a link that fails", () => {
     expect(link.asked[0]).toContain(`Authorization: Bearer ${key}`);
     expect(() => new Client({ url: link.url, key: "with\nbreak" })).toThrow(ApiError);
   });
+});
+
+test.each([
+  ["localhost:8080"],
+  ["api.example.org"],
+  ["/api/v1"],
+  ["ftp://api.example.org"],
+  ["https://"],
+  ["https://api.example.org:99999"],
+  ["https://api example.org"],
+  ["https://api.example.org?key=1"],
+  ["https://api.example.org/#docs"],
+  ["https://name:word@api.example.org"],
+  [""],
+  [undefined],
+])("what is no address of a service is refused at once: %s", (url) => {
+  const made = () => new Client({ url: url as string, fetch: never });
+  expect(made).toThrow(ApiError);
+  expect(made).toThrow(
+    expect.objectContaining({
+      code: "INVALID_URL",
+      message: `url must be an address as https://HOST, and is ${String(url).replace(/\/+$|name:word@/, "")}.`,
+    }),
+  );
+});
+
+test.each([
+  ["http://127.0.0.1:8080"],
+  ["https://api.example.org/"],
+  ["https://api.example.org/prs/api/v1"],
+  ["HTTP://[::1]:8080"],
+  [new URL("https://xn--bcher-kva.example/a@b")],
+])("an address of a service is taken: %s", async (url) => {
+  const asked: string[] = [];
+  const fetch = async (address: unknown) => {
+    asked.push(String(address));
+    return new Response("{}");
+  };
+  await new Client({ url, fetch: fetch as typeof globalThis.fetch }).status();
+  expect(asked).toEqual([
+    `${String(url)
+      .replace(/\/+$/, "")
+      .replace(/\/api\/v1$/, "")}/api/v1/status`,
+  ]);
 });
 
 /** A fetch that is never answered. */

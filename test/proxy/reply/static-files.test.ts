@@ -8,6 +8,8 @@ import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { outcome, until } from "../../helpers/proxy-client.ts";
 
+const clients = ["/client.js", "/client.d.ts", "/client.mjs", "/client.d.mts"];
+
 let proxy: TestProxy;
 beforeAll(async () => {
   proxy = await startTestProxy();
@@ -21,7 +23,7 @@ describe("static files", () => {
     const listed = Object.values<Endpoint>(endpoints).flatMap(({ path, files: names = [] }) =>
       names.map((name) => path.replace(":file", name)),
     );
-    const single = ["/", "/client.js", "/client.d.ts", "/openapi.json", "/docs/"];
+    const single = ["/", ...clients, "/openapi.json", "/docs/"];
     expect(files.map(({ path }) => path).sort()).toEqual([...single, ...listed].sort());
   });
 
@@ -68,7 +70,7 @@ describe("static files", () => {
   test("the description and the client are open to every site, nothing else is", async () => {
     for (const { path } of files) {
       const { headers } = await proxy.get(path);
-      const open = ["/openapi.json", "/client.js", "/client.d.ts"].includes(path) ? "*" : undefined;
+      const open = ["/openapi.json", ...clients].includes(path) ? "*" : undefined;
       expect([path, headers["access-control-allow-origin"]]).toEqual([path, open]);
     }
   });
