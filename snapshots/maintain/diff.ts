@@ -5,11 +5,11 @@ import { protocolChanges } from "../changes/protocols.ts";
 import { type Changes, DetailCount, summaryOf } from "../changes/summary.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
 import { leafHash } from "../format/tree.ts";
-import { newestCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { requireTrusted, type Signing } from "../trust/signing.ts";
+import { newestForRun } from "../trust/run-log.ts";
+import type { Signing } from "../trust/signing.ts";
 import { findCommit, UnknownSnapshotError } from "./find-commit.ts";
 
 /** Two snapshots, and what differs between them. */
@@ -35,9 +35,8 @@ export async function diff(
   newer: string,
   signing: Signing = {},
 ): Promise<DiffReport> {
-  const newest = await newestCommit(storage);
+  const newest = await newestForRun(storage, signing);
   if (!newest) throw new UnknownSnapshotError(`${storage.location}: nothing has been published yet`);
-  requireTrusted(storage.location, newest, signing);
   const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
   const [before, after] = [await manifestOf(storage, since), await manifestOf(storage, until)];
   const record = (ref: ObjectRef) => readObject(storage, layout.publicObject(ref.hash), ref);

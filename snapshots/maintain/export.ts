@@ -12,7 +12,6 @@ import { readSoundExport } from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
 import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
-import { newestCommit } from "../store/commits.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest } from "../store/objects.ts";
@@ -20,7 +19,8 @@ import { seal } from "../store/sealed.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
-import { requireTrusted, type Signing, trustOf } from "../trust/signing.ts";
+import { newestForRun } from "../trust/run-log.ts";
+import { type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { findCommit } from "./find-commit.ts";
 
@@ -60,9 +60,8 @@ export async function exportSnapshot(
   target: string | undefined,
   options: ExportOptions,
 ): Promise<ExportReport> {
-  const newest = await newestCommit(storage);
+  const newest = await newestForRun(storage, options.signing ?? {});
   if (!newest) throw new ExportError(`${storage.location}: nothing has been published yet`);
-  requireTrusted(storage.location, newest, options.signing ?? {});
   const commit = target === undefined ? newest : await findCommit(storage, target, newest);
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
     throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);

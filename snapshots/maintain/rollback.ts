@@ -9,14 +9,15 @@ import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
 import { publicationTime } from "../store/clock.ts";
-import { appendCommit, type CommitContent, newestCommit } from "../store/commits.ts";
+import { appendCommit, type CommitContent } from "../store/commits.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { isSigned, requireTrusted, signerOf } from "../trust/signing.ts";
+import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
+import { isSigned, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
 /** The requested snapshot cannot be rolled back to. */
@@ -38,9 +39,8 @@ export async function rollback(
   { warn, ...shown }: SiteOptions & { warn?: (line: string) => void } = {},
 ): Promise<Commit> {
   const { signing = {} } = shown;
-  const current = await newestCommit(storage);
+  const current = await newestForRun(storage, signing);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
-  requireTrusted(storage.location, current, signing);
   const wanted = await findCommit(storage, target, current);
   if (wanted.snapshotId === current.snapshotId) {
     if (!current.hold)
@@ -70,6 +70,7 @@ export async function rollback(
     withdrawn: [...current.withdrawn, ...between(wanted, current)],
     previous: current.digest,
   };
+  await requireStillNewest(storage, current, signing);
   const commit = await appendCommit(storage, content, signerOf(signing));
   await updateMutableObjects(storage, shown);
   return commit;

@@ -16,13 +16,14 @@ import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import type { OpenSources, Sources } from "../sources/sources.ts";
 import { publicationTime } from "../store/clock.ts";
-import { appendCommit, type CommitContent, newestCommit } from "../store/commits.ts";
+import { appendCommit, type CommitContent } from "../store/commits.ts";
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
 import { readObject, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { isSigned, requireTrusted, signerOf } from "../trust/signing.ts";
+import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
+import { isSigned, signerOf } from "../trust/signing.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
 import { mergeMarkets } from "./merge-markets.ts";
@@ -90,8 +91,7 @@ export interface PublishReport {
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const { storage, resume = false, signing = {} } = options;
-  const current = await newestCommit(storage);
-  if (current) requireTrusted(storage.location, current, signing);
+  const current = await newestForRun(storage, signing);
   if (current?.hold && !resume) {
     // The rollback may have been interrupted before it updated the public names.
     if (!options.dryRun && signing.over !== current.commit) await updateMutableObjects(storage, options);
@@ -178,6 +178,7 @@ async function publishRead(
     return report("unchanged", current.commit);
   }
   await refuseCollected(storage, new Set([manifestKey]));
+  await requireStillNewest(storage, current, signing);
   const commit = await appendCommit(
     storage,
     nextCommit(current, manifest, {

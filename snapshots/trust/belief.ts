@@ -4,19 +4,18 @@ import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import type { Storage } from "../store/storage.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
+import { type Known, Lineage } from "./lineage.ts";
 import { newestTrusted } from "./newest-trusted.ts";
 import type { Trust } from "./trust.ts";
 
 /** Kinds of records, each with the last reason that was told. */
 type Told = "commit" | "run" | "export";
-/** A commit that was taken up before. */
-type Known = Pick<Commit, "commit" | "digest">;
 
 /** Which records of a store a reader believes. Older commits are believed because the newest one leads back to them. */
 export interface Belief {
   /**
-   * The newest commit; undefined when there is none. Throws CorruptObjectError when the one that is known is gone, or
-   * StorageError.
+   * The newest commit; undefined when there is none. Throws CorruptObjectError when the one that is known is gone, or, where
+   * keys are trusted, when the newest does not lead back to it; or StorageError.
    */
   newest(known: Known | undefined): Promise<Commit | undefined>;
   /** What is believed of an older commit's checkpoint; undefined where that is nothing. */
@@ -54,6 +53,7 @@ export function believeSigned(
   trust: Trust,
   { file, refused }: { file?: CheckpointFile | undefined; refused: (error: Error) => void },
 ): Belief {
+  const lineage = new Lineage(storage);
   const told = new Map<Told, string>();
   const tell = (what: Told, error: Error | undefined) => {
     if (error && error.message !== told.get(what)) refused(error);
@@ -67,8 +67,11 @@ export function believeSigned(
       const found = await newestTrusted(storage, trust, least?.commit ?? 0);
       tell("commit", found.refused[0]);
       const { commit } = found;
-      if (!least || (commit && commit.commit > least.commit) || commit?.digest === least.digest)
+      if (!least || commit?.digest === least.digest) return commit;
+      if (commit && commit.commit > least.commit) {
+        await lineage.require(commit, least);
         return commit;
+      }
       const reason = commit
         ? "a trusted key signed another one before"
         : "it was taken up before, and is gone";

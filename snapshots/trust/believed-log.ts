@@ -4,6 +4,7 @@ import { listCommits, readLog } from "../store/commits.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { judge } from "./newest-trusted.ts";
+import { evidenceIn, requireNamed } from "./run-log.ts";
 import { refuseUntrusted, UntrustedPredecessorError } from "./signing.ts";
 import type { Trust } from "./trust.ts";
 
@@ -14,11 +15,13 @@ import type { Trust } from "./trust.ts";
  */
 export async function believedLog(storage: Storage, trust: Trust | undefined): Promise<Commit[]> {
   if (!trust) return readLog(storage);
+  const evidence = await evidenceIn(storage, trust);
   const numbers = await listCommits(storage);
-  const newest = numbers.at(-1);
-  const found = newest && (await judge(storage, trust, newest));
-  if (!newest || !found) return [];
+  const newest = numbers.at(-1) ?? 0;
+  const found = await judge(storage, trust, newest);
   if (found instanceof Error) throw refuseUntrusted(storage.location, newest, found);
+  await requireNamed(storage, found, evidence);
+  if (!found) return [];
   const commits: Commit[] = [];
   try {
     for await (const commit of logFrom(storage, found)) commits.push(commit);

@@ -35,6 +35,10 @@ export class CheckpointFile {
     const stated = parseCheckpoint(note);
     if (stated.commit <= (this.#newest?.commit ?? 0)) return;
     const held = await readNewest(this.#path);
+    if (held?.commit === stated.commit && held.digest !== stated.digest)
+      throw new CheckpointFileError(
+        `${this.#path} holds another commit ${stated.commit} than the one to keep`,
+      );
     if (stated.commit > (held?.commit ?? 0)) await replace(this.#path, note);
     this.#newest = stated;
   }

@@ -14,7 +14,7 @@ export interface Signing {
   over?: number | undefined;
 }
 
-/** A run would have counted on a commit that nobody it trusts has signed. */
+/** A run would have counted on a commit that nobody it trusts has signed, or on a log without what they have signed. */
 export class UntrustedPredecessorError extends Error {
   override readonly name = "UntrustedPredecessorError";
 }

@@ -1,7 +1,7 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { recordText, says, subjectOf } from "./checkpoint.ts";
+import { parseCheckpoint, recordText, type Stated, says, subjectOf } from "./checkpoint.ts";
 import type { VerifierKey } from "./note-keys.ts";
 import { NoteError, openNote, parseNote } from "./signed-note.ts";
 
@@ -32,6 +32,18 @@ export class Trust {
     const checked = this.#open(checkpoint, (text, name) => says(text, name, commit));
     if (typeof checked === "string") return { ...commit, checkpoint: checked };
     return new UntrustedError(layout.commit(commit.commit), checked.reason);
+  }
+
+  /** What a checkpoint says of a commit; undefined when no trusted key signed it. */
+  checkpoint(note: string): Stated | undefined {
+    try {
+      const { origin, ...stated } = parseCheckpoint(note);
+      const checked = this.#open(note, (text, name) => name === origin && says(text, name, stated));
+      return typeof checked === "string" ? stated : undefined;
+    } catch (error) {
+      if (!(error instanceof NoteError)) throw error;
+      return undefined;
+    }
   }
 
   /** Why the record of a publish run is not trusted; undefined when it is. */

@@ -24,6 +24,8 @@ interface CheckedLog {
   collected: number;
   /** The newest that is trusted. Undefined when it is faulty, or head.json names a later one. */
   newest: CheckedCommit | undefined;
+  /** The highest number of a commit, a faulty one too; 0 where there is none. */
+  last: number;
 }
 
 /**
@@ -71,7 +73,7 @@ export async function checkLog(
     newest = undefined;
   }
   const commits = new Map(log.flatMap((commit) => (commit ? [[commit.commit, commit]] : [])));
-  return { length: numbers.length, commits, collected, newest };
+  return { length: numbers.length, commits, collected, newest, last: numbers.at(-1) ?? 0 };
 }
 
 function checkCommit(

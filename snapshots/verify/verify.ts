@@ -41,7 +41,7 @@ export async function verify(
 ): Promise<VerifyReport> {
   const check = new StoreCheck(storage);
   const snapshots = new SnapshotCheck(check, progress);
-  const { length, commits, collected, newest } = await checkLog(check, snapshots, trust);
+  const { length, commits, collected, newest, last } = await checkLog(check, snapshots, trust);
   // All that would follow are faults that nobody can mend.
   if (check.foreign && commits.size === 0) throw check.foreign;
   if (newest) await checkPublicNames(check, newest, snapshots.published);
@@ -50,7 +50,7 @@ export async function verify(
   const addresses = await checkSite(check, site);
   if (newest) await checkArtefacts(check, newest, addresses);
   await checkProbe(check);
-  await checkRun(check, trust);
+  await checkRun(check, trust, last);
   const unreferenced = await checkRemaining(check, { keys, snapshots, addresses });
   return {
     commits: length,
@@ -76,11 +76,14 @@ async function checkProbe(check: StoreCheck): Promise<void> {
 }
 
 /** Checks what the newest successful publish run says of itself. */
-async function checkRun(check: StoreCheck, trust: Trust | undefined): Promise<void> {
+async function checkRun(check: StoreCheck, trust: Trust | undefined, last: number): Promise<void> {
   const parse = (bytes: Buffer) => {
     const run = unseal(layout.checked, bytes, Checked);
     const refusal = trust?.run(run);
     if (refusal) throw new CorruptObjectError(refusal.key, refusal.reason);
+    const named = layout.commit(run.commit);
+    if (run.commit > last && !check.faults.some(({ key }) => key === named))
+      check.faults.push({ key: named, reason: `it is missing, and ${layout.checked} names it` });
   };
   await check.attemptRecord(layout.checked, parse, publishAgain);
 }

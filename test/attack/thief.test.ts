@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Commit } from "../../schemas/snapshot.ts";
@@ -574,16 +574,17 @@ describe("after a restart", () => {
     expect(forgetful.logged.join()).toContain("CHECKPOINT_FILE is not set");
 
     // Another history, signed by the same key: one was rolled back, say, in a copy of the store.
-    await publishGood(storage, 777);
+    await publishRecords(storage, records(45), 777, { signing: { key: ours, over: 2 } });
     await polls(again, 4);
     expect((await again.get("/api/v1/status")).status).toBe(503);
     expect(logOf(again)).toMatch(/a trusted key signed another one before/);
+    const kept = await readFile(checkpointFile, "utf8");
     await publishGood(storage, 778);
-    await until(
-      "what is newer than the file",
-      async () => (await again.get("/api/v1/status")).status === 200,
-    );
-    expect(await commitOf(again)).toBe(4);
+    await until("the fork to be told", () => /0000000004\.json: it does not lead back to/.test(logOf(again)));
+    expect((await again.get("/api/v1/status")).status).toBe(503);
+    // What it knows is kept, so another restart does not help either.
+    expect(await readFile(checkpointFile, "utf8")).toBe(kept);
+    await until("the proxy that remembers nothing", async () => (await commitOf(forgetful)) === 4);
     await Promise.all([again.stop(), forgetful.stop()]);
   });
 

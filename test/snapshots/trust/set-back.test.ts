@@ -1,0 +1,147 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { diff } from "../../../snapshots/maintain/diff.ts";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { changedStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { testFolder } from "../../helpers/archive-store.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { testKey } from "../../helpers/signing.ts";
+import { timedStore } from "../../helpers/timed-store.ts";
+import { faultsOf } from "../../helpers/verified.ts";
+
+// Somebody takes the newest commits away. What the publisher's own key signed still names them.
+
+const folder = testFolder();
+const ours = testKey();
+const signing = { key: ours };
+const records = [market(1), market(2), market(3)];
+type Objects = Map<string, Buffer>;
+const signed: Objects = new Map();
+
+const publishOn = (storage: Storage, bri: number, over?: number) =>
+  publishRecords(storage, records, bri, { signing: over === undefined ? signing : { ...signing, over } });
+
+beforeAll(async () => {
+  for (const bri of [601, 602, 603, 604]) await publishOn(memoryStorage(signed), bri);
+});
+
+/** The signed store without these objects. */
+function without(...keys: string[]): Objects {
+  const objects = new Map(signed);
+  for (const key of keys) objects.delete(key);
+  return objects;
+}
+
+const fourth = layout.commit(4);
+const refusal = (key: string) => ({
+  name: "UntrustedPredecessorError",
+  message: expect.stringMatching(
+    new RegExp(`${key} is signed and names commit 4.*Put ${fourth} back.*--sign-over 3`),
+  ),
+});
+
+describe("a log without a commit that signed records name", () => {
+  test.each([
+    ["both", [], layout.checkpoint],
+    ["checked.json alone", [layout.checkpoint], layout.checked],
+    ["the checkpoint alone", [layout.checked], layout.checkpoint],
+  ])("is not built on where %s names it, with its content or another", async (_, taken, key) => {
+    for (const bri of [603, 604, 605]) {
+      const objects = without(fourth, layout.head, ...taken);
+      const before = [...objects.keys()];
+      await expect(publishOn(memoryStorage(objects), bri)).rejects.toMatchObject(refusal(key));
+      expect([...objects.keys()]).toEqual(before);
+    }
+  });
+
+  test("is not rolled back, exported, compared or collected either, and verify tells it", async () => {
+    const objects = without(fourth, layout.head);
+    const storage = memoryStorage(objects);
+    const temporary = { temporaryDirectory: folder, progress: () => {}, signing };
+    const trusted = { trusted: [ours] };
+    for (const run of [
+      rollback(storage, "2", () => new Date(), { signing }),
+      exportSnapshot(storage, undefined, temporary),
+      diff(storage, "1", "2", trusted),
+      timedStore(objects).collect({ trust: new Trust([ours]) }),
+    ])
+      await expect(run).rejects.toMatchObject(refusal(layout.checkpoint));
+    const faults = await faultsOf(storage);
+    expect(faults).toContainEqual({ key: fourth, reason: "it is missing, and checked.json names it" });
+  });
+
+  test("is built on when the operator says so, and all is well then", async () => {
+    const storage = memoryStorage(without(fourth, layout.head));
+    expect(await publishOn(storage, 605, 3)).toMatchObject({ outcome: "published", commit: 4 });
+    expect(await publishOn(storage, 606)).toMatchObject({ outcome: "published", commit: 5 });
+    expect(await faultsOf(storage)).toEqual([]);
+  });
+
+  test("is not begun anew when all of it is gone", async () => {
+    const commits = [1, 2, 3, 4].map(layout.commit);
+    const storage = memoryStorage(without(layout.head, ...commits));
+    await expect(publishOn(storage, 605)).rejects.toThrow(
+      /it has no commit.*delete public\/checkpoint and checked\.json/,
+    );
+    await storage.delete(layout.checkpoint);
+    await storage.delete(layout.checked);
+    expect(await publishOn(storage, 605)).toMatchObject({ commit: 1 });
+  });
+});
+
+test("another commit than the signed one is not built on, although a trusted key signed it too", async () => {
+  const fork = new Map(signed);
+  for (const key of [fourth, layout.head, layout.checked, layout.checkpoint]) fork.delete(key);
+  await publishOn(memoryStorage(fork), 609);
+  const objects = new Map(signed).set(fourth, fork.get(fourth)!);
+  await expect(publishOn(memoryStorage(objects), 605)).rejects.toThrow(
+    "names commit 4, which the log does not lead to; its newest commit is 4",
+  );
+  await publishOn(memoryStorage(fork), 610);
+  for (const number of [4, 5]) objects.set(layout.commit(number), fork.get(layout.commit(number))!);
+  await expect(publishOn(memoryStorage(objects), 605)).rejects.toThrow("its newest commit is 5");
+});
+
+test("records that no trusted key signed are no evidence, and neither are damaged ones", async () => {
+  const thief = testKey(ours.name, "thief");
+  const forged: Objects = new Map();
+  for (const bri of [601, 602, 603, 604, 605]) {
+    await publishRecords(memoryStorage(forged), records, bri, { signing: { key: thief } });
+  }
+  for (const [run, checkpoint] of [
+    [forged.get(layout.checked)!, forged.get(layout.checkpoint)!],
+    [seal({ checkedAt: "2026-03-01T00:00:00.000Z", commit: 9, outcome: "published" }), Buffer.from("9")],
+    [Buffer.from("{}"), Buffer.alloc(100_000)],
+  ] as const) {
+    const objects = new Map(signed).set(layout.checked, run).set(layout.checkpoint, checkpoint);
+    expect(await publishOn(memoryStorage(objects), 605)).toMatchObject({ commit: 5 });
+  }
+});
+
+test("of two publishers at once, the slower one loses, or is refused where the commit of the other was taken away", async () => {
+  for (const taken of [false, true]) {
+    const objects = new Map(signed);
+    const storage = memoryStorage(objects);
+    let met = false;
+    // The other one commits when this one has written its manifest.
+    const slow = changedStorage(storage, {
+      async put(key, body) {
+        const created = await storage.put(key, body);
+        if (met || !key.startsWith(layout.manifests)) return created;
+        met = true;
+        await publishOn(storage, 700);
+        if (taken) await storage.delete(layout.commit(5));
+        return created;
+      },
+    });
+    const message = taken ? /names commit 5/ : /another publisher made commit 5 first/;
+    await expect(publishOn(slow, 605)).rejects.toThrow(message);
+    expect((await newestCommit(storage))?.commit).toBe(taken ? 4 : 5);
+    expect(await readCommit(storage, 4)).toBeDefined();
+  }
+});
