@@ -4,7 +4,7 @@ import type { Catalog } from "../snapshots/read/catalog.ts";
 import type { Trust } from "./access/client-address.ts";
 import type { LiveFeed } from "./feed/live-feed.ts";
 import type { Limits } from "./limits.ts";
-import type { Forwarder } from "./origin/forward.ts";
+import type { Origin } from "./origin/origin.ts";
 import type { PublicObjects } from "./origin/public-objects.ts";
 import type { Quota } from "./quota/quota.ts";
 import type { StaticFile } from "./site/static-file.ts";
@@ -17,7 +17,7 @@ export interface ProxyParts {
   keys: KeyRing;
   quota: Quota;
   objects: PublicObjects;
-  forwarder: Forwarder;
+  origin: Origin;
   feed: LiveFeed;
   /** Seconds since the store was last polled with success, for snapshots or for keys, whichever is longer. */
   pollAge: () => number;

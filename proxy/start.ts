@@ -17,8 +17,7 @@ import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
 import { createLiveFeed } from "./feed/live-feed.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
-import { createForwarder } from "./origin/forward.ts";
-import { startLocalOrigin } from "./origin/local-origin.ts";
+import { cdnOrigin, storeOrigin } from "./origin/origin.ts";
 import { publicObjects } from "./origin/public-objects.ts";
 import { createPoller } from "./polling.ts";
 import { createQuota } from "./quota/quota.ts";
@@ -76,10 +75,10 @@ export async function startService(
     },
     recovered: () => log.info("the quota store answers again"),
   });
-  const origin = config.publicOrigin ? undefined : await startLocalOrigin(storage);
-  const forwarder = createForwarder(config.publicOrigin ?? origin!.url, {
-    deadlineSeconds: limits.originSeconds,
-  });
+  const deadline = { deadlineSeconds: limits.originSeconds };
+  const origin = config.publicOrigin
+    ? cdnOrigin(config.publicOrigin, deadline)
+    : storeOrigin(storage, deadline);
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
   const feed = createLiveFeed({
     catalog,
@@ -100,7 +99,7 @@ export async function startService(
     keys,
     quota,
     objects,
-    forwarder,
+    origin,
     feed,
     pollAge: poller.age,
     metrics,
@@ -116,8 +115,7 @@ export async function startService(
   // A long log takes many requests to a remote store. Whoever needs it before it is here waits or tries again.
   else void catalog.readable().catch(() => {});
   const release = () => {
-    forwarder.close();
-    origin?.close();
+    origin.close();
     quota.close();
   };
   await listen(server, config).catch((error) => {

@@ -3,7 +3,7 @@ import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import type { CacheCounts } from "../../snapshots/read/object-cache.ts";
-import { ClientGone } from "./forward.ts";
+import { ClientGone } from "./origin.ts";
 
 const compress = promisify(gzip);
 

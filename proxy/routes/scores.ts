@@ -69,14 +69,14 @@ export function scoreAnswers(parts: AppParts) {
 
 /** A public object of the current snapshot or, while the origin is away, of the newest older snapshot that has it in memory. */
 function originReply(parts: AppParts, name: ScoreName, request: Request, response: Response): Reply {
-  const { catalog, objects, forwarder, metrics, now } = parts;
+  const { catalog, objects, origin, metrics, now } = parts;
   const cached = "private, max-age=60, stale-while-revalidate=600";
   const replyOf = ({ manifest, object }: FoundScore): Reply => ({
     snapshotId: manifest.snapshotId,
     etag: tagsOf(object.hash),
     ...(!response.locals.caller?.keyed && { cacheControl: cached }),
     async body(coding) {
-      const body = await objects.get(object, () => forwarder.forward(request, response, object));
+      const body = await objects.get(object, () => origin.fetch(request, response, object));
       return [body[coding]];
     },
   });

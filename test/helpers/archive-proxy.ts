@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { expect } from "vitest";
 import { createLiveFeed } from "../../proxy/feed/live-feed.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
-import { createForwarder } from "../../proxy/origin/forward.ts";
+import { storeOrigin } from "../../proxy/origin/origin.ts";
 import { publicObjects } from "../../proxy/origin/public-objects.ts";
 import { createQuota } from "../../proxy/quota/quota.ts";
 import { sqliteQuota } from "../../proxy/quota/sqlite.ts";
@@ -61,15 +61,14 @@ export async function startArchiveProxy(
   const keys = keyRing(storage, { now: () => now, damaged: fail });
   await keys.reload();
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
-  // Scores are not asked for here, so nothing has to listen there.
-  const forwarder = createForwarder(new URL("http://127.0.0.1:9"));
+  const origin = storeOrigin(storage);
   const objects = publicObjects(1024);
   const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: fail });
   const parts = { catalog, objects, quota, feed, pollAge: () => 0, now: () => now };
   const { server } = createProxyServer({
     ...parts,
     keys,
-    forwarder,
+    origin,
     metrics: createMetrics(),
     trustProxy: undefined,
     files: [],
@@ -111,7 +110,6 @@ export async function startArchiveProxy(
       server.closeAllConnections();
       server.close();
       await once(server, "close");
-      forwarder.close();
       quota.close();
     },
   };

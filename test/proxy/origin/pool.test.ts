@@ -3,12 +3,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Request, Response } from "../../../proxy/exchange.ts";
-import { createForwarder } from "../../../proxy/origin/forward.ts";
+import { cdnOrigin } from "../../../proxy/origin/origin.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { call, until } from "../../helpers/proxy-client.ts";
 import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/proxy-origin.ts";
 
-/** The sockets of the forwarder's pool. */
+/** The sockets of the cdn's pool. */
 const sockets = 64;
 
 const body = Buffer.from("{}");
@@ -19,17 +19,17 @@ let port: number;
 let stop: () => void;
 beforeEach(async () => {
   origin = await startFaultyOrigin(async () => body);
-  const forwarder = createForwarder(origin.url, { deadlineSeconds: 3 });
+  const cdn = cdnOrigin(origin.url, { deadlineSeconds: 3 });
   const server = createServer(async (request, response) => {
     Object.assign(response, { locals: {} });
-    const forwarded = forwarder.forward(request as Request, response as Response, object);
+    const forwarded = cdn.fetch(request as Request, response as Response, object);
     response.end(await forwarded.catch(({ code }) => code));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   ({ port } = server.address() as AddressInfo);
   stop = () => {
-    forwarder.close();
+    cdn.close();
     server.close();
     server.closeAllConnections();
   };

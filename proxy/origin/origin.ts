@@ -8,13 +8,36 @@ import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { hasCode } from "../../snapshots/store/error-code.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { readObject } from "../../snapshots/store/objects.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import { guardPeer } from "./breaker.ts";
 
-/** Forwards requests to the origin: the CDN, or the process's own loopback server. */
-export type Forwarder = ReturnType<typeof createForwarder>;
+/** Where public objects come from: the CDN or, without one, the store. */
+export interface Origin {
+  /**
+   * The bytes of an object, which have the length and hash that the manifest names. Sends nothing to the client. Throws
+   * ClientGone, or ServiceError UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
+   */
+  fetch(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
+  close(): void;
+}
+
+/** The store as the origin. */
+export function storeOrigin(storage: Storage, { deadlineSeconds = 10 } = {}): Origin {
+  const guarded = guardPeer();
+  return {
+    fetch: (_request, _response, object) =>
+      guarded(() =>
+        within(deadlineSeconds, () => readObject(storage, layout.publicObject(object.hash), object)),
+      ).catch((error) => {
+        throw translated(error);
+      }),
+    close() {},
+  };
+}
 
 /** The client of a forwarded request went away, which says nothing about the origin. */
 export class ClientGone extends Error {
@@ -29,8 +52,8 @@ class OriginFault extends Error {
 const retries = 2;
 const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
-/** A forwarder to the public objects under `base`. */
-export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
+/** The CDN under `base` as the origin. Forwards each request as a GET of the object. */
+export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
   const agent = base.protocol === "https:" ? new HttpsAgent(pool) : new HttpAgent(pool);
   const failed = (error: Error, _request: Request, response: unknown) =>
     (response as Response).locals.fetching?.reject(error);
@@ -85,11 +108,7 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
   const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
   return {
-    /**
-     * Forwards a request as a GET of `object` and returns the body of the answer, which has the length and hash that the
-     * manifest names. Sends nothing to the client. Throws ClientGone, or ServiceError UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
-     */
-    async forward(request: Request, response: Response, object: ObjectRef): Promise<Buffer> {
+    async fetch(request, response, object) {
       const left = new AbortController();
       const leave = () => left.abort(new ClientGone("the client went away"));
       response.once("close", leave);
@@ -98,9 +117,9 @@ export function createForwarder(base: URL, { deadlineSeconds = 10 } = {}) {
       Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}` });
       request.headers = { "accept-encoding": "identity" };
       try {
-        const fetch = (abort: AbortSignal) =>
+        const attempts = (abort: AbortSignal) =>
           retrying.execute(() => attempt(request, response, object, abort), abort);
-        return await guarded(() => within(deadlineSeconds, fetch, left.signal));
+        return await guarded(() => within(deadlineSeconds, attempts, left.signal));
       } catch (error) {
         throw error instanceof ClientGone ? error : translated(error);
       } finally {
