@@ -84,7 +84,7 @@ export class Catalog {
     this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
     this.derived = new DerivedCache(share(derivedShare));
     this.pages = new PageCache(share(pageShare));
-    this.words = new WordIndex(storage);
+    this.words = new WordIndex(storage, () => this.#mostMarkets());
     this.#superseded = new SupersededSnapshots(share(supersededShare));
     this.log = new CommitLog(storage);
     this.ids = new IdIndex(storage, this.objects);
@@ -123,6 +123,11 @@ export class Catalog {
     const segments = this.#liveSegments();
     const held = [...segments, ...Object.values(this.#tables), this.words];
     return held.reduce((sum, { residentBytes }) => sum + residentBytes, this.ids.residentBytes(segments));
+  }
+
+  #mostMarkets(): number {
+    const held = this.#superseded.values().map(({ manifest }) => manifest.counts.markets);
+    return Math.max(this.#current?.archive.markets ?? 0, ...held);
   }
 
   /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */

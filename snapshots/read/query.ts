@@ -283,7 +283,10 @@ function parseWords(
       `must have at least ${prefix} characters before a *, not ${JSON.stringify(short.text)} alone.`,
     );
   canonical.set("q", all.map((word) => (word.prefix ? `${word.text}*` : word.text)).join(" "));
-  return all;
+  // Whatever has a longer word has each beginning of it.
+  const implied = (word: QueryWord) =>
+    word.prefix && all.some((other) => other !== word && other.text.startsWith(word.text));
+  return all.filter((word) => !implied(word));
 }
 
 /** In characters of Unicode, not in code units. */

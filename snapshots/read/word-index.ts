@@ -15,17 +15,18 @@ import type { Snapshot } from "./snapshot.ts";
 const bytesPerMarket = 26;
 // Each takes up to some megabytes while it is read.
 const readAtOnce = 8;
-// Finding all words with one beginning in a large segment takes as long as inflating this many runs.
-const stepsPerWord = 4;
 
 /** Finds markets by words. Reads the words of a segment when somebody looks for some there. */
 export class WordIndex {
   readonly #storage: Storage;
+  readonly #markets: () => number;
   /** By hash. A small archive may hold one segment of long questions. */
   readonly #tables: LRUCache<string, WordTable, ObjectRef>;
 
-  constructor(storage: Storage) {
+  /** `markets` tells how many the largest snapshot in memory has, whose words all fit. */
+  constructor(storage: Storage, markets: () => number) {
     this.#storage = storage;
+    this.#markets = markets;
     this.#tables = new LRUCache<string, WordTable, ObjectRef>({
       maxSize: Number.MAX_SAFE_INTEGER,
       sizeCalculation: ({ residentBytes }) => residentBytes,
@@ -48,8 +49,7 @@ export class WordIndex {
       const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segments[index]!;
       if (count === 0) return;
       const table = await this.#tableOf(ref.words, archive.markets);
-      await awaitBudget(words.length * stepsPerWord);
-      table.keepWords(words, bits);
+      await table.keepWords(words, bits, awaitBudget);
       segments[index] = counted(markets, bits);
     };
     await inParallel(manifest.segments.entries(), look, readAtOnce);
@@ -58,8 +58,9 @@ export class WordIndex {
 
   async #tableOf(ref: ObjectRef, markets: number): Promise<WordTable> {
     const table = await this.#tables.forceFetch(ref.hash, { context: ref });
-    while (this.#tables.size > 1 && this.#tables.calculatedSize > bytesPerMarket * markets)
-      this.#tables.pop();
+    // A search in a small snapshot leaves the words of a large one.
+    const maxBytes = bytesPerMarket * Math.max(markets, this.#markets());
+    while (this.#tables.size > 1 && this.#tables.calculatedSize > maxBytes) this.#tables.pop();
     return table;
   }
 

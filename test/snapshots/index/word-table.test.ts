@@ -39,8 +39,8 @@ describe("a table of words", () => {
 
   test("finds the markets that a search through the texts finds", () => {
     const asked = fc.array(fc.record({ text, prefix: fc.boolean(), cut: fc.nat(4) }), { maxLength: 3 });
-    fc.assert(
-      fc.property(fc.array(text, { minLength: 1, maxLength: 150 }), asked, (texts, queries) => {
+    return fc.assert(
+      fc.asyncProperty(fc.array(text, { minLength: 1, maxLength: 150 }), asked, async (texts, queries) => {
         const { words, table } = tableOf(texts);
         const wanted = queries.flatMap(({ text, prefix, cut }) =>
           wordsOf(text).map((word) => ({
@@ -49,7 +49,7 @@ describe("a table of words", () => {
           })),
         );
         const result = rangeBitmap(texts.length, 0, texts.length);
-        table.keepWords(wanted, result);
+        await table.keepWords(wanted, result, async () => {});
         const found = words.map((all) =>
           wanted.every(({ text, prefix }) =>
             all.some((one) => (prefix ? one.startsWith(text) : one === text)),
@@ -59,6 +59,26 @@ describe("a table of words", () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  test("gives others their turn while it looks through many words, and while it looks through many markets", async () => {
+    const words = Array.from({ length: 4_000 }, (_, n) => `ab${n.toString(36)}`);
+    const each = tableOf(words).table;
+    const same = tableOf(words.map((_, n) => (n % 3 ? "ab" : "no"))).table;
+    const turns = async (table: WordTable, asked: string[]) => {
+      let counted = 0;
+      const wanted = asked.map((text) => ({ text, prefix: true }));
+      const result = rangeBitmap(4_000, 0, 4_000);
+      await table.keepWords(wanted, result, async () => {
+        counted += 1;
+      });
+      return counted;
+    };
+    const one = await turns(each, ["ab"]);
+    expect(one).toBeGreaterThan(4_000 / 128);
+    expect(await turns(each, ["ab", "ab"])).toBe(2 * one);
+    // A bitmap is read at once.
+    expect(await turns(same, ["ab"])).toBe(1);
   });
 
   test("gives back the words of every market, and is the same whatever their order", () => {

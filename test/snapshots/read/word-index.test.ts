@@ -40,3 +40,38 @@ test("words of one archive stay in memory, however many snapshots are searched",
   await Promise.all(snapshots.map(search));
   expect(catalog.words.residentBytes).toBeLessThan(1.5 * one);
 });
+
+test("a search in a small snapshot leaves the words of a large one in memory", async () => {
+  const storage = countingStorage(memoryStorage(new Map()));
+  const catalog = new Catalog(storage, { cacheBytes: 2 ** 22 });
+  const snapshots: Snapshot[] = [];
+  for (const count of [3, markets, 4]) {
+    const question = (n: number) => `Common ${count} ${n}`;
+    const records = Array.from({ length: count }, (_, n) => ({ ...market(n), question: question(n) }));
+    await publishRecords(storage, records);
+    await catalog.refresh();
+    snapshots.push(catalog.requireCurrent());
+  }
+  const [older, large, small] = snapshots as [Snapshot, Snapshot, Snapshot];
+  const { filter } = archiveQuery("q=common");
+  const wordsRead = async (snapshot: Snapshot) => {
+    const reads = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
+    const before = reads();
+    await catalog.words.match(snapshot, filter);
+    return reads() - before;
+  };
+  expect(await wordsRead(large)).toBe(1);
+  for (const snapshot of [small, older, small]) await wordsRead(snapshot);
+  expect(await wordsRead(large)).toBe(0);
+});
+
+test.for([
+  ["will* willow* willo* wi*", ["willow*"]],
+  ["fed fed* federal*", ["fed", "federal*"]],
+  ["cut* cute", ["cute"]],
+  ["rate ratesx", ["rate", "ratesx"]],
+] as const)("of %s only what implies the rest is looked for", ([q, looked]) => {
+  const { filter } = archiveQuery(String(new URLSearchParams({ q })));
+  expect(filter.words.map(({ text, prefix }) => (prefix ? `${text}*` : text))).toEqual(looked);
+  expect(filter.canonical).toBe(`q=${q.split(" ").sort().join("%20")}`);
+});
