@@ -83,7 +83,7 @@ const Environment = z.object({
     .meta({ description: "the store: a directory or `s3://bucket/prefix`", otherwise: "none, required" }),
   publicOrigin: publicOrigin.optional().meta({
     description: `the CDN that serves the public tree of the store; score objects are fetched from \`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
-    otherwise: "the process itself",
+    otherwise: "the store",
   }),
   trustedKeys: z.string().optional().meta({
     description:
