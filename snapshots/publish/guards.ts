@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import type { ChangeCounts } from "../../schemas/snapshot.ts";
+import type { ChangeCounts, SnapshotCounts } from "../../schemas/snapshot.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { keyOfLine, memberOfLine } from "../format/market-line.ts";
@@ -86,15 +86,26 @@ export class RunDifference {
 /** Tells the formula version of a market from most others. */
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
 
-/** Throws GuardRefusal, which names the numbers and the options that allow them. */
+const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
+
+/**
+ * Throws GuardRefusal, which names the numbers and the options that allow them. Where the current snapshot is damaged, so
+ * that its `slugs` or `found` are unknown or too low, its numbers tell how much is gone or new at least.
+ */
 export function checkGuards(
-  previous: PreviousSnapshot,
-  markets: ChangeCounts,
+  { counts, slugs }: { counts: SnapshotCounts; slugs: readonly string[] | undefined },
+  found: ChangeCounts = nothing,
   after: { markets: number; slugs: ReadonlySet<string> },
   allowed: Allowance,
 ): void {
-  const { counts, scores } = previous.manifest;
-  const gone = Object.keys(scores.records).filter((slug) => !after.slugs.has(slug)).length;
+  const markets = {
+    added: Math.max(found.added, after.markets - counts.markets),
+    changed: found.changed,
+    removed: Math.max(found.removed, counts.markets - after.markets),
+  };
+  const gone = slugs
+    ? slugs.filter((slug) => !after.slugs.has(slug)).length
+    : Math.max(0, counts.protocols - after.slugs.size);
   const tooMany = (count: number, of: number) => count * 100 > of * sharePercent;
   const removed = markets.removed + gone;
   const faults: string[] = [];

@@ -1,5 +1,6 @@
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import type { Page } from "../format/page.ts";
+import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import {
   besideSegment,
@@ -75,13 +76,17 @@ export class PreviousSnapshot {
   }
 
   /**
-   * Reads the snapshot of a commit. Objects that are missing or `faulty` are left out, so that they are written again;
-   * only the manifest must exist. Throws MissingObjectError, CorruptObjectError or StorageError.
+   * Reads the snapshot of a commit. Objects that are missing or `faulty` are left out, so that they are written again, and
+   * so are segments that turn out damaged, of which `damaged` is told; only the manifest must exist. Throws
+   * MissingObjectError, CorruptObjectError or StorageError.
    */
   static async read(
     storage: Storage,
     commit: Commit,
     faulty: ReadonlySet<string> = new Set(),
+    damaged: (error: CorruptObjectError) => void = (error) => {
+      throw error;
+    },
   ): Promise<PreviousSnapshot> {
     const key = layout.manifest(commit.manifest.hash);
     if (faulty.has(key)) throw new MissingObjectError(key);
@@ -92,8 +97,9 @@ export class PreviousSnapshot {
     let [start, firstPage] = [0, 0];
     for (const [index, ref] of manifest.segments.entries()) {
       const key = layout.segment(ref.hash);
-      if (present.has(key)) {
-        const pages = readPageTable(key, await readObject(storage, key, ref));
+      const pages = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
+      if (!pages) present.delete(key);
+      else {
         segments.push({ ref, origins: manifest.sources?.origins[index], start, firstPage, pages });
         firstPage += pages.length;
       }
@@ -108,18 +114,26 @@ export class PreviousSnapshot {
     });
   }
 
-  /** As `read`, but returns undefined when the manifest is gone. Throws CorruptObjectError or StorageError. */
+  /** As `read`, but returns undefined when the manifest is gone or damaged. Throws FormatError or StorageError. */
   static async readIfKept(
     storage: Storage,
     commit: Commit,
     faulty?: ReadonlySet<string>,
+    damaged: (error: CorruptObjectError) => void = () => {},
   ): Promise<PreviousSnapshot | undefined> {
     try {
-      return await PreviousSnapshot.read(storage, commit, faulty);
+      return await PreviousSnapshot.read(storage, commit, faulty, damaged);
     } catch (error) {
       if (error instanceof MissingObjectError) return undefined;
-      throw error;
+      if (!isDamage(error)) throw error;
+      damaged(error);
+      return undefined;
     }
+  }
+
+  /** Whether an error says that an object of the snapshot, which the store lists, is damaged or gone. */
+  isHurtBy(error: unknown): error is CorruptObjectError | MissingObjectError {
+    return (error instanceof MissingObjectError || isDamage(error)) && this.present.has(error.key);
   }
 
   /** Whether the store has all objects of the snapshot. */
@@ -153,6 +167,25 @@ export class PreviousSnapshot {
     if (!same || !pageIndexes.every((index, n) => index === segment.firstPage + n)) return undefined;
     const stored = besideSegment(segment.ref).every(([key]) => this.present.has(key));
     return stored ? segment.ref : undefined;
+  }
+}
+
+const isDamage = (error: unknown): error is CorruptObjectError =>
+  error instanceof CorruptObjectError && !(error instanceof FormatError);
+
+/** The page table of a segment; undefined where it is damaged or gone. */
+async function readPagesIfSound(
+  storage: Storage,
+  key: string,
+  ref: SegmentRef,
+  damaged: (error: CorruptObjectError) => void,
+) {
+  try {
+    return readPageTable(key, await readObject(storage, key, ref));
+  } catch (error) {
+    if (isDamage(error)) damaged(error);
+    else if (!(error instanceof MissingObjectError)) throw error;
+    return undefined;
   }
 }
 

@@ -18,9 +18,10 @@ import type { OpenSources, Sources } from "../sources/sources.ts";
 import { publicationTime } from "../store/clock.ts";
 import { appendCommit, type CommitContent } from "../store/commits.ts";
 import { probeConditionalWrites } from "../store/conditional-writes.ts";
+import type { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
-import { readObject, sourceObjects } from "../store/objects.ts";
+import { type MissingObjectError, readObject, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
@@ -38,6 +39,9 @@ import { publicObjects, referTo, type ScoreObjects, writeScores } from "./score-
 export class PublishingOnHoldError extends Error {
   override readonly name = "PublishingOnHoldError";
 }
+
+/** How often a run begins anew because it met a damaged object; each time it reads the sources again. */
+const maxTries = 16;
 
 /** Options of a publish run. */
 export interface PublishOptions extends SiteOptions {
@@ -98,12 +102,32 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
     const detail = `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end that`;
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
-  // Without its manifest nothing can be reused, and every object is written again.
-  const previous = current && (await PreviousSnapshot.readIfKept(storage, current, options.faulty));
-  const { temporaryDirectory, progress = () => {} } = options;
-  const read = await readSources({ open: options.sources, previous, temporaryDirectory, progress });
+  const faulty = new Set(options.faulty);
+  const damaged = ({ key, message }: CorruptObjectError | MissingObjectError) => {
+    faulty.add(key);
+    options.warn?.(`${message}; it is made again from the sources`);
+  };
+  for (let tries = 1; ; tries += 1) {
+    // Without its manifest nothing can be reused, and every object is written again.
+    const previous = current && (await PreviousSnapshot.readIfKept(storage, current, faulty, damaged));
+    try {
+      return await publishAfter(options, { current, previous });
+    } catch (error) {
+      if (tries === maxTries || !previous?.isHurtBy(error)) throw error;
+      damaged(error);
+    }
+  }
+}
+
+/** Reads the sources and publishes them. */
+async function publishAfter(
+  options: PublishOptions,
+  before: { current: Commit | undefined; previous: PreviousSnapshot | undefined },
+): Promise<PublishReport> {
+  const { sources: open, temporaryDirectory, progress = () => {} } = options;
+  const read = await readSources({ open, previous: before.previous, temporaryDirectory, progress });
   try {
-    return await publishRead(options, read, { current, previous });
+    return await publishRead(options, read, before);
   } finally {
     await read.close();
   }
@@ -129,7 +153,7 @@ async function publishRead(
     changed: markets,
     recorded,
     ...archive
-  } = await writeArchive(options, objects, previous, read, recordWriter);
+  } = await writeArchive(options, objects, { current, previous }, read, recordWriter);
   const manifest = await writeManifest(objects, read, archive);
 
   const before = current ? previous?.manifest.scores.records : {};
@@ -199,7 +223,7 @@ async function publishRead(
 async function writeArchive(
   { storage, dryRun, progress = () => {}, allow = {} }: PublishOptions,
   objects: ObjectWriter,
-  previous: PreviousSnapshot | undefined,
+  { current, previous }: { current: Commit | undefined; previous: PreviousSnapshot | undefined },
   { sources, scores, markets: total, kept, sameOrigins, sort, difference }: ReadSources,
   record: ChangeRecordWriter,
 ): Promise<WrittenArchive & { changed: MarketChanges; recorded: boolean }> {
@@ -209,9 +233,10 @@ async function writeArchive(
   );
   try {
     const compared = difference && (await difference.markets());
-    if (previous && compared) {
+    if (current) {
       const after = { markets: total, slugs: new Set(scores.records.keys()) };
-      checkGuards(previous, compared.judged, after, allow);
+      const slugs = previous && Object.keys(previous.manifest.scores.records);
+      checkGuards({ counts: current.counts, slugs }, compared?.judged, after, allow);
     }
     // Every row has passed validation and the guards. Nothing is written to the store before this point.
     if (!dryRun) {

@@ -8,6 +8,7 @@ import type { Breathe } from "../changes/sort.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
 import { ChangePart } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
+import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import { type Asked, weakTag } from "./asked.ts";
@@ -128,7 +129,7 @@ export class ChangesReader {
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
   async #net(ends: Ends, breathe: Breathe): Promise<NetChanges | "gone"> {
     for (const pair of pairsOf(ends)) {
-      const net = await ifKept(() => this.#fromRecords(pair, breathe));
+      const net = await ifSound(() => this.#fromRecords(pair, breathe));
       if (net) return net;
     }
     return (await this.#fromSnapshots(ends, breathe)) ?? "gone";
@@ -217,6 +218,16 @@ function pairsOf({ from, to }: Ends): Pair[] {
       return [later, earlier].flatMap((b) => (b ? [[a, b]] : []));
     })
     .sort((a, b) => steps(a) - steps(b));
+}
+
+/** The same as ifKept; undefined also when a record is damaged, since the snapshots themselves may tell. */
+async function ifSound<T>(work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await ifKept(work);
+  } catch (error) {
+    if (error instanceof CorruptObjectError) return undefined;
+    throw error;
+  }
 }
 
 /** What `work` gives; undefined when the store no longer has what it reads. */

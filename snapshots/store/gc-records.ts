@@ -1,4 +1,5 @@
 import { Collecting } from "../../schemas/snapshot.ts";
+import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
 import { seal, unseal } from "./sealed.ts";
 import type { Storage } from "./storage.ts";
@@ -11,7 +12,7 @@ export const deletingMinutes = 10;
 const recordMinutes = 60;
 /** The most keys that one record names. */
 export const recordKeys = 20_000;
-const maxRecordBytes = 16 * 1024 * 1024;
+const maxRecordBytes = 4 * 1024 * 1024;
 
 /** A collection has deleted, or may be about to delete, what a new commit needs. Running again helps. */
 export class CollectedMeanwhileError extends Error {
@@ -35,7 +36,8 @@ export async function refuseCollected(
   names: Iterable<string> = [],
 ): Promise<void> {
   const needed = objects.union(new Set(names));
-  const threats = await threatsTo(storage, needed);
+  const first = await modifiedOf(storage, objects);
+  const threats = await threatsTo(storage, needed, first - recordMinutes * 60_000);
   // Listed only after the records were read: if a collection has just removed its record, its deletions are done and
   // show here.
   const { missing, newest } = await lookFor(storage, objects);
@@ -48,18 +50,45 @@ function collectedMessage({ location }: Storage, key: string): string {
   return `${location}: a collection is deleting ${key}, which the new commit needs; run again when it has ended`;
 }
 
-/** For each record that names needed keys: one of these keys, and the record's time in epoch milliseconds. */
+/**
+ * For each record written after a time (epoch milliseconds) that names needed keys: one of these keys, and the record's
+ * time. Older ones are not read.
+ */
 async function threatsTo(
   storage: Storage,
   needed: ReadonlySet<string>,
+  after: number,
 ): Promise<{ key: string; since: number }[]> {
   const threats: { key: string; since: number }[] = [];
   for await (const { key: record, modified } of storage.list(layout.collecting)) {
-    const bytes = await storage.get(record, { maxBytes: maxRecordBytes });
-    const key = bytes && unseal(record, bytes, Collecting).keys.find((doomed) => needed.has(doomed));
+    if (modified.getTime() <= after) continue;
+    const key = (await readRecord(storage, record)).find((doomed) => needed.has(doomed));
     if (key) threats.push({ key, since: modified.getTime() });
   }
   return threats;
+}
+
+/** The keys in a record. Throws CollectedMeanwhileError when it is damaged, since nobody can tell what it names. */
+async function readRecord(storage: Storage, record: string): Promise<string[]> {
+  try {
+    const bytes = await storage.get(record, { maxBytes: maxRecordBytes });
+    return bytes ? unseal(record, bytes, Collecting).keys : [];
+  } catch (error) {
+    if (!(error instanceof CorruptObjectError)) throw error;
+    throw new CollectedMeanwhileError(
+      `${storage.location}: ${error.message}. It may be the record of a collection under way, and counts for an hour; ` +
+        "delete it when no gc is running, or run again later",
+      { cause: error },
+    );
+  }
+}
+
+/** When the store got one of these objects, in epoch milliseconds: never later than the newest of them. */
+async function modifiedOf(storage: Storage, objects: ReadonlySet<string>): Promise<number> {
+  const [one] = objects;
+  if (one === undefined) return Number.NEGATIVE_INFINITY;
+  for await (const { key, modified } of storage.list(one)) if (key === one) return modified.getTime();
+  return Number.NEGATIVE_INFINITY;
 }
 
 /** Lists the objects: one that is missing from the store, if any, and the newest one's time in epoch milliseconds. */
