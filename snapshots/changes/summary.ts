@@ -2,6 +2,7 @@ import { crc32 } from "node:zlib";
 import { marketMembers } from "../../schemas/market.ts";
 import { bounds, forgeTiers } from "../../schemas/scales.ts";
 import type { ChangeCounts } from "../../schemas/snapshot.ts";
+import { firstWhere } from "../format/first-where.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
 
@@ -150,11 +151,6 @@ const digestsOf = (line: Buffer) => members.map((name) => crc32(memberOfLine(lin
 
 /** The place of an id among ascending ones; undefined when it is not there. */
 function placeOf(id: string, at: (place: number) => string, count: number): number | undefined {
-  let [from, to] = [0, count];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if (at(middle) < id) from = middle + 1;
-    else to = middle;
-  }
-  return from < count && at(from) === id ? from : undefined;
+  const place = firstWhere(0, count, (index) => at(index) >= id);
+  return place < count && at(place) === id ? place : undefined;
 }

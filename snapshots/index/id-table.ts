@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { firstWhere } from "../format/first-where.ts";
 
 // An entry is a uint64: 48 bits of an id's hash above the 16 bits of an ordinal.
 const entryBytes = 8;
@@ -29,12 +30,7 @@ export function decodeIds(stored: Buffer): Float64Array {
 /** The ordinals of the markets whose ids have this hash; two ids may share one. */
 export function ordinalsOf(stored: Buffer, wanted: number): number[] {
   const entries = stored.length / entryBytes;
-  let [from, to] = [0, entries];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if (hashAt(stored, middle) < wanted) from = middle + 1;
-    else to = middle;
-  }
+  const from = firstWhere(0, entries, (index) => hashAt(stored, index) >= wanted);
   const found: number[] = [];
   for (let index = from; index < entries && hashAt(stored, index) === wanted; index += 1)
     found.push(stored.readUInt16LE(index * entryBytes));

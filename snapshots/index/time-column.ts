@@ -1,3 +1,5 @@
+import { firstWhere } from "../format/first-where.ts";
+
 /** Ascending times in epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
 export interface TimeColumn {
   low: Uint32Array;
@@ -25,14 +27,9 @@ export function timeAt({ low, epochs }: TimeColumn, ordinal: number): number {
 
 /** The first ordinal whose time is at or after `time`, or the column's length when there is none. */
 export function lowerBound(column: TimeColumn, time: number): number {
-  let [from, to] = [0, column.low.length];
+  const to = column.low.length;
   // Most segments lie on one side of a time, which their ends tell.
   if (to > 0 && timeAt(column, to - 1) < time) return to;
   if (to > 0 && timeAt(column, 0) >= time) return 0;
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if (timeAt(column, middle) < time) from = middle + 1;
-    else to = middle;
-  }
-  return from;
+  return firstWhere(0, to, (ordinal) => timeAt(column, ordinal) >= time);
 }

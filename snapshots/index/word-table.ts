@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { QueryWord } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
+import { firstWhere } from "../format/first-where.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
 import {
@@ -207,14 +208,11 @@ export class WordTable {
 
   /** The last block whose first word is not behind the wanted one; the first when all are. */
   #blockOf(wanted: Buffer): number {
-    let [from, to] = [0, this.#blocks.length / 2 - 1];
-    while (from < to) {
-      const middle = (from + to + 1) >>> 1;
-      const [first] = this.#entries(middle);
-      if (Buffer.compare(first!.bytes, wanted) <= 0) from = middle;
-      else to = middle - 1;
-    }
-    return from;
+    const isBehind = (block: number) => {
+      const [first] = this.#entries(block);
+      return Buffer.compare(first!.bytes, wanted) > 0;
+    };
+    return firstWhere(1, this.#blocks.length / 2, isBehind) - 1;
   }
 
   /** The words from a block on, in ascending order. */

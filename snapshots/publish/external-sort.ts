@@ -2,6 +2,7 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { firstWhere } from "../format/first-where.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
@@ -76,13 +77,8 @@ export class ExternalSort {
   }
 
   #bucketOf(key: MarketKey): number {
-    let [from, to] = [0, this.#cutPoints.length];
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if (compareKeys(this.#cutPoints[middle]!, key) <= 0) from = middle + 1;
-      else to = middle;
-    }
-    return from;
+    const points = this.#cutPoints;
+    return firstWhere(0, points.length, (index) => compareKeys(points[index]!, key) > 0);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
+import { firstWhere } from "../format/first-where.ts";
 import type { Page } from "../format/page.ts";
 import { readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
@@ -82,11 +83,5 @@ export function pagesIn(
 
 /** The index of the page with this row. */
 export function pageIndexOf(pages: readonly PreviousPage[], ordinal: number): number {
-  let [from, to] = [0, pages.length - 1];
-  while (from < to) {
-    const middle = (from + to + 1) >>> 1;
-    if (pages[middle]!.start <= ordinal) from = middle;
-    else to = middle - 1;
-  }
-  return from;
+  return firstWhere(1, pages.length, (index) => pages[index]!.start > ordinal) - 1;
 }

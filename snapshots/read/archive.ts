@@ -1,4 +1,5 @@
 import { type Condition, type LabelName, labelFields } from "../../schemas/filters.ts";
+import { firstWhere } from "../format/first-where.ts";
 import type { StoredPage } from "../format/page.ts";
 import { rangeBitmap } from "../index/bitmap.ts";
 import { keepRanges } from "../index/integer-column.ts";
@@ -104,13 +105,7 @@ export class Archive {
 
 /** Index of the last element at or below `value`. `starts` ascend, and their last element only marks the end. */
 function lastAtOrBelow(starts: ArrayLike<number>, value: number): number {
-  let [from, to] = [0, starts.length - 2];
-  while (from < to) {
-    const middle = (from + to + 1) >>> 1;
-    if (starts[middle]! <= value) from = middle;
-    else to = middle - 1;
-  }
-  return from;
+  return firstWhere(1, starts.length - 1, (index) => starts[index]! > value) - 1;
 }
 
 type ResolvedCondition =
