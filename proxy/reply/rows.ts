@@ -1,6 +1,6 @@
 import { csv, ndjson } from "../../schemas/endpoints.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes.ts";
-import { csvForm } from "../../snapshots/read/csv.ts";
+import { csvForm, markedCsvForm } from "../../snapshots/read/csv.ts";
 import type { PagePlan } from "../../snapshots/read/paging.ts";
 import { ndjsonForm, type RowsForm, type RowsPlan } from "../../snapshots/read/rows.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
@@ -9,17 +9,20 @@ import type { Request } from "../exchange.ts";
 import { vary } from "./headers.ts";
 import type { Reply } from "./reply.ts";
 
-const forms = new Map<string | false, { form: RowsForm; contentType: string }>([
-  [ndjson, { form: ndjsonForm, contentType: ndjson }],
-  [csv, { form: csvForm, contentType: `${csv}; charset=utf-8; header=present` }],
+const table = `${csv}; charset=utf-8; header=present`;
+/** The forms of rows by media type. A request that names some of a type's parameters, or none, asks for the first that has them. */
+const forms = new Map<string, RowsForm>([
+  [ndjson, ndjsonForm],
+  [table, csvForm],
+  [`${table}; bom=present`, markedCsvForm],
 ]);
 
 /** The form of rows that a request prefers to JSON (RFC 9110, 12.5.1), if it does. Throws as requireChunks does. */
-export function preferredRows(request: Request) {
-  const preferred = request.accepts("application/json", ndjson, csv);
-  const found = forms.get(preferred);
-  if (found) requireChunks(request, found.contentType);
-  return found;
+export function preferredRows(request: Request): { form: RowsForm; contentType: string } | undefined {
+  const contentType = String(request.accepts("application/json", ...forms.keys()));
+  const form = forms.get(contentType);
+  if (form) requireChunks(request, contentType);
+  return form && { form, contentType };
 }
 
 /** Throws ServiceError BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off. */

@@ -345,7 +345,8 @@ class Explorer {
       ),
       file(
         "CSV",
-        "text/csv",
+        // Excel takes a file without the mark for another encoding.
+        "text/csv; bom=present",
         "csv",
         "One line a market, for spreadsheets and data frames: the fields without evidence.",
       ),

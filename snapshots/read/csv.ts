@@ -9,6 +9,13 @@ export const csvColumns: readonly string[] = [...plainMembers, ...marketDimensio
 // Parsing this many markets takes about as long as inflating a run.
 const marketsPerStep = 8;
 
+/**
+ * The places in a text at which a spreadsheet would see a formula begin: its start, and what follows a character that ends a
+ * cell for a spreadsheet that separates by semicolons or tabs, since that does not heed quotes within a cell. Apostrophes count
+ * as part of what follows, so that each one that was put there can be told and taken away again.
+ */
+const formulas = /^(?='*[=+\-@＝＋－＠\t\r\n])|(?<=[;\t\r\n])(?=['"]*[=+\-@＝＋－＠])/g;
+
 /** A header line, then one record per market (RFC 4180). */
 export const csvForm: RowsForm = {
   name: "csv",
@@ -23,6 +30,13 @@ export const csvForm: RowsForm = {
   },
 };
 
+/** The same behind a byte order mark, without which some spreadsheets do not read a file as UTF-8. */
+export const markedCsvForm: RowsForm = {
+  ...csvForm,
+  name: "csv-bom",
+  head: Buffer.concat([Buffer.from("\ufeff"), csvForm.head]),
+};
+
 function valuesOf(market: HistoricalMarket): (string | number | boolean)[] {
   const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));
   return [...plainMembers.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
@@ -32,8 +46,8 @@ function recordOf(values: readonly (string | number | boolean)[]): string {
   return `${values.map((value) => (typeof value === "string" ? quotedText(value) : value)).join(",")}\r\n`;
 }
 
-/** A text as a field. An apostrophe keeps spreadsheets from running what would begin as a formula does. */
+/** A text as a field. Apostrophes keep spreadsheets from running what would begin as a formula does. */
 function quotedText(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  const safe = text.replaceAll(formulas, "'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

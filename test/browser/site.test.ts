@@ -384,7 +384,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
     const { proxy } = site;
     const key = bearer(site.aegis);
     for (const [name, type] of [
-      ["CSV", "text/csv"],
+      ["CSV", "text/csv; bom=present"],
       ["NDJSON", "application/x-ndjson"],
     ] as const) {
       const line = (await page.textContent(`[aria-label="Command for ${name}"]`))!;

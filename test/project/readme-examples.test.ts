@@ -32,6 +32,7 @@ const elsewhere: [start: string, covered: string][] = [
   ['{"type": "hello"', "shapes of messages: live-feed.test.ts"],
   [`${vitest} test/proxy/`, "readme.test.ts knows the folder; npm test runs the same command"],
   ["npm run bench\n", "bench.test.ts"],
+  ["import pandas\n", "csv.test.ts, where pandas is installed"],
 ];
 
 /** A guide whose commands need machines of its own: files.test.ts installs as it says, and deployment.test.ts follows it. */

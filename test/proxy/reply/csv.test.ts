@@ -1,11 +1,14 @@
 import { spawnSync } from "node:child_process";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
+import { csvForm } from "../../../snapshots/read/csv.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Query, startArchiveProxy } from "../../helpers/archive-proxy.ts";
 import { serveSample } from "../../helpers/archive-served.ts";
+import { guide } from "../../helpers/guides.ts";
 import { wantsRows } from "../../helpers/ndjson.ts";
 import { findProgram } from "../../helpers/programs.ts";
 import { market, publishRecords } from "../../helpers/proxy-archive.ts";
@@ -49,6 +52,52 @@ function fieldsOf(row: HistoricalMarket): string[] {
   );
 }
 
+/** The pattern with which the interface says that what was added is taken away. */
+const added = new RegExp(
+  /`(\^'.*)` by nothing/.exec(guide("schemas/INTERFACE.md"))?.[1] ?? "no pattern",
+  "g",
+);
+
+/** The cells that a spreadsheet sees which separates by this character, and heeds quotes at the beginning of a cell only. */
+function cellsOf(text: string, separator: string): string[] {
+  const cells = [""];
+  for (let at = 0, start = true, quoted = false; at < text.length; at += 1) {
+    const char = text[at]!;
+    if (quoted && char === '"' && text[at + 1] === '"') at += 1;
+    else if (quoted || (start && char === '"')) {
+      quoted = char !== '"' || start;
+      start = false;
+      if (char === '"') continue;
+    } else if ([separator, "\r", "\n"].includes(char)) {
+      cells.push("");
+      start = true;
+      continue;
+    }
+    start = false;
+    cells[cells.length - 1] += char;
+  }
+  return cells;
+}
+
+test("every text is safe for whatever separates cells, and comes back as it was published", async () => {
+  const pieces = ["=", "+", "-", "@", "＝", "＠", "'", '"', ";", ",", "\t", "\r", "\n", "a", " "];
+  const texts = fc.array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 9 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(texts, { minLength: 1, maxLength: 6 }), async (given) => {
+      const questions = given.map((parts) => parts.join(""));
+      const rows = questions.map((question, index) => ({ ...market(index), question }));
+      const written = String(await csvForm.textOf(rows.map((row) => Buffer.from(JSON.stringify(row)))));
+      for (const separator of [",", ";", "\t"])
+        for (const cell of cellsOf(written, separator)) expect(cell).not.toMatch(/^[=+\-@＝＋－＠]/);
+      // The end of a line has two characters, so an empty cell lies between.
+      const [cells, perLine] = [cellsOf(written, ","), columns.split(",").length + 1];
+      const read = questions.map((_, index) => cells[index * perLine + 2]);
+      expect(read.map((text) => text?.replaceAll(added, ""))).toEqual(questions);
+    }),
+    { numRuns: 500 },
+  );
+});
+
 test.skipIf(!hasPython)("has the archive's rows as another reader of CSV understands it", async () => {
   for (const query of [{}, { category: "CRYPTO", max_oracle: 80 }, { outcome: "+" }, { outcome: "never" }]) {
     const answer = await get(query);
@@ -61,33 +110,52 @@ test.skipIf(!hasPython)("has the archive's rows as another reader of CSV underst
   }
 });
 
-test.skipIf(!withPandas)("gets the right types in pandas", async () => {
-  const script = `
-import json, pandas, sys
-table = pandas.read_csv(sys.stdin.buffer, keep_default_na=False, parse_dates=["resolvedAt"])
-first = table.iloc[0]
+test.skipIf(!withPandas)(
+  "gets the right types in pandas, and labels as they are, as the guide says",
+  async () => {
+    const [example = ""] = /^import pandas$[\s\S]*?(?=^```)/m.exec(guide("proxy/README.md")) ?? [];
+    const script = `
+import json, sys
+${example.replace('"markets.csv"', "sys.stdin.buffer")}
+table = markets
 print(json.dumps({
+  "outcomes": list(table.resolvedOutcome),
   "types": {name: str(kind) for name, kind in table.dtypes.items()},
   "rows": len(table), "disputed": int(table.disputed.sum()), "composite": int(table.composite.sum()),
   "newest": table.resolvedAt.max().isoformat(), "missing": int(table.isna().sum().sum())}))`;
-  const { types, newest, ...told } = python(script, (await get()).body, withPandas);
-  const integers = ["composite", "flaggedCount", ...marketDimensionKeys];
-  for (const name of columns.split(",")) {
-    const type = { disputed: "bool", resolvedAt: "datetime64[ns, UTC]" }[name] ?? "object";
-    expect([name, types[name]]).toEqual([name, integers.includes(name) ? "int64" : type]);
-  }
-  const all = served.markets;
-  expect(new Date(newest).toISOString()).toBe(all[0]!.resolvedAt);
-  expect(told).toEqual({
-    rows: all.length,
-    disputed: all.filter(({ disputed }) => disputed).length,
-    composite: all.reduce((sum, { composite }) => sum + composite, 0),
-    missing: 0,
-  });
-});
+    const { types, newest, ...told } = python(script, (await get()).body, withPandas);
+    const integers = ["composite", "flaggedCount", ...marketDimensionKeys];
+    for (const name of columns.split(",")) {
+      const type = { disputed: "bool", resolvedAt: "datetime64[ns, UTC]" }[name] ?? "object";
+      expect([name, types[name]]).toEqual([name, integers.includes(name) ? "int64" : type]);
+    }
+    const all = served.markets;
+    expect(new Date(newest).toISOString()).toBe(all[0]!.resolvedAt);
+    expect(all.some(({ resolvedOutcome }) => /^[=+@-]/.test(resolvedOutcome))).toBe(true);
+    expect(told).toEqual({
+      outcomes: all.map(({ resolvedOutcome }) => resolvedOutcome),
+      rows: all.length,
+      disputed: all.filter(({ disputed }) => disputed).length,
+      composite: all.reduce((sum, { composite }) => sum + composite, 0),
+      missing: 0,
+    });
+  },
+);
 
 test("begins with a header line, ends every line with CR LF, and runs nothing in a spreadsheet", async () => {
-  const questions = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", '=a,"b"', "a=1", "'=1", "", "ä,\n€"];
+  const questions = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\tx",
+    "\rx",
+    '=a,"b"',
+    "a=1",
+    "'=1",
+    "",
+    "ä,\n€",
+  ].concat(["\n=1", "＝1", "＋1", "－1", "＠x", "a;=1", 'a;"=1"', "a;1", "a\n-1", "a\t'@x", "'tis", "\t=1"]);
   const records = questions.map((text, index) => ({
     ...market(index),
     question: text || " ",
@@ -98,8 +166,10 @@ test("begins with a header line, ends every line with CR LF, and runs nothing in
   await served.proxy.refresh();
   expect(served.proxy.catalog.current()!.commit.commit).toBe(before.commit + 1);
   const { text } = await get();
-  const written = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", '"\'\rx"', '"\'=a,""b"""', "a=1", "'=1", " "];
-  const expected = [...written, '"ä,\n€"'].map((question, index) => {
+  const written = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", '"\'\rx"', '"\'=a,""b"""', "a=1", "''=1", " "];
+  const more = ["\"'\n'=1\"", "'＝1", "'＋1", "'－1", "'＠x", "a;'=1", '"a;\'""=1"""', "a;1"];
+  const last = ['"a\n\'-1"', "a\t''@x", "'tis", "'\t'=1"];
+  const expected = [...written, '"ä,\n€"', ...more, ...last].map((question, index) => {
     const { question: _, ...others } = records[index]!;
     return fieldsOf({ ...others, question: "?" })
       .join()
@@ -116,8 +186,8 @@ test("is gone on with by cursor and skip, with its header again, and has tags of
   const [header, ...rows] = whole.text.split("\r\n");
   const rest = await get({ cursor, skip: 4 });
   expect(rest.text.split("\r\n")).toEqual([header, ...rows.slice(4)]);
-  expect([rest.headers["x-count"], rest.headers["x-total-count"]]).toEqual(["7", "11"]);
-  const end = await get({ cursor, skip: 11 });
+  expect([rest.headers["x-count"], rest.headers["x-total-count"]]).toEqual(["19", "23"]);
+  const end = await get({ cursor, skip: 23 });
   expect([end.text, end.headers["x-count"]]).toEqual([`${header}\r\n`, "0"]);
   const { etag = "" } = whole.headers;
   expect((await get({}, { "if-none-match": etag })).status).toBe(304);
@@ -129,12 +199,24 @@ test.each([
   ["text/csv, */*", true],
   ["text/csv;q=0.5, application/x-ndjson;q=0.4", true],
   ["text/html, application/xhtml+xml, */*;q=0.8", false],
+  ["text/csv; charset=UTF-8", true],
+  ["text/csv; header=present, application/json;q=0.9", true],
+  ["text/csv; charset=latin1", false],
+  ["text/csv; bom=absent", false],
   ["application/x-ndjson, text/csv", false],
   ["application/json, text/csv", false],
 ])("Accept: %s gets CSV: %s", async (accept, given) => {
   const { headers } = await served.proxy.get({}, { accept });
   expect(headers["content-type"]?.startsWith("text/csv")).toBe(given);
   expect(headers.vary).toContain("Accept");
+});
+
+test("begins with a byte order mark for those who ask for one, with tags of its own", async () => {
+  const [plain, marked] = [await get(), await get({}, { accept: "text/csv; bom=present" })];
+  expect(marked.headers["content-type"]).toBe("text/csv; charset=utf-8; header=present; bom=present");
+  expect(marked.body.equals(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), plain.body]))).toBe(true);
+  expect(marked.headers.etag).not.toBe(plain.headers.etag);
+  expect(marked.headers["x-count"]).toBe(plain.headers["x-count"]);
 });
 
 test("refuses what belongs to pages", async () => {
