@@ -297,8 +297,10 @@ export class Catalog {
   async #readChecked(): Promise<string | undefined> {
     const bytes = await this.#storage.get(layout.checked, { maxBytes: 4096 });
     const checked = bytes && unseal(layout.checked, bytes, Checked);
-    if (checked && this.#belief.believesRun(checked)) return checked.checkedAt;
-    const { publishedAt } = this.#current?.commit ?? {};
+    const { commit, publishedAt } = this.#current?.commit ?? {};
+    const believed = checked && this.#belief.believesRun(checked, this.log.newest?.commit ?? 0);
+    // The record of a run that ended with another commit says nothing of this one.
+    if (believed && checked.commit === commit) return checked.checkedAt;
     // A forged record must not make the data look older either than what is known of it.
     return [this.#checkedAt, publishedAt]
       .filter((time) => time !== undefined)

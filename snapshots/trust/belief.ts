@@ -6,7 +6,7 @@ import type { Storage } from "../store/storage.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { type Known, Lineage } from "./lineage.ts";
 import { newestTrusted } from "./newest-trusted.ts";
-import type { Trust } from "./trust.ts";
+import { type Trust, UntrustedError } from "./trust.ts";
 
 /** Kinds of records, each with the last reason that was told. */
 type Told = "commit" | "run" | "export";
@@ -20,8 +20,8 @@ export interface Belief {
   newest(known: Known | undefined): Promise<Commit | undefined>;
   /** What is believed of an older commit's checkpoint; undefined where that is nothing. */
   checkpointOf(commit: Commit): string | undefined;
-  /** Whether the record of a publish run is believed. */
-  believesRun(run: Checked): boolean;
+  /** Whether the record of a publish run is believed, where `newest` is the number of the newest commit. */
+  believesRun(run: Checked, newest: number): boolean;
   /** Whether the record of an export is believed. */
   believesExport(record: ExportRecord): boolean;
   /** Remembers that the commit of this checkpoint was taken up. Throws CheckpointFileError. */
@@ -55,6 +55,8 @@ export function believeSigned(
 ): Belief {
   const lineage = new Lineage(storage);
   const told = new Map<Told, string>();
+  /** The digest of the run's record that named a commit above the newest when it was last looked at. */
+  let aheadBefore: string | undefined;
   const tell = (what: Told, error: Error | undefined) => {
     if (error && error.message !== told.get(what)) refused(error);
     if (error) told.set(what, error.message);
@@ -81,10 +83,20 @@ export function believeSigned(
       const trusted = trust.commit(commit);
       return trusted instanceof Error ? undefined : trusted.checkpoint;
     },
-    believesRun(run) {
-      const error = trust.run(run);
+    believesRun(run, newest) {
+      const ahead = run.commit > newest;
+      // One that is signed shows that a commit was taken away, unless it was made since the log was read.
+      const gone =
+        ahead &&
+        run.digest === aheadBefore &&
+        new UntrustedError(
+          layout.checked,
+          `it is signed and names commit ${run.commit}, which the log does not have`,
+        );
+      const error = trust.run(run) ?? (gone || undefined);
+      aheadBefore = ahead ? run.digest : undefined;
       tell("run", error);
-      return error === undefined;
+      return error === undefined && !ahead;
     },
     believesExport(record) {
       const error = trust.export(record);

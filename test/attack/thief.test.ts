@@ -572,6 +572,12 @@ describe("after a restart", () => {
     const forgetful = await proxyOn(storage);
     expect(await commitOf(forgetful)).toBe(2);
     expect(forgetful.logged.join()).toContain("CHECKPOINT_FILE is not set");
+    // The record of the last run is signed, and names commit 3: it says nothing of commit 2, and that one is gone.
+    expect((await statusOf(forgetful)).checkedAt).toBe(`${days[1]}T00:00:00.000Z`);
+    await until("the proxy to tell", () =>
+      /checked\.json: it is signed and names commit 3, which the log does not have/.test(logOf(forgetful)),
+    );
+    expect(await metric(forgetful, "prs_untrusted_total")).toBe(1);
 
     // Another history, signed by the same key: one was rolled back, say, in a copy of the store.
     await publishRecords(storage, records(45), 777, { signing: { key: ours, over: 2 } });
