@@ -1,6 +1,9 @@
 import { ApiError, Client } from "./client.js";
 
-/** @import { Usage } from "./client.js" */
+/**
+ * @import { Status } from "../../schemas/envelopes.ts"
+ * @import { Usage } from "./client.js"
+ */
 
 /**
  * Requests left today; `reset` in epoch seconds.
@@ -31,6 +34,12 @@ export class Api {
   quota;
   /** Called whenever `quota` changes. */
   onquota = () => {};
+  /** The snapshot that the page shows, and goes on showing when a newer one is published; undefined until it is known.
+   * @type {Status | undefined} */
+  shown;
+  /** Called when the service has said which snapshot it serves.
+   * @type {(newest: Status) => void} */
+  onstatus = () => {};
 
   /**
    * @param {string | null} base
@@ -59,6 +68,20 @@ export class Api {
         cause,
       });
     }
+  }
+
+  /** Asks which snapshot is served. Throws ApiError. */
+  async look() {
+    const newest = await this.service.status();
+    // Of the same snapshot it may say anew when it was checked.
+    if (!this.shown || this.shown.snapshotId === newest.snapshotId) this.shown = newest;
+    this.onstatus(newest);
+    return this.shown;
+  }
+
+  /** The snapshot that the page shows. Throws ApiError. */
+  async pin() {
+    return this.shown ?? (await this.look());
   }
 
   /** Whether there is a service to ask, not only files. */
@@ -113,11 +136,13 @@ export class Api {
   }
 
   /**
-   * Markets as a file of this media type. Throws Error.
-   * @param {URLSearchParams} query
+   * Markets of a snapshot as a file of this media type. Throws Error.
+   * @param {URLSearchParams} filters
+   * @param {string} asOf
    * @param {string} type
    */
-  async download(query, type) {
+  async download(filters, asOf, type) {
+    const query = new URLSearchParams({ ...Object.fromEntries(filters), asOf });
     const headers = { Accept: type, Authorization: `Bearer ${this.#key}` };
     const response = await this.#ask(`${this.base}/markets/historical?${query}`, { headers }, this.#key);
     if (!response.ok) throw new Error((await response.json()).detail);

@@ -41,7 +41,7 @@ function start(api) {
   const access = accessStrip(part("access"), api, () => router.again());
   /** @type {Site} */
   const site = { api, askForKey: access.ask };
-  fill(part("about"), ...colophon(api));
+  fill(part("about"), ...colophon(api, () => router.again()));
   const router = startRouter((route) => open(site, route), showPlace);
 }
 
@@ -51,6 +51,8 @@ function start(api) {
  * @returns {View}
  */
 function open(site, route) {
+  // Scores come from whichever snapshot is served, and only the archive stays with one.
+  if (route.name === "scores" || route.name === "protocol") site.api.shown = undefined;
   if (route.name === "scores") return openScoreboard(site, route.query);
   if (route.name === "protocol") return openProtocol(site, route.slug);
   if (route.name === "archive") return openArchive(site, route.query);
@@ -76,25 +78,49 @@ function showPlace({ name }) {
   );
 }
 
-/** @param {Api} api */
-function colophon(api) {
+/**
+ * Says which snapshot the page shows, and when there is a newer one.
+ * @param {Api} api
+ * @param {() => void} again shows the view anew
+ */
+function colophon(api, again) {
   const snapshot = html("p", { class: "quiet" });
-  const loadStatus = async () => {
-    try {
-      const { snapshotId, publishedAt, checkedAt, stale } = await api.service.status();
-      fill(
-        snapshot,
-        "Snapshot ",
-        html("code", { title: snapshotId }, snapshotId.slice(0, 12)),
-        `, published ${minutes(publishedAt)}, checked ${minutes(checkedAt)}.`,
-        stale &&
-          html("strong", {}, " No publish run has succeeded recently, so the data may be out of date."),
-      );
-    } catch {
-      // The views report failed requests.
-    }
+  const news = part("news");
+  let told = "";
+  api.onstatus = (newest) => {
+    const { snapshotId, publishedAt, checkedAt, stale } = api.shown ?? newest;
+    fill(
+      snapshot,
+      "Snapshot ",
+      html("code", { title: snapshotId }, snapshotId.slice(0, 12)),
+      `, published ${minutes(publishedAt)}, checked ${minutes(checkedAt)}.`,
+      stale && html("strong", {}, " No publish run has succeeded recently, so the data may be out of date."),
+    );
+    const show = () => {
+      api.shown = newest;
+      api.onstatus(newest);
+      part("main").focus({ preventScroll: true });
+      again();
+    };
+    // Filled again, it would be read out again.
+    if (told === snapshotId + newest.snapshotId) return;
+    told = snapshotId + newest.snapshotId;
+    fill(
+      news,
+      snapshotId !== newest.snapshotId && [
+        `Newer data was published ${minutes(newest.publishedAt)}. `,
+        html("button", { type: "button", class: "plain", onclick: show }, "Show it"),
+      ],
+    );
   };
-  if (api.live) loadStatus();
+  // The views report failed requests.
+  const look = () => document.visibilityState === "visible" && api.look().catch(() => {});
+  if (api.live) {
+    look();
+    setInterval(look, 60_000);
+    window.addEventListener("hashchange", look);
+    document.addEventListener("visibilitychange", look);
+  }
   return [
     snapshot,
     html(

@@ -80,6 +80,9 @@ class Explorer {
   #api;
   #query = new URLSearchParams();
   #asked = new AbortController();
+  /** The page that follows the one shown, and its cursor.
+   * @type {{ address: string, cursor: string | null } | undefined} */
+  #next;
   #total = html("p", { class: "count", role: "status" });
   #chosen = html("ul", { class: "chosen", "aria-label": "Filters in effect" });
   #problem = html("div", { class: "problem" });
@@ -215,7 +218,9 @@ class Explorer {
     // What stands there is of the query before until the answers are here.
     for (const part of [this.#total, this.#explorer]) part.setAttribute("aria-busy", "true");
     try {
-      await Promise.all([this.#loadPage(filters, signal), this.#loadCounts(filters, signal)]);
+      const asOf = filters.get("asOf") ?? (await this.#api.pin()).snapshotId;
+      signal.throwIfAborted();
+      await Promise.all([this.#loadPage(filters, asOf, signal), this.#loadCounts(filters, asOf, signal)]);
     } catch (error) {
       if (signal.aborted) return;
       this.#asked.abort();
@@ -250,17 +255,24 @@ class Explorer {
 
   /**
    * @param {URLSearchParams} filters
+   * @param {string} asOf
    * @param {AbortSignal} signal
    */
-  async #loadPage(filters, signal) {
+  async #loadPage(filters, asOf, signal) {
     const asked = without(this.#query, ["show", "compare"]);
     if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
-    const page = await this.#api.service.page(/** @type {Filters} */ (Object.fromEntries(asked)), { signal });
+    asked.set("asOf", asOf);
+    const cursor = this.#next?.address === pageAddress(asked, Number(asked.get("page"))) && this.#next.cursor;
+    const page = await this.#api.service.page(
+      cursor ? { cursor } : /** @type {Filters} */ (Object.fromEntries(asked)),
+      { signal },
+    );
     signal.throwIfAborted();
     const { total } = page;
+    this.#next = { address: pageAddress(asked, page.page + 1), cursor: page.nextCursor };
     fill(this.#total, html("b", {}, grouped(total)), total === 1 ? " market matches" : " markets match");
     const show = this.#query.get("show") ?? "";
-    if (show === "file") fill(this.#side, this.#takeAlong(filters, total));
+    if (show === "file") fill(this.#side, this.#takeAlong(filters, asOf, total));
     else if (show !== "score") fill(this.#side, ...this.#markets(page));
   }
 
@@ -300,9 +312,10 @@ class Explorer {
 
   /**
    * @param {URLSearchParams} filters
+   * @param {string} asOf
    * @param {number} total
    */
-  #takeAlong(filters, total) {
+  #takeAlong(filters, asOf, total) {
     const path = `${this.#api.base}/markets/historical${filters.size > 0 ? `?${filters}` : ""}`;
     const problem = html("div", { role: "status" });
     const file = (
@@ -317,7 +330,7 @@ class Explorer {
         button.disabled = true;
         fill(problem);
         try {
-          const href = URL.createObjectURL(await this.#api.download(filters, type));
+          const href = URL.createObjectURL(await this.#api.download(filters, asOf, type));
           html("a", { href, download: `markets.${ending}` }).click();
           URL.revokeObjectURL(href);
         } catch (error) {
@@ -362,9 +375,10 @@ class Explorer {
 
   /**
    * @param {URLSearchParams} filters
+   * @param {string} asOf
    * @param {AbortSignal} signal
    */
-  async #loadCounts(filters, signal) {
+  async #loadCounts(filters, asOf, signal) {
     const query = this.#query;
     // A count beside a choice says what that choice would lead to, so the facet's own filter does not apply to it.
     const others = (/** @type {string} */ facet) => without(filters, ownOf(facet));
@@ -373,7 +387,7 @@ class Explorer {
     const wanted = facets.map((facet) => /** @type {[string, URLSearchParams]} */ ([facet, others(facet)]));
     if (scored) wanted.push(...wantedFor(filters, query.get("compare")));
     /** @type {Counts} */
-    const counts = await countsOf(this.#api.service, wanted, signal);
+    const counts = await countsOf(this.#api.service, wanted, asOf, signal);
     signal.throwIfAborted();
     this.#keepFocus(() => {
       for (const [facet, { draw }] of this.#lists)

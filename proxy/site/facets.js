@@ -17,10 +17,11 @@ import { compact, counted, grouped, percent, spoken, tier, tiers } from "./words
  * Counts of several facets, each under filters of its own, with one request for all that have the same.
  * @param {Client} service
  * @param {readonly [facet: string, filters: URLSearchParams][]} wanted
+ * @param {string} asOf
  * @param {AbortSignal} signal
  * @returns {Promise<Counts>}
  */
-export async function countsOf(service, wanted, signal) {
+export async function countsOf(service, wanted, asOf, signal) {
   /** @type {Map<string, Set<string>>} */
   const groups = new Map();
   for (const [facet, filters] of wanted)
@@ -30,7 +31,10 @@ export async function countsOf(service, wanted, signal) {
       [...groups].map(async ([text, facets]) => {
         // The service checks the texts that were typed in, and says what is wrong with them.
         const filters = /** @type {Filters} */ (Object.fromEntries(new URLSearchParams(text)));
-        return /** @type {const} */ ([text, await service.facets([...facets], filters, { signal })]);
+        return /** @type {const} */ ([
+          text,
+          await service.facets([...facets], { ...filters, asOf }, { signal }),
+        ]);
       }),
     ),
   );

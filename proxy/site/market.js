@@ -32,6 +32,7 @@ export function openMarket(site, id, query) {
   const ending = new AbortController();
   const { signal } = ending;
   const asOf = query.get("asOf") ?? undefined;
+  let snapshot = asOf;
   const heading = html("h1", { class: "ask" }, "Market");
   const place = html("div");
   const element = html(
@@ -48,7 +49,8 @@ export function openMarket(site, id, query) {
   async function load() {
     fill(place, html("p", { class: "quiet" }, "Loading the market…"));
     try {
-      const market = await api.service.market(id, { signal, asOf });
+      snapshot = asOf ?? (await api.pin()).snapshotId;
+      const market = await api.service.market(id, { signal, asOf: snapshot });
       fill(heading, market.question);
       fill(place, ...detailsOf(market), proofOf(market));
     } catch (error) {
@@ -93,7 +95,7 @@ export function openMarket(site, id, query) {
       button.disabled = true;
       try {
         const publisher = key.value.trim();
-        const proof = await api.service.proof(id, { signal, asOf });
+        const proof = await api.service.proof(id, { signal, asOf: snapshot });
         const proven = await verifyProof(proof, { id, ...(publisher && { key: publisher }) });
         if (JSON.stringify(proven) !== JSON.stringify(market))
           throw new Error("The archive has changed since this page was loaded. Reload it.");

@@ -3,7 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { findChromium, launch } from "../helpers/chromium.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
+import { publishArchive } from "../helpers/proxy-archive.ts";
+import { bearer, until } from "../helpers/proxy-client.ts";
 import { enterKey, openWatched, phone, seriousFaults } from "../helpers/site-page.ts";
+import { choicesOf } from "../helpers/site-served.ts";
 
 const program = findChromium();
 
@@ -72,9 +75,9 @@ describe.skipIf(!program)("what the site draws is true:", () => {
   });
 
   /** The archive with a key, once its markets and counts are there. */
-  async function openArchive(query: string) {
-    const watched = await openWatched(browser, `${home()}#/archive${query}`);
-    await enterKey(watched.page, key);
+  async function openArchive(query: string, at = home(), by = key) {
+    const watched = await openWatched(browser, `${at}#/archive${query}`);
+    await enterKey(watched.page, by);
     await settled(watched.page);
     return watched;
   }
@@ -192,6 +195,84 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       await settled(page);
     }
     await context.close();
+  });
+
+  test("a walk stays with its snapshot when a newer one is published, which a bar offers", async () => {
+    const own = await startTestProxy();
+    const status = async () => (await own.get("/api/v1/status")).json();
+    const { snapshotId: before } = await status();
+    const address = `http://127.0.0.1:${own.port}/`;
+    const aegis = await own.issue();
+    const { page, context, asked, faults } = await openArchive("?pageSize=10", address, aegis);
+    const footer = page.locator("footer code");
+    const listed = async (query: string) => {
+      const answer = await own.get(`/api/v1/markets/historical?${query}`, { headers: bearer(aegis) });
+      return answer.json().markets.map(({ question }: { question: string }) => question);
+    };
+    const shown = () => page.locator(".question").allTextContents();
+    expect(await footer.getAttribute("title")).toBe(before);
+    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
+
+    await publishArchive(own.storage, { markets: 60, bri: 600 });
+    await until("the newer snapshot", async () => (await status()).snapshotId !== before);
+    const { snapshotId: after } = await status();
+    for (const [word, number] of [
+      ["Next", 2],
+      ["Next", 3],
+      ["Last", 4],
+      ["First", 1],
+    ] as const) {
+      await page.click(`.pager :text-is('${word}')`);
+      await expect.poll(shown).toEqual(await listed(`asOf=${before}&pageSize=10&page=${number}`));
+      await settled(page);
+      expect(await page.textContent(".count")).toBe("40 markets match");
+      expect(await choicesOf(page, "category")).toEqual([
+        ["Crypto", "20"],
+        ["Politics", "20"],
+      ]);
+      expect(await footer.getAttribute("title")).toBe(before);
+    }
+    // The last page follows the third, too.
+    expect(asked.filter((each) => each.includes("?cursor="))).toHaveLength(3);
+    // What a market's page shows and proves is of the same snapshot.
+    const [first = ""] = await shown();
+    await page.click(".question");
+    await page.click("text=Verify in this browser");
+    await page.waitForSelector(".proven");
+    expect([await page.textContent("h1"), await page.textContent(".chain code")]).toEqual([first, before]);
+    await page.click("text=All markets");
+    await settled(page);
+    expect(await shown()).toEqual(await listed(`asOf=${before}&pageSize=10`));
+
+    await page.click("#news button");
+    await expect.poll(shown).toEqual(await listed("pageSize=10"));
+    await settled(page);
+    expect(await page.textContent(".count")).toBe("60 markets match");
+    expect(await footer.getAttribute("title")).toBe(after);
+    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
+    expect(faults).toEqual([]);
+    await context.close();
+    await own.stop();
+  });
+
+  test("a reader who stays on a page hears of newer data within a minute", async () => {
+    const own = await startTestProxy();
+    const { page, context } = await openWatched(browser, "about:blank");
+    await page.clock.install();
+    await page.goto(`http://127.0.0.1:${own.port}/`);
+    await page.waitForSelector("footer code");
+    const before = await page.getAttribute("footer code", "title");
+    await publishArchive(own.storage, { bri: 600 });
+    const served = async () => (await own.get("/api/v1/status")).json().snapshotId;
+    await until("the newer snapshot", async () => (await served()) !== before);
+    await page.clock.runFor(61_000);
+    await page.waitForSelector("#news button");
+    expect(await seriousFaults(page)).toEqual([]);
+    await page.click("#news button");
+    await page.waitForSelector("td[data-name=BRI] >> text=600");
+    expect(await page.getAttribute("footer code", "title")).toBe(await served());
+    await context.close();
+    await own.stop();
   });
 
   test("scores that could not be loaded are asked for again where they are missing", async () => {

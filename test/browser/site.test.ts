@@ -416,7 +416,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
     expect(await page.textContent(".chain")).toContain("Nobody signed it");
     expect(await unsoundness(watched)).toEqual([]);
     // An answer that was changed on its way is found out.
-    await page.route("**/proof", async (route) => {
+    await page.route("**/proof?*", async (route) => {
       const answer = await (await route.fetch()).json();
       const market = answer.market.replace(/"composite":\d+/, '"composite":999');
       await route.fulfill({ json: { ...answer, market } });
@@ -424,7 +424,7 @@ describe.skipIf(!program)("the site in Chromium", () => {
     await page.click("text=Verify in this browser");
     await page.waitForSelector("text=does not belong to the snapshot");
     expect(await page.locator(".proven").count()).toBe(0);
-    await page.unroute("**/proof");
+    await page.unroute("**/proof?*");
     await page.click("text=All markets");
     await page.waitForSelector(".market");
   });
