@@ -47,10 +47,11 @@ export function createProxyServer(proxy: ProxyParts) {
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
   let closing: Promise<void> | undefined;
-  const { take, finish, underway } = pipeline((request, response) => {
+  const { follow, take, finish, underway } = pipeline((request, response) => {
     if (closing) void closing.then(() => answer(request, response));
     else answer(request, response);
   });
+  server.on("connection", follow);
   server.on("request", take);
   // Endpoints that read a body look at Expect themselves. The others answer without a 100 Continue.
   server.on("checkContinue", take);

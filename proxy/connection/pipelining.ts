@@ -3,6 +3,14 @@ import type { Socket } from "node:net";
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
+/** What Node keeps on a socket to parse its requests. */
+interface Parser {
+  onIncoming: ((request: IncomingMessage, ...more: unknown[]) => number) | null;
+}
+
+// What Node returns to its parser for a change of protocol: what follows is none of HTTP.
+const leavesRest = 2;
+
 // A waiting request takes far more memory than its bytes.
 const maxWaiting = 16;
 
@@ -49,13 +57,25 @@ export function pipeline(answer: Listener) {
     answer(request, response);
   }
 
+  const takesNone = (socket: Socket) => socket.destroyed || (finished.has(socket) && !waiting.has(socket));
+
   return {
+    /**
+     * Stops the parser of a connection at the first request that is not taken any more. Node would go on with all that it has
+     * read, and 64 KiB may hold thousands of requests.
+     */
+    follow(socket: Socket & { parser?: Parser | null }): void {
+      const { parser } = socket;
+      const onIncoming = parser?.onIncoming;
+      if (onIncoming)
+        parser.onIncoming = (...incoming) => (takesNone(socket) ? leavesRest : onIncoming(...incoming));
+    },
     /** The responses whose answers are not sent yet. */
     underway,
     take(request: IncomingMessage, response: ServerResponse): void {
       const { socket } = request;
       const queue = waiting.get(socket);
-      if (socket.destroyed || (!queue && finished.has(socket))) return;
+      if (takesNone(socket)) return;
       if (!queue) {
         waiting.set(socket, []);
         begin(request, response);

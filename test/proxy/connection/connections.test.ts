@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { feedPath, handshake } from "../../helpers/live-feed.ts";
@@ -157,6 +158,25 @@ describe("requests behind one that is not answered yet", () => {
       await closed;
       expect(held.received).toBe("");
     }
+    await noneIsOpen();
+  });
+
+  test("are no longer parsed once the connection is cut, however many came in one read", async () => {
+    await start();
+    let parsed = 0;
+    const count = () => {
+      parsed += 1;
+    };
+    subscribe("http.server.request.start", count);
+    const garbage = "GET / HTTP/1.1\r\n\r\n".repeat(3_700);
+    for (const first of [get(list), withBody, ""]) {
+      parsed = 0;
+      const held = hold(first + garbage);
+      await new Promise((resolve) => held.socket.on("close", resolve));
+      expect(parsed).toBeGreaterThan(16);
+      expect(parsed).toBeLessThanOrEqual(18);
+    }
+    unsubscribe("http.server.request.start", count);
     await noneIsOpen();
   });
 });
