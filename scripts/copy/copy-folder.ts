@@ -25,6 +25,8 @@ import { wholeLines } from "./lines.ts";
 export const CopyState = z.object({
   snapshotId: Digest,
   commit: Count,
+  /** Of the commit, where a trusted key signed it. */
+  digest: Digest.optional(),
   archiveRoot: Digest,
   lines: Count,
   bytes: Count,

@@ -11,6 +11,7 @@ import {
   verifyCheckpoint,
 } from "../../proxy/site/client/client.js";
 import type { Status } from "../../schemas/envelopes.ts";
+import { parseCheckpoint, type Stated } from "../../snapshots/trust/checkpoint.ts";
 import { UsageError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
@@ -47,13 +48,16 @@ export interface SyncReport extends CopyState {
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   const { client, copy } = parts;
   const published = await client.status();
-  await requireSigned(parts, published);
   const state = await copy.state();
+  await requireSigned(parts, published, state);
   if (state?.snapshotId === published.snapshotId) {
     await requireKey(client);
     return { ...state, how: "unchanged", received: 0 };
   }
-  if (state) requireNewer(published.commit, state);
+  if (state) {
+    requireNewer(published.commit, state);
+    await requireLineage(parts, state);
+  }
   const begun = await copy.download();
   const report = (state && (await takeChanges(parts, state))) ?? (await takeWhole(parts, state));
   // What an earlier run had begun may be superseded by now.
@@ -69,14 +73,50 @@ export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
 async function requireSigned(
   { client, trusted }: SyncParts,
   { commit, snapshotId }: Pick<Status, "commit" | "snapshotId">,
+  state: CopyState | undefined,
 ): Promise<void> {
   if (!trusted) return;
   const checkpoint = await client.checkpoint().catch((error: unknown) => {
     if (error instanceof ApiError && error.status === 404) return null;
     throw error;
   });
-  const signed = await verifyCheckpoint(checkpoint, trusted);
+  const signed = await signedBy(trusted, checkpoint);
   if (signed.commit === commit && signed.snapshotId !== snapshotId) throw signedOther(signed);
+  if (state) requireSame(signed, state);
+}
+
+/** What one of the keys signed. Throws IntegrityError. */
+async function signedBy(trusted: readonly string[], checkpoint: string | null): Promise<Stated> {
+  await verifyCheckpoint(checkpoint, trusted);
+  return parseCheckpoint(checkpoint!);
+}
+
+/** Throws IntegrityError when the service has another commit under the number of the one that the copy is of. */
+function requireSame({ commit, digest }: Stated, state: CopyState): void {
+  if (commit === state.commit && digest !== (state.digest ?? digest)) throw forked(state);
+}
+
+const forked = ({ commit, snapshotId }: CopyState) =>
+  new IntegrityError(
+    `The log of the service does not lead back to commit ${commit}, of which this copy is, with snapshot ${snapshotId}: ` +
+      "somebody took commits away and had others signed in their place. Ask the operator.",
+  );
+
+/**
+ * Checks that what the service publishes follows the commit that the copy is of, which a trusted key signed. Costs one unit. A commit
+ * that was collected is still in the log. Throws IntegrityError when it is not, or is another one there.
+ */
+async function requireLineage({ client, copy, trusted }: SyncParts, state: CopyState): Promise<void> {
+  if (!trusted || state.digest === undefined) return;
+  try {
+    const id = await firstId(copy.archive);
+    const { checkpoint } = await client.proof(id, { asOf: state.snapshotId });
+    // The signature may be of a key that is no longer trusted. That it is of the same commit is enough.
+    if (checkpoint !== null) requireSame(parseCheckpoint(checkpoint), state);
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "SNAPSHOT_NOT_FOUND") throw forked(state);
+    if (!isGone(error)) throw error;
+  }
 }
 
 const signedOther = (signed: Pick<Status, "commit" | "snapshotId">) =>
@@ -187,9 +227,9 @@ async function takeUp(
   const { copy } = parts;
   const path = copy.work("archive.ndjson");
   const found = await rootOf(path);
-  const commit = await requirePublished(parts, path, snapshotId, found);
+  const { commit, digest } = await requirePublished(parts, path, snapshotId, found);
   if (before) requireNewer(commit, before);
-  const state = { snapshotId, commit, ...found };
+  const state = { snapshotId, commit, ...(digest && { digest }), ...found };
   await copy.replace(state);
   return state;
 }
@@ -205,15 +245,15 @@ async function rootOf(path: string): Promise<Found> {
 }
 
 /**
- * Checks that a snapshot's id commits to the archive that came, and that a trusted key signed a commit of it. Returns the number of
- * that commit. What else the id commits to comes with the proof of any market.
+ * Checks that a snapshot's id commits to the archive that came, and that a trusted key signed a commit of it. Returns that
+ * commit, with its digest where it was asked for. What else the id commits to comes with the proof of any market.
  */
 async function requirePublished(
   { client, trusted }: SyncParts,
   path: string,
   snapshotId: string,
   { archiveRoot: root, lines }: Found,
-): Promise<number> {
+): Promise<{ commit: number; digest?: string }> {
   const { proof, checkpoint, commit } = await client
     .proof(await firstId(path), { asOf: snapshotId })
     .catch((error: unknown) => {
@@ -226,9 +266,9 @@ async function requirePublished(
       `What came is not the archive of snapshot ${snapshotId}: it has ${lines} markets and the root ${root}.`,
     );
   }
-  if (!trusted) return commit;
-  const signed = await verifyCheckpoint(checkpoint, trusted);
-  if (signed.snapshotId === snapshotId && signed.commit === commit) return commit;
+  if (!trusted) return { commit };
+  const signed = await signedBy(trusted, checkpoint);
+  if (signed.snapshotId === snapshotId && signed.commit === commit) return signed;
   throw signedOther(signed);
 }
 

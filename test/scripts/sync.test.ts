@@ -6,6 +6,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vite
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { readCommit } from "../../snapshots/store/commits.ts";
+import { layout } from "../../snapshots/store/layout.ts";
 import { ownerMark } from "../../snapshots/store/process-mark.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/altering-link.ts";
@@ -419,6 +421,56 @@ describe("--trusted-key", () => {
       await signed.stop();
     }
   });
+
+  test.each([
+    ["other content", range(0, 320)],
+    ["the same content", archives.second],
+  ])(
+    "keeps the copy when commits are taken away and others signed in their place, with %s",
+    async (_, next) => {
+      const key = testKey();
+      const one = await startTestProxy({ empty: true });
+      const { storage } = one;
+      const publishAt = (markets: readonly HistoricalMarket[], bri: number, over?: number) =>
+        publishRecords(storage, markets, bri, {
+          signing: { key, over },
+          now: () => new Date(Date.parse("2026-03-01T00:00:00.000Z") + bri * 1_000),
+        });
+      await publishAt(archives.first, 700);
+      const { snapshotId } = await publishAt(archives.second, 701);
+      await writeFile(join(folder, "fork-key"), await one.issue());
+      await writeFile(join(folder, "fork.pub"), verifierText(key));
+      const copy = newCopy();
+      const given = (port: number) =>
+        argumentsFor(
+          copy,
+          ["--key-file", "fork-key", "--trusted-key", "fork.pub"],
+          `http://127.0.0.1:${port}`,
+        );
+      const run = (port: number) => runCommand("sync", given(port), { from: folder });
+      await takenUp(one, snapshotId);
+      expect(await run(one.port)).toMatchObject({ code: 0 });
+      const kept = await readFile(join(copy, "state.json"), "utf8");
+      expect(JSON.parse(kept)).toMatchObject({ commit: 2, digest: (await readCommit(storage, 2))!.digest });
+
+      // A proxy that was running would take up none of it. One that begins anew remembers nothing.
+      await storage.delete(layout.commit(2));
+      await storage.delete(layout.head);
+      await publishAt(next, 701 + next.length, 1);
+      try {
+        for (const bri of [undefined, 2_000, 2_001]) {
+          if (bri !== undefined) await publishAt(range(0, 330), bri);
+          const fresh = await one.another();
+          const { code, stderr } = await run(fresh.port);
+          await fresh.stop();
+          expect([code, stderr]).toEqual([6, expect.stringMatching(/does not lead back to commit 2/)]);
+          expect(await readFile(join(copy, "state.json"), "utf8")).toBe(kept);
+        }
+      } finally {
+        await one.stop();
+      }
+    },
+  );
 
   test("wants a signature where there is none", async () => {
     await publish(archives.first);
