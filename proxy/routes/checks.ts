@@ -1,7 +1,8 @@
+import type { IncomingMessage } from "node:http";
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { historyDays } from "../../schemas/envelopes.ts";
 import { asOfParameter } from "../../schemas/query.ts";
-import { planAsOf } from "../../snapshots/read/as-of.ts";
+import { askedAsOf, planSince, publishedAt } from "../../snapshots/read/as-of.ts";
 import type { Catalog } from "../../snapshots/read/catalog.ts";
 import { readParameters } from "../../snapshots/read/query.ts";
 import { headerValues } from "../access/credentials.ts";
@@ -25,6 +26,7 @@ export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
     requireLaunched(endpoint), // 501
     ...(credentials === "checked" ? [requirePlanOf(endpoint, parts)] : []), // 401, 403
     ...(metered ? [takeUnit(parts)] : []), // 429
+    ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(endpoint, parts)] : []), // 403
     ...(body ? [readBody(parts.limits)] : []), // 415, 413, 400
     ...(isApiPath(path) ? [parseQuery(endpoint)] : []), // 400; pages and files ignore their query
   ];
@@ -63,24 +65,37 @@ function requireLaunched(endpoint: Endpoint): Check {
   };
 }
 
-function requirePlanOf({ plan, query }: Endpoint, { catalog }: AppParts): Check {
-  return ({ url = "" }, { caller }) => {
-    requirePlan(caller!, plan);
-    const search = query.includes(asOfParameter.name) ? searchOf(url) : "";
-    if (search === "") return;
-    // The query is parsed only after a unit is taken.
-    const asked = new URLSearchParams(search);
-    if (!asked.has(asOfParameter.name)) return;
-    return requirePlanAsOf(catalog, caller!, asked.getAll(asOfParameter.name));
+function requirePlanOf(endpoint: Endpoint, { catalog }: AppParts): Check {
+  return (request, { caller }) => {
+    requirePlan(caller!, endpoint.plan);
+    const text = asOfIn(endpoint, request);
+    if (text === undefined) return;
+    requirePlan(caller!, "developer", asOfParameter.name);
+    const asOf = askedAsOf(text);
+    if (asOf && "time" in asOf) requireSince(catalog, caller!, asOf.time);
   };
 }
 
+/** Looks up when the snapshot was published that `asOf` names, which nobody gets without a unit. */
+function requirePlanOfSnapshot(endpoint: Endpoint, { catalog }: AppParts): Check {
+  return async (request, { caller }) => {
+    const text = caller!.plan === "aegis" ? undefined : asOfIn(endpoint, request);
+    const asOf = text === undefined ? undefined : askedAsOf(text);
+    if (asOf && "snapshotId" in asOf)
+      requireSince(catalog, caller!, await publishedAt(catalog, asOf.snapshotId));
+  };
+}
+
+/** The first value of `asOf` in a query that is parsed only after a unit is taken. */
+function asOfIn({ query }: Endpoint, { url = "" }: IncomingMessage): string | undefined {
+  const search = query.includes(asOfParameter.name) ? searchOf(url) : "";
+  return search === "" ? undefined : (new URLSearchParams(search).get(asOfParameter.name) ?? undefined);
+}
+
 /** Looking back takes a key, and looking further back than a history takes Aegis (INTERFACE 5.2). */
-async function requirePlanAsOf(catalog: Catalog, caller: Identity, values: readonly string[]): Promise<void> {
-  requirePlan(caller, "developer", asOfParameter.name);
-  if (caller.plan === "aegis") return;
-  const required = await planAsOf(catalog, values);
-  requirePlan(caller, required, `${asOfParameter.name} of more than ${historyDays} days ago`);
+function requireSince(catalog: Catalog, caller: Identity, time: number | undefined): void {
+  const what = `${asOfParameter.name} of more than ${historyDays} days ago`;
+  requirePlan(caller, planSince(catalog, time), what);
 }
 
 /** Takes a unit of the caller's day before anything of the request is parsed. */

@@ -95,25 +95,24 @@ function named(entry: LogEntry | undefined): Nearest["before"] {
   return entry ? { snapshotId: entry.snapshotId, publishedAt: entry.publishedAt } : null;
 }
 
-/**
- * The plan that looking back at scores takes (INTERFACE 5.2), given the values of `asOf` in a query that was not checked yet:
- * none without one, Developer as far back as a history goes, Aegis beyond. Throws as CommitLog.entry does.
- */
-export async function planAsOf(catalog: Catalog, [text]: readonly string[]): Promise<Plan> {
-  if (text === undefined) return "free";
-  const since = await timeAsOf(catalog, text);
-  return since !== undefined && since < catalog.now() - historyDays * dayMilliseconds ? "aegis" : "developer";
-}
-
-/** When that was, in epoch milliseconds; for an id when it was published. Undefined for what will be refused. */
-async function timeAsOf(catalog: Catalog, text: string): Promise<number | undefined> {
+/** What the value of `asOf` means in a query that was not checked yet; undefined for what will be refused. */
+export function askedAsOf(text: string): AsOf | undefined {
   try {
-    const asOf = parseAsOf(new Map([[asOfParameter.name, text]]));
-    if (!asOf || "time" in asOf) return asOf?.time;
-    const commit = await namedCommit(catalog, asOf.snapshotId);
-    return commit && Date.parse(commit.publishedAt);
+    return parseAsOf(new Map([[asOfParameter.name, text]]));
   } catch (error) {
     if (error instanceof InvalidParameterError) return undefined;
     throw error;
   }
+}
+
+/** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. Throws as CommitLog.entry does. */
+export async function publishedAt(catalog: Catalog, snapshotId: string): Promise<number | undefined> {
+  const commit = await namedCommit(catalog, snapshotId);
+  return commit && Date.parse(commit.publishedAt);
+}
+
+/** The plan that looking back at scores to a time takes (INTERFACE 5.2): Developer as far back as a history goes, Aegis beyond. */
+export function planSince(catalog: Catalog, time: number | undefined): Plan {
+  const aegis = time !== undefined && time < catalog.now() - historyDays * dayMilliseconds;
+  return aegis ? "aegis" : "developer";
 }

@@ -1,8 +1,10 @@
 import { Agent } from "node:http";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { MarketPage, SnapshotList } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { CommitLog } from "../../../snapshots/read/commit-log.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { inArchiveOrder } from "../../helpers/archive-records.ts";
@@ -244,6 +246,24 @@ describe("asOf on scores", () => {
       body: '{"slugs":[]}',
     });
     expect(refusalOf(posted)).toEqual([400, "INVALID_PARAMETER", "asOf"]);
+  });
+
+  test("looks nothing up for who has no unit left, and for no unit", async () => {
+    const owner = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
+    const looks = [vi.spyOn(CommitLog.prototype, "find"), vi.spyOn(Catalog.prototype, "newestWith")];
+    const looked = () => looks.some(({ mock }) => mock.calls.length > 0);
+    // For its plan, by the time alone.
+    expect(refusalOf(await ask("scores?asOf=2026-02-01", owner))[1]).toBe("AEGIS_REQUIRED");
+    expect(looked()).toBe(false);
+    // By an id, which has to be looked up: the unit is given back.
+    expect(refusalOf(await ask(`scores?asOf=${ids[0]}`, owner))[1]).toBe("AEGIS_REQUIRED");
+    expect([looked(), (await ask("usage", owner)).json().remaining]).toEqual([true, 1]);
+    await ask("scores?asOf=2026-02-28", owner);
+    for (const look of looks) look.mockClear();
+    for (const id of [ids[0], "0".repeat(64)])
+      expect(refusalOf(await ask(`scores?asOf=${id}`, owner))[1]).toBe("QUOTA_EXCEEDED");
+    expect(looked()).toBe(false);
+    for (const look of looks) look.mockRestore();
   });
 
   test("costs one unit, and none when it is refused for its plan", async () => {
