@@ -168,18 +168,23 @@ describe("the configuration of nginx", () => {
     expect(seconds("nginx-balancer.conf", "keepalive_timeout")).toBeLessThan(idleSeconds);
   });
 
-  test("sends the headers of the CDN's own policy", () => {
-    const { CorsConfig, SecurityHeadersConfig: security } = JSON.parse(deployed("cdn-response-headers.json"));
-    const added = [...deployed("nginx-cdn.conf").matchAll(/^\s*add_header (\S+) "(.*)" always;$/gm)];
-    expect(Object.fromEntries(added.map(([, name, value]) => [name, value]))).toEqual({
-      "Access-Control-Allow-Origin": CorsConfig.AccessControlAllowOrigins.Items.join(", "),
-      "Access-Control-Expose-Headers": CorsConfig.AccessControlExposeHeaders.Items.join(", "),
-      "Content-Security-Policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
-      "X-Content-Type-Options": "nosniff",
-      "X-Frame-Options": security.FrameOptions.FrameOption,
-      "Strict-Transport-Security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
-    });
-  });
+  test.each(["nginx-cdn.conf", "nginx-folder.conf"])(
+    "sends the headers of the CDN's own policy (%s)",
+    (file) => {
+      const { CorsConfig, SecurityHeadersConfig: security } = JSON.parse(
+        deployed("cdn-response-headers.json"),
+      );
+      const added = [...deployed(file).matchAll(/^\s*add_header (\S+) "(.*)" always;$/gm)];
+      expect(Object.fromEntries(added.map(([, name, value]) => [name, value]))).toEqual({
+        "Access-Control-Allow-Origin": CorsConfig.AccessControlAllowOrigins.Items.join(", "),
+        "Access-Control-Expose-Headers": CorsConfig.AccessControlExposeHeaders.Items.join(", "),
+        "Content-Security-Policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": security.FrameOptions.FrameOption,
+        "Strict-Transport-Security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
+      });
+    },
+  );
 });
 
 describe("the container", () => {

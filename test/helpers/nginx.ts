@@ -39,6 +39,15 @@ export const startCdn = (program: string, bucket: URL) =>
     }),
   );
 
+/** Serves the `public/` tree of a store in a folder on a free loopback port, as deployed. */
+export const startFolderCdn = (program: string, store: string) =>
+  startNginx(program, (port) =>
+    deployed("nginx-folder.conf", {
+      "listen 80;": `listen 127.0.0.1:${port};`,
+      "/var/lib/prs/store": store,
+    }),
+  );
+
 /** Balances in turn over two proxies on these ports, from a free loopback port, as deployed. */
 export const startBalancer = (program: string, [first, second]: readonly number[]) =>
   startNginx(program, (port) =>
