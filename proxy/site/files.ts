@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
-import type { ApiPlace, Site } from "../../snapshots/publish/site.ts";
+import type { ApiPlace, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { pagePolicy, policyHeader } from "./page-policy.ts";
 import type { StaticFile } from "./static-file.ts";
@@ -30,18 +30,21 @@ function pageFor(api: ApiPlace): Buffer {
   return Buffer.from(String(readOwn("index.html")).replace(policyMark, policyFor(api)));
 }
 
-function fileFor(name: FileName, api: ApiPlace, site?: string | null): Buffer {
-  if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...(site && { site }) }));
+function fileFor(name: FileName, api: ApiPlace, others: Partial<Named> = {}): Buffer {
+  if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...told(others) }));
   if (name === "client.js") return lean("client/client.js");
   if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
   return name.endsWith(".png") ? readOwn(name) : lean(name);
 }
 
+const told = (named: object) =>
+  Object.fromEntries(Object.entries(named).filter(([, value]) => value !== null));
+
 /** The site as publishers put it into the store, for a CDN that serves it without the proxy. */
 export const publishedSite: Site = {
-  files(api, site) {
+  files(api, others) {
     const files = endpoints.siteFile.files.map(
-      (name) => [layout.siteFile(name), fileFor(name, api, site)] as const,
+      (name) => [layout.siteFile(name), fileFor(name, api, others)] as const,
     );
     return new Map([[layout.siteIndex, pageFor(api)], ...files]);
   },

@@ -59,12 +59,15 @@ const creatorOf = (places: Places) => ({ "@type": "Organization", name: siteName
 export interface DatasetFacts {
   /** The score list under its public name. */
   list: ObjectRef;
+  /** The number of the commit that is shown. */
+  commit: number;
   since: string;
   newestUpdatedAt: string;
 }
 
-/** The public scores as a schema.org Dataset with the members of Croissant 1.0. No licence is named: that is the operator's to grant. */
-export function renderDataset(places: Places, { list, since, newestUpdatedAt }: DatasetFacts) {
+/** The public scores as a schema.org Dataset with the members of Croissant 1.0. Its version is MAJOR.COMMIT.0, MAJOR that of the API. */
+export function renderDataset(places: Places, { list, commit, since, newestUpdatedAt }: DatasetFacts) {
+  const { license, citeAs } = places;
   const file = "scores.json";
   return {
     "@context": context,
@@ -75,6 +78,9 @@ export function renderDataset(places: Places, { list, since, newestUpdatedAt }: 
     description: datasetDescription,
     url: homeAddress(places),
     creator: creatorOf(places),
+    ...(license !== null && { license }),
+    ...(citeAs !== null && { citeAs }),
+    version: `1.${commit}.0`,
     datePublished: since,
     dateModified: newestUpdatedAt,
     isLiveDataset: true,

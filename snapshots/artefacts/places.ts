@@ -3,8 +3,16 @@ export const siteName = "Protocol Risk Scores";
 export const siteDescription =
   "Risk scores of DeFi protocols in twelve dimensions, and an archive of resolved prediction markets.";
 
-/** Where the public tree and the service are found. */
-export interface Places {
+/** On what terms the data may be used. An operator says so, or nobody does. */
+export interface Terms {
+  /** The address of its licence. */
+  license: string | null;
+  /** How to cite it. */
+  citeAs: string | null;
+}
+
+/** Where the public tree and the service are found, and the terms of the data. */
+export interface Places extends Terms {
   /** The address of the public tree, with a slash at its end. */
   site: string;
   /** The address of the API, https://HOST/api/v1, if there is one. */

@@ -6,7 +6,7 @@ import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { newestBelieved } from "../trust/newest-trusted.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
-import { type ApiPlace, publishedAddresses, putIfDifferent, type Site, updateSite } from "./site.ts";
+import { type ApiPlace, publishedNames, putIfDifferent, type Site, updateSite } from "./site.ts";
 
 /** The site to publish beside the scores. */
 export interface SiteOptions {
@@ -19,6 +19,9 @@ export interface SiteOptions {
    * already names: badges that a run passed over would go on showing old scores.
    */
   siteUrl?: string | null | undefined;
+  /** The terms told with the data; null for none. When left out, those that the store already names. */
+  license?: string | null | undefined;
+  citeAs?: string | null | undefined;
   /** How the run signs. When it does, what it shows is of the newest commit that it trusts. */
   signing?: Signing | undefined;
 }
@@ -30,7 +33,7 @@ export interface SiteOptions {
  */
 export async function updateMutableObjects(
   storage: Storage,
-  { site, api, siteUrl, signing = {} }: SiteOptions,
+  { site, signing = {}, ...told }: SiteOptions,
   inMemory: ObjectsByHash = new Map(),
 ): Promise<number> {
   // What a run makes without a key is trusted by nobody, and still to be shown.
@@ -40,14 +43,12 @@ export async function updateMutableObjects(
   // An unsigned commit leaves the one before it there.
   if (newest?.checkpoint !== undefined)
     await putIfDifferent(storage, layout.checkpoint, Buffer.from(newest.checkpoint));
-  const named = await publishedAddresses(storage);
-  const addresses = {
-    api: api === undefined ? named.api : api,
-    site: siteUrl === undefined ? named.site : siteUrl,
-  };
-  const places = addresses.site === null ? undefined : { api: addresses.api, site: addresses.site };
+  const before = await publishedNames(storage);
+  const { api = before.api, siteUrl = before.site, license = before.license, citeAs = before.citeAs } = told;
+  const named = { api, site: siteUrl, license, citeAs };
+  const places = siteUrl === null ? undefined : { ...named, site: siteUrl };
   const commit = await updatePublicNames(storage, inMemory, places, trust);
-  if (site) await updateSite(storage, site, addresses);
+  if (site) await updateSite(storage, site, named);
   return commit;
 }
 

@@ -18,7 +18,7 @@ const maxTiersBytes = 16 * 1024 * 1024;
  */
 export async function artefactsAt(
   storage: Storage,
-  { publishedAt }: Pick<Commit, "publishedAt">,
+  { commit, publishedAt }: Pick<Commit, "commit" | "publishedAt">,
   manifest: Manifest,
   places: Places,
   inMemory: ReadonlyMap<string, Buffer> = new Map(),
@@ -30,7 +30,7 @@ export async function artefactsAt(
   });
   records.sort((a, b) => (a.slug < b.slug ? -1 : 1));
   const tiers = tiersAfter(await storedTiers(storage), records, publishedAt);
-  return renderArtefacts(places, records, tiers, { list: scores.list, newestUpdatedAt });
+  return renderArtefacts(places, records, tiers, { list: scores.list, commit, newestUpdatedAt });
 }
 
 /** A protocol's record. Throws MissingObjectError, CorruptObjectError or StorageError. */

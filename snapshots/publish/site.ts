@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Terms } from "../artefacts/places.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
@@ -12,8 +13,8 @@ export type ApiPlace = string | null;
 
 /** The site that publishers write into the public tree, so that a CDN can serve it without the proxy. */
 export interface Site {
-  /** The files, by key in the store, for a page that asks this API and, with `site`, offers the artefacts at that address. */
-  files(api: ApiPlace, site?: string | null): ReadonlyMap<string, Buffer>;
+  /** The files, by key in the store, for a page that asks this API. The others are told in `site/api.json`, except for null. */
+  files(api: ApiPlace, others?: Omit<Named, "api">): ReadonlyMap<string, Buffer>;
 }
 
 const Elsewhere = z.url({ protocol: /^https?$/, normalize: true });
@@ -30,32 +31,43 @@ export function siteAddressAt(base: string): string {
   return `${origin}${pathname.replace(/\/+$/, "")}/`;
 }
 
-/** The addresses that the store's `site/api.json` names, each null when it names none: of the API and of the public tree. */
-export interface Addresses {
+/** What the store's `site/api.json` names, each null when it names none. */
+export interface Named extends Terms {
   api: ApiPlace;
+  /** The address of the public tree. */
   site: string | null;
 }
 
+/** A licence, as its address. Throws unless it is an http(s) address. */
+export const licenseAt = (address: string): string => Elsewhere.parse(address);
+
+/** How the data is to be cited, in words or as BibTeX. Throws when it is empty or too long. */
+export const citationIn = (text: string): string => z.string().trim().min(1).max(2000).parse(text);
+
 const Stored = z.strictObject({
   api: z.string().transform(apiPlaceAt).nullable(),
-  site: z.string().transform(siteAddressAt).optional(),
+  site: z.string().transform(siteAddressAt).nullable().default(null),
+  license: z.string().transform(licenseAt).nullable().default(null),
+  citeAs: z.string().transform(citationIn).nullable().default(null),
 });
 
-/** Reads the addresses that the store names. Throws StorageError. */
-export async function publishedAddresses(storage: Storage): Promise<Addresses> {
+/** What a store names that names nothing. */
+export const nothingNamed: Named = { api: null, site: null, license: null, citeAs: null };
+
+/** Reads what the store names. Throws StorageError. */
+export async function publishedNames(storage: Storage): Promise<Named> {
   try {
-    const bytes = await storage.get(layout.siteFile("api.json"), { maxBytes: 4096 });
-    const { api, site = null } = Stored.parse(JSON.parse(String(bytes)));
-    return { api, site };
+    const bytes = await storage.get(layout.siteFile("api.json"), { maxBytes: 16_384 });
+    return Stored.parse(JSON.parse(String(bytes)));
   } catch (error) {
     if (error instanceof StorageError) throw error;
-    return { api: null, site: null };
+    return nothingNamed;
   }
 }
 
 /** Writes those files of a site that the store lacks or has in another version. Throws StorageError. */
-export async function updateSite(storage: Storage, site: Site, addresses: Addresses): Promise<void> {
-  const files = site.files(addresses.api, addresses.site);
+export async function updateSite(storage: Storage, site: Site, { api, ...others }: Named): Promise<void> {
+  const files = site.files(api, others);
   await inParallel([...files], ([key, bytes]) => putIfDifferent(storage, key, bytes));
 }
 

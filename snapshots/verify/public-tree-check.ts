@@ -1,7 +1,7 @@
 import { artefactFiles, artefactFolders } from "../artefacts/artefacts.ts";
 import { artefactsAt } from "../publish/public-artefacts.ts";
 import { publicNames } from "../publish/public-names.ts";
-import { type Addresses, publishedAddresses, type Site } from "../publish/site.ts";
+import { type Named, nothingNamed, publishedNames, type Site } from "../publish/site.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
@@ -32,29 +32,30 @@ export async function checkPublicNames(
 }
 
 /**
- * Checks that the site is this version's. The next publish run replaces any other content. Returns the addresses that the
- * store names. Without a `site` its files are only counted, and no address is returned.
+ * Checks that the site is this version's. The next publish run replaces any other content. Returns what the
+ * store names. Without a `site` its files are only counted, and nothing named is returned.
  */
-export async function checkSite(check: StoreCheck, site: Site | undefined): Promise<Addresses> {
+export async function checkSite(check: StoreCheck, site: Site | undefined): Promise<Named> {
   if (!site) {
     for (const prefix of [layout.siteIndex, layout.siteFiles, ...artefactFolders, ...artefactFiles])
       await check.countOnly(prefix);
-    return { api: null, site: null };
+    return nothingNamed;
   }
-  const addresses = await publishedAddresses(check.storage);
-  const files = site.files(addresses.api, addresses.site);
+  const named = await publishedNames(check.storage);
+  const { api, ...others } = named;
+  const files = site.files(api, others);
   await checkFiles(check, files, "it differs from this version's file");
-  return addresses;
+  return named;
 }
 
 /** Checks the artefacts, where the store names an address for them: they follow from the newest commit and from the tiers beside them. */
 export async function checkArtefacts(
   check: StoreCheck,
   { commit, manifest }: CheckedCommit,
-  { api, site }: Addresses,
+  { site, ...named }: Named,
 ): Promise<void> {
   if (site === null) return;
-  const places = { api, site };
+  const places = { ...named, site };
   const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, places));
   if (expected) await checkFiles(check, expected, `it differs from what commit ${commit.commit} shows`);
 }

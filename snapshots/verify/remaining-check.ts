@@ -2,7 +2,7 @@ import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
 import { Collecting } from "../../schemas/snapshot.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import { recordAt } from "../publish/public-artefacts.ts";
-import type { Addresses } from "../publish/site.ts";
+import type { Named } from "../publish/site.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
 import { unseal } from "../store/sealed.ts";
@@ -14,7 +14,7 @@ import type { StoreCheck } from "./store-check.ts";
 interface Known {
   keys: boolean;
   snapshots: SnapshotCheck;
-  addresses: Addresses;
+  named: Named;
 }
 
 /**
@@ -55,11 +55,7 @@ function namesOfKey(key: string, bytes: Buffer): string[] {
   return [layout.keyRevocation(id), layout.keyRevocation(id, Date.parse(revokedAt))];
 }
 
-async function checkUnreferenced(
-  check: StoreCheck,
-  key: string,
-  { snapshots, addresses }: Known,
-): Promise<void> {
+async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, named }: Known): Promise<void> {
   const bytes = await check.storage.get(key);
   if (!bytes) return;
   check.count(key, bytes.length);
@@ -69,7 +65,7 @@ async function checkUnreferenced(
   if (hash) return;
   // The name of a removed protocol stays, with its last content, until it is collected.
   const leftover = key.startsWith(layout.stableScores) && snapshots.published.has(sha256(bytes));
-  if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, addresses })))
+  if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, named })))
     throw new CorruptObjectError(key, "a store has no objects with such names");
 }
 
@@ -78,14 +74,14 @@ async function isLeftArtefact(
   { storage }: StoreCheck,
   key: string,
   bytes: Buffer,
-  { snapshots, addresses: { api, site } }: Omit<Known, "keys">,
+  { snapshots, named: { site, ...others } }: Omit<Known, "keys">,
 ): Promise<boolean> {
   const slug = slugOfArtefact(key);
   if (site === null || slug === undefined) return false;
   for (const { scores } of snapshots.manifests) {
     const ref = Object.hasOwn(scores.records, slug) && scores.records[slug];
     if (!ref) continue;
-    const shown = new Map(renderProtocol({ api, site }, await recordAt(storage, ref)));
+    const shown = new Map(renderProtocol({ ...others, site }, await recordAt(storage, ref)));
     if (shown.get(key)?.equals(bytes)) return true;
   }
   return false;

@@ -47,11 +47,11 @@ export async function verify(
   if (newest) await checkPublicNames(check, newest, snapshots.published);
   else await check.countOnly(layout.stableScores);
   await checkExports(check, commits, trust);
-  const addresses = await checkSite(check, site);
-  if (newest) await checkArtefacts(check, newest, addresses);
+  const named = await checkSite(check, site);
+  if (newest) await checkArtefacts(check, newest, named);
   await checkProbe(check);
   await checkRun(check, trust, last);
-  const unreferenced = await checkRemaining(check, { keys, snapshots, addresses });
+  const unreferenced = await checkRemaining(check, { keys, snapshots, named });
   return {
     commits: length,
     collected,

@@ -48,8 +48,20 @@ describe("npm run snapshot -- publish", () => {
     const again = await run(`publish --sources sources --store elsewhere/store ${api}`);
     expect(again).toMatchObject({ code: 0 });
     const named = await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8");
-    expect(named).toBe('{"api":"https://api.example.org/api/v1","site":"https://cdn.example.org/"}');
+    const places = { api: "https://api.example.org/api/v1", site: "https://cdn.example.org/" };
+    expect(JSON.parse(named)).toEqual(places);
     expect(again.stdout).toContain(`Nothing new: commit 1 already has snapshot ${snapshotId}`);
+    const publish = "publish --sources sources --store elsewhere/store";
+    const namedBy = async (options: string) => {
+      expect(await run(`${publish} ${options}`)).toMatchObject({ code: 0 });
+      return JSON.parse(await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8"));
+    };
+    const terms = { license: "https://spdx.org/licenses/CC-BY-4.0", citeAs: "Scores" };
+    expect(await namedBy(`--license ${terms.license} --cite-as Scores`)).toEqual({ ...places, ...terms });
+    expect(await namedBy("--api-url none --license none --cite-as none")).toEqual({
+      api: null,
+      site: places.site,
+    });
   });
 
   test("--json puts one object on stdout and nothing else", async () => {
@@ -218,6 +230,8 @@ describe("a wrong command line ends with exit code 2, says why and shows the usa
     ["publish --sources sources --store store again", 'unexpected argument "again"'],
     ["publish --sources sources --store store --api-url api.example.org", "--api-url (or API_URL) must be"],
     ["publish --sources sources --store store --site-url cdn/x", "--site-url (or SITE_URL) must be"],
+    ["publish --sources sources --store store --license MIT", "--license must be the licence's address"],
+    [`publish --sources sources --store store --cite-as ${"x".repeat(2001)}`, "--cite-as must be a text of"],
     ["verify --store store --dry-run", "--dry-run"],
     ["verify --store store --repair", "--sources is missing"],
     ["verify --store store --resume", "--resume goes with --repair"],

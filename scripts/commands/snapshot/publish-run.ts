@@ -54,7 +54,7 @@ export async function publishFrom(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,
   storage: Storage,
-  more: Pick<PublishOptions, "api" | "siteUrl" | "signing" | "dryRun" | "faulty">,
+  more: Pick<PublishOptions, "api" | "siteUrl" | "license" | "citeAs" | "signing" | "dryRun" | "faulty">,
 ): Promise<{ report: PublishReport; files: readonly NamedContent[] }> {
   const progress = progressOn(shell.stderr);
   return withTemporaryFolder(async (temporaryDirectory) => {

@@ -1,6 +1,6 @@
 import { type FileHandle, open } from "node:fs/promises";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
-import { apiPlaceAt, siteAddressAt } from "../../../snapshots/publish/site.ts";
+import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/site.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { readCommit } from "../../../snapshots/store/commits.ts";
 import { messageOf } from "../../../snapshots/store/error-code.ts";
@@ -25,12 +25,25 @@ export const publishCommand = command({
     "api-url": {
       type: "string",
       value: "URL",
-      does: "the service that the site in the public tree opens history and archive from (or API_URL)",
+      does: "the service that the site in the public tree opens history and archive from; none for none (or API_URL)",
+      otherwise: "what the store names",
     },
     "site-url": {
       type: "string",
       value: "URL",
       does: "where the public tree is found, for badges, pages, feed and sitemap in it; none ends them (or SITE_URL)",
+      otherwise: "what the store names",
+    },
+    license: {
+      type: "string",
+      value: "URL",
+      does: "the licence of the public scores, told in dataset.jsonld; none for none",
+      otherwise: "what the store names",
+    },
+    "cite-as": {
+      type: "string",
+      value: "TEXT",
+      does: "how to cite them, in words or as BibTeX, told in dataset.jsonld; none for none",
       otherwise: "what the store names",
     },
     statement: {
@@ -42,16 +55,19 @@ export const publishCommand = command({
   },
   async run(values, _operand, shell) {
     const choices = readPublishing(shell, values);
-    const api = addressOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt) ?? null;
-    const address = values["site-url"] ?? shell.env.SITE_URL;
-    const siteUrl = address === "none" ? null : addressOption("site-url", address, siteAddressAt);
+    const told = {
+      api: namedOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt),
+      siteUrl: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
+      license: namedOption("license", values.license, licenseAt),
+      citeAs: namedOption("cite-as", values["cite-as"], citationIn),
+    };
     const signing = await readSigning(shell, values);
     const dryRun = values["dry-run"] ?? false;
     // Opened before anything is published: a path that cannot be written to shows here.
     await using statement =
       values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
     const storage = await openNewStore(shell, values.store);
-    const { report, files } = await publishFrom(shell, choices, storage, { api, siteUrl, signing, dryRun });
+    const { report, files } = await publishFrom(shell, choices, storage, { ...told, signing, dryRun });
     if (report.signature === "lost") shell.say(lostSignature);
     shell.report(values.json ?? false, report, describePublish(report));
     try {
@@ -79,20 +95,25 @@ async function writeStatement(
   await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
 }
 
-/** The address in an option; undefined when it is left out or empty. Throws UsageError. */
-function addressOption(
-  name: "api-url" | "site-url",
-  address: string | undefined,
-  normal: (address: string) => string,
-): string | undefined {
-  if (!address) return undefined;
+/** What the options must be that name something to readers of the public tree. */
+const rules = {
+  "api-url": "--api-url (or API_URL) must be the service's address, https://HOST",
+  "site-url": "--site-url (or SITE_URL) must be the public tree's address, https://HOST",
+  license: "--license must be the licence's address, as https://spdx.org/licenses/CC-BY-4.0",
+  "cite-as": "--cite-as must be a text of at most 2,000 characters",
+};
+
+/** What an option names; null for none, undefined when it is left out or empty. Throws UsageError. */
+function namedOption(
+  name: keyof typeof rules,
+  given: string | undefined,
+  normal: (given: string) => string,
+): string | null | undefined {
+  if (!given) return undefined;
+  if (given === "none") return null;
   try {
-    return normal(address);
+    return normal(given);
   } catch {
-    const [variable, given] = [name.replace("-", "_").toUpperCase(), JSON.stringify(address)];
-    const whose = name === "api-url" ? "the service's" : "the public tree's";
-    throw new UsageError(
-      `--${name} (or ${variable}) must be ${whose} address, https://HOST, and is ${given}`,
-    );
+    throw new UsageError(`${rules[name]}, and is ${JSON.stringify(given.slice(0, 200))}`);
   }
 }

@@ -16,8 +16,17 @@ import { score } from "../../helpers/proxy-archive.ts";
 const folder = testFolder();
 const golden = join(import.meta.dirname, "golden");
 const checker = join(import.meta.dirname, "check.py");
-const places = { site: "https://scores.example.org/", api: "https://api.example.org/api/v1" };
-const facts = { list: { hash: "0".repeat(64), bytes: 321 }, newestUpdatedAt: "2026-02-02T08:21:59.229Z" };
+const places = {
+  site: "https://scores.example.org/",
+  api: "https://api.example.org/api/v1",
+  license: "https://spdx.org/licenses/CC-BY-4.0",
+  citeAs: "@misc{scores, title = {Protocol Risk Scores}}",
+};
+const facts = {
+  commit: 7,
+  list: { hash: "0".repeat(64), bytes: 321 },
+  newestUpdatedAt: "2026-02-02T08:21:59.229Z",
+};
 
 const rated = (slug: string, forgeScale: ForgeTier, bri = 700): ProtocolScore => ({
   ...score(slug, bri),
@@ -75,7 +84,7 @@ describe("renderArtefacts()", () => {
       const base = rated(`p${place}`, forgeTiers[place % 7]!);
       return { ...base, evidenceHash, metadata: { ...base.metadata, category, chain, tvl } };
     });
-    const others = { site, api: null };
+    const others = { site, api: null, license: null, citeAs: null };
     const all = renderArtefacts(others, any, tiersAfter(undefined, any, at(3)), facts);
     expect((await checked("any", site, all)).badges).toHaveLength(12);
   });

@@ -114,6 +114,7 @@ dataset = json.loads(read("dataset.jsonld"))
 assert dataset["conformsTo"] == "http://mlcommons.org/croissant/1.0" and dataset["@type"] == "sc:Dataset"
 for name in ("name", "description", "url", "creator", "datePublished"):
     assert dataset[name], name
+assert re.fullmatch(r"\d+\.\d+\.\d+", dataset["version"])
 (file,) = dataset["distribution"]
 assert re.fullmatch("[0-9a-f]{64}", file["sha256"]) and file["encodingFormat"] == "application/json"
 fields = [field for records in dataset["recordSet"] for field in records["field"]]

@@ -6,6 +6,7 @@ import { type ForgeTier, forgeScaleNumber } from "../../../schemas/scales.ts";
 import { artefactFiles, artefactsOf } from "../../../snapshots/artefacts/artefacts.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
 import { siteAddressAt } from "../../../snapshots/publish/site.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
@@ -24,7 +25,7 @@ const publishTiers = (
   storage: Storage,
   tiers: Record<string, ForgeTier>,
   day: number,
-  choices: { siteUrl?: string | null } = {},
+  choices: Partial<PublishOptions> = {},
 ) =>
   publishRecords(storage, markets, 0, {
     now: () => new Date(Date.UTC(2026, 2, day)),
@@ -73,6 +74,31 @@ test("writes artefacts once an address is named, and later only what changed, al
   expect(written(before)).toEqual([...files, ...artefactsOf("aave")].sort());
   expect(await moves(storage)).toEqual(["aave moved from CAST to RAW"]);
   expect(await faultsOf(storage)).toEqual([]);
+});
+
+test("the service and the terms of the data are remembered until another or none is named", async () => {
+  const storage = memoryStorage(new Map());
+  const named = async () => {
+    const { license, citeAs, version } = JSON.parse(await textOf(storage, layout.dataset));
+    const { api } = JSON.parse(await textOf(storage, layout.siteFile("api.json")));
+    expect(await faultsOf(storage)).toEqual([]);
+    return { api, license, citeAs, version };
+  };
+  const told = {
+    api: "https://api.example.org/api/v1",
+    license: "https://spdx.org/licenses/CC0-1.0",
+    citeAs: "Me",
+  };
+  await publishTiers(storage, { aave: "CAST" }, 1, { siteUrl, ...told });
+  expect(await named()).toEqual({ ...told, version: "1.1.0" });
+  await publishTiers(storage, { aave: "RAW" }, 2);
+  expect(await named()).toEqual({ ...told, version: "1.2.0" });
+  await rollback(storage, "1", () => new Date(Date.UTC(2026, 2, 3)), { site: publishedSite });
+  expect(await named()).toEqual({ ...told, version: "1.3.0" });
+  await publishTiers(storage, { aave: "RAW" }, 4, { resume: true, citeAs: "You" });
+  expect(await named()).toEqual({ ...told, citeAs: "You", version: "1.4.0" });
+  await publishTiers(storage, { aave: "RAW" }, 5, { license: null, citeAs: null, api: null });
+  expect(await named()).toEqual({ api: null, version: "1.4.0" });
 });
 
 test("a rollback shows the tiers it goes back to, and the feed tells of it", async () => {
