@@ -21,6 +21,7 @@ import { finished } from "node:stream/promises";
 /** What an exit code means for an operator (.github/deploy/OPERATING.md, "Commands"). */
 const meanings = new Map([
   [0, "done"],
+  [1, "something is at fault; OPERATING.md has the ways back under Incidents"],
   [2, "the command line is wrong"],
   [3, "the sources were refused, or publishing is on hold; readers still see the snapshot before"],
   [4, "another publisher was faster, or gc was deleting what was needed; the next run makes up for it"],
@@ -77,6 +78,8 @@ function summarise() {
   const rows = flatten(parseReport()).map(([name, value]) => `| ${name} | ${value} |`);
   const lines = [`### snapshot ${command[0]}: ${meaning}`, ""];
   if (rows.length > 0) lines.push("| | |", "|---|---|", ...rows, "");
+  const faults = parseReport().faults ?? [];
+  lines.push(...faults.slice(0, shownLogLines).map(({ key, reason }) => `    ${key}: ${reason}`), "");
   if (failed) {
     const tail = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-shownLogLines);
     lines.push(...tail.map((line) => `    ${line}`), "");

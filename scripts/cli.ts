@@ -1,4 +1,5 @@
 import { SourceRefusal } from "../snapshots/sources/refusals.ts";
+import { wayBack } from "./incidents.ts";
 import type { Shell } from "./shell.ts";
 
 /** Exit codes of all commands. .github/deploy/OPERATING.md documents them. */
@@ -105,8 +106,15 @@ export function reportFailure(
 }
 
 function messageOf(error: unknown): string {
+  const back = isDamage(error) && wayBack(error.key);
+  if (back) return `${error.message}. The way back: ${back}.`;
   if (isSystemError(error)) return `cannot ${error.syscall} ${error.path}: ${error.message.split(", ")[0]}`;
   return error instanceof Error ? error.message : String(error);
+}
+
+function isDamage(error: unknown): error is Error & { key: string } {
+  const named = error instanceof Error && ["CorruptObjectError", "MissingObjectError"].includes(error.name);
+  return named && "key" in error && typeof error.key === "string";
 }
 
 /** Whether it is an error of the file system, which the user can resolve: rights, space, a file in the way. */

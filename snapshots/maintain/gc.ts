@@ -22,6 +22,7 @@ import {
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { countedLog } from "../trust/believed-log.ts";
 import type { Trust } from "../trust/trust.ts";
+import { naming } from "./damaged-snapshot.ts";
 import { keepersOf, keepsChanges, type Retention, rungs } from "./rungs.ts";
 
 /** Options of a collection. */
@@ -235,7 +236,7 @@ class Survey {
       const keptBy = (manifests.get(key)?.keptBy ?? 0) | keepers[index]!;
       if (keptBy > 0) manifests.set(key, { commit, keptBy });
     }
-    const segments = new Map<string, { ref: SegmentRef; keptBy: number }>();
+    const segments = new Map<string, { ref: SegmentRef; keptBy: number; manifest: string }>();
     for (const [key, { commit, keptBy }] of manifests) {
       const newest = (keptBy & rungs.current) > 0;
       if (this.#reachable.has(key) && !newest) continue;
@@ -250,19 +251,23 @@ class Survey {
           besideSegment(ref).map(([name]) => name),
           keptBy,
         );
-        segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy });
+        segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy, manifest: key });
       }
     }
-    await inParallel(segments, async ([key, { ref, keptBy }]) => {
+    await inParallel(segments, async ([key, { ref, keptBy, manifest }]) => {
       if (this.#reachable.has(key)) return;
-      const pages = readPages(key, await readObject(this.#storage, key, ref));
+      const pages = await naming(manifest, async () =>
+        readPages(key, await readObject(this.#storage, key, ref)),
+      );
       this.#reach([key, ...pages.map(({ hash }) => layout.page(hash))], keptBy);
     });
   }
 
   async #manifest(commit: Commit, newest: boolean): Promise<Manifest | undefined> {
     try {
-      return await readManifest(this.#storage, commit.manifest);
+      return await naming(layout.manifest(commit.manifest.hash), () =>
+        readManifest(this.#storage, commit.manifest),
+      );
     } catch (error) {
       // An earlier collection with a shorter retention may have deleted it. Only the current snapshot must exist.
       if (error instanceof MissingObjectError && !newest) return undefined;

@@ -7,6 +7,7 @@ export const layout = {
   commit: (number: number) => `commits/${String(number).padStart(10, "0")}.json`,
   manifests: "manifests/",
   manifest: (hash: string) => `manifests/${hash}.json`,
+  publicTree: "public/",
   publicObjects: "public/objects/",
   publicObject: (hash: string) => `public/objects/${hash}.json`,
   stableScores: "public/api/v1/",
@@ -114,5 +115,5 @@ function contentTypeOf(key: string): string {
 
 function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects)) return immutable;
-  return key.startsWith("public/") ? shortLived : "private, no-store";
+  return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
 }

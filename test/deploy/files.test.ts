@@ -74,6 +74,7 @@ describe("the services", () => {
     );
     expect(one("prs-export.service", "ExecStart")).toBe(`${snapshot} export --store \${STORE}`);
     expect(one("prs-gc.service", "ExecStart")).toBe(`${snapshot} gc --store \${STORE}`);
+    expect(one("prs-verify.service", "ExecStart")).toBe(`${snapshot} verify --store \${STORE}`);
     expect(existsSync(join(root, "node_modules/.bin/node"))).toBe(true);
     for (const unit of services) {
       expect(one(unit, "EnvironmentFile")).toBe(`/etc/prs/${unit.replace("service", "env")}`);
@@ -90,6 +91,7 @@ describe("the services", () => {
       "prs-gc.service": "",
       "prs-proxy.service": "",
       "prs-publish.service": String(exitCodes.lost),
+      "prs-verify.service": "",
     });
   });
 
@@ -143,13 +145,13 @@ describe("the environment files", () => {
     expect(defaults.length).toBeGreaterThan(2);
   });
 
-  test.each(["prs-publish", "prs-export", "prs-gc"])(
-    "%s.env names what its unit passes on, whose commits gc counts, and where S3 is",
+  test.each(["prs-publish", "prs-export", "prs-gc", "prs-verify"])(
+    "%s.env names what its unit passes on, whose commits count, and where S3 is",
     (name) => {
       const passed = [...one(`${name}.service`, "ExecStart").matchAll(/\$\{(\w+)\}/g)].map(
         ([, each]) => each,
       );
-      const own = name === "prs-gc" ? ["TRUSTED_KEYS"] : [];
+      const own = ["prs-gc", "prs-verify"].includes(name) ? ["TRUSTED_KEYS"] : [];
       expect(named(`${name}.env`)).toEqual([...passed, ...own, ...ofAws]);
     },
   );

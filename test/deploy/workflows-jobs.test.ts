@@ -8,7 +8,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { recordsOf } from "../helpers/archive-records.ts";
 import { testFolder } from "../helpers/archive-store.ts";
+import { publishRecords } from "../helpers/proxy-archive.ts";
 import { keyText } from "../helpers/signing.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -204,6 +208,25 @@ describe("what the jobs make of a command's end", () => {
     const dry = await script("gc.yml", "Collect", { ...where, DRY_RUN: "yes" });
     expect(dry).toEqual([...collect, "--dry-run", "--json"]);
   });
+});
+
+test("verify.yml names in its summary what is at fault", async () => {
+  const store = join(folder, "rotten");
+  const storage = directoryStorage(store);
+  await publishRecords(storage, recordsOf(0, 40));
+  const [page] = await readdir(join(store, layout.pages));
+  await writeFile(join(store, layout.pages, page!), "rotten");
+  const workflow = parse(await readFile(join(root, ".github/workflows/verify.yml"), "utf8"));
+  const text = workflow.jobs.verify.steps.find(({ name }: { name?: string }) => name === "Verify").run;
+  const summary = join(folder, "verify.md");
+  const temporary = join(folder, "verifying");
+  await mkdir(temporary);
+  const environment = { STORE: store, RUNNER_TEMP: temporary, GITHUB_STEP_SUMMARY: summary };
+  const { code } = await run("bash", ["-ec", text], environment);
+  expect(code).toBe(1);
+  const told = await readFile(summary, "utf8");
+  expect(told).toMatch(/^### snapshot verify: something is at fault; OPERATING.md/);
+  expect(told).toContain(`    ${layout.pages}${page}: its content does not match its name`);
 });
 
 test(".ci/container removes its files when the image cannot be built", async () => {

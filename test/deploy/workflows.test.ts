@@ -188,22 +188,27 @@ describe("the trust of GitHub's workflows", () => {
     );
 
   test("is in the workflows that need the role, each in its own", () => {
-    const trusted = ["publish", "export", "gc", "ci", "freshness"].map((name) => [
+    const trusted = ["publish", "export", "gc", "verify", "ci", "freshness"].map((name) => [
       name,
       assumes("publisher", workflow(name)),
       assumes("gc", workflow(name)),
+      assumes("proxy", workflow(name)),
     ]);
     expect(trusted).toEqual([
-      ["publish", true, false],
-      ["export", true, false],
-      ["gc", false, true],
-      ["ci", false, false],
-      ["freshness", false, false],
+      ["publish", true, false, false],
+      ["export", true, false, false],
+      ["gc", false, true, false],
+      ["verify", false, false, true],
+      ["ci", false, false, false],
+      ["freshness", false, false, false],
     ]);
   });
 
-  test.each(["publisher", "gc"] as const)("is in the main branch of this repository alone (%s)", (role) => {
-    const name = role === "gc" ? "gc" : "publish";
+  test.each([
+    ["publisher", "publish"],
+    ["gc", "gc"],
+    ["proxy", "verify"],
+  ] as const)("is in the main branch of this repository alone (%s)", (role, name) => {
     const own = workflow(name);
     expect(assumes(role, own)).toBe(true);
     expect(assumes(role, own, { action: "TagSession" })).toBe(false);

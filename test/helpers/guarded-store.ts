@@ -21,7 +21,11 @@ export const policies = {
     proxy: policyFile("role-proxy"),
     "key-issuer": policyFile("role-key-issuer"),
   },
-  trust: { publisher: policyFile("trust-publisher"), gc: policyFile("trust-gc") },
+  trust: {
+    publisher: policyFile("trust-publisher"),
+    gc: policyFile("trust-gc"),
+    proxy: policyFile("trust-proxy"),
+  },
 };
 export type Role = keyof typeof policies.roles;
 

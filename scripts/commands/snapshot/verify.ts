@@ -4,6 +4,7 @@ import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
 import { counted, exitCodes, UsageError } from "../../cli.ts";
+import { waysBack } from "../../incidents.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
@@ -42,6 +43,7 @@ export const verifyCommand = command({
     const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced } = done;
     shell.report(json, done, [
       ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
+      ...waysBack(faults.map(({ key }) => key)),
       ...shorten(unchecked.map(({ key, reason }) => `${key}: not checked, because ${reason}`)),
       `${faults.length === 0 ? "All good" : counted(faults.length, "fault")}: ${counted(commits, "commit")} (${collected} collected), ` +
         `${counted(markets, "market")}, ${counted(objects, "object")} (${bytes} bytes), ${unreferenced} of them unreferenced`,

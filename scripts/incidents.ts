@@ -1,0 +1,66 @@
+import { layout } from "../snapshots/store/layout.ts";
+
+/** Objects by the beginnings of their keys, and the way back when one is damaged or missing. */
+export interface Incident {
+  of: readonly string[];
+  back: string;
+}
+
+/** For every kind of object. .github/deploy/OPERATING.md, "Incidents", has them with what they stop. */
+export const incidents: readonly Incident[] = [
+  {
+    of: [layout.commits],
+    back:
+      "put it back from a backup or an earlier version of the bucket; when there is none, delete it, and all older ones where it is " +
+      "not the newest: the log then begins after it",
+  },
+  {
+    of: [
+      layout.manifests,
+      layout.segments,
+      layout.rows,
+      layout.ids,
+      layout.words,
+      layout.pages,
+      layout.origins,
+      layout.sourceFiles,
+      layout.publicObjects,
+      layout.privateObjects,
+    ],
+    back:
+      "run `verify --repair --sources SOURCES`, which makes anew what the newest snapshot has; what only older ones have comes from a " +
+      "backup, or goes with them once gc collects them or you delete their manifests",
+  },
+  {
+    of: [layout.changes],
+    back: "delete it; what changed is then told from the snapshots while both are kept, and else a copy is taken anew",
+  },
+  {
+    of: [layout.exportRecords, layout.exportFiles, layout.exportChunks],
+    back: "delete it, and run `export --snapshot ID` for the snapshots that had it",
+  },
+  {
+    of: [layout.collecting],
+    back: "delete it when no gc is running; it stops publishes for an hour at most, and gc deletes it after a day",
+  },
+  {
+    of: [layout.keys],
+    back: "issue its owner another key, and revoke this one; a key whose revocation is damaged stays revoked",
+  },
+  { of: [layout.probe], back: "delete it; the next publish makes it again" },
+  {
+    of: [layout.head, layout.checked, layout.publicTree],
+    back: "publish again, which writes what every run writes",
+  },
+];
+
+/** The way back for an object; undefined for one that no store has. */
+export function wayBack(key: string): string | undefined {
+  return incidents.find(({ of }) => of.some((prefix) => key.startsWith(prefix)))?.back;
+}
+
+/** A line for the faults of a report: each way back once, and of what. */
+export function waysBack(keys: readonly string[]): string[] {
+  const kinds = Map.groupBy(keys, wayBack);
+  return [...kinds].flatMap(([back, [first]]) => (back === undefined ? [] : [`For ${first}: ${back}.`]));
+}

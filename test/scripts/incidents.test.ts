@@ -1,0 +1,69 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { incidents, wayBack } from "../../scripts/incidents.ts";
+import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { snapshotCommand } from "../helpers/archive-command.ts";
+import { recordsOf } from "../helpers/archive-records.ts";
+import { testFolder } from "../helpers/archive-store.ts";
+import { deployed } from "../helpers/deployed.ts";
+import { listed } from "../helpers/faulty-store.ts";
+import { publishRecords } from "../helpers/proxy-archive.ts";
+
+const folder = testFolder();
+
+test("OPERATING.md has a row for every kind of object, with the way back that messages name", () => {
+  const [, table = ""] =
+    /<!-- incidents: .*\n([\s\S]*?)<!-- \/incidents -->/.exec(deployed("OPERATING.md")) ?? [];
+  const rows = table.trim().split("\n").slice(2);
+  expect(rows.map((row) => row.split(" | ")[0])).toEqual(
+    incidents.map(({ of }) => `| ${of.map((prefix) => `\`${prefix}\``).join(", ")}`),
+  );
+  expect(rows.map((row) => row.split(" | ")[2])).toEqual(incidents.map(({ back }) => `${back} |`));
+  const keys = Object.values(layout).map((at) => (typeof at === "string" ? at : at("x" as never)));
+  expect(keys.filter((key) => wayBack(key) === undefined)).toEqual([]);
+});
+
+test("a command that meets a damaged object names the way back, which leads back", async () => {
+  const store = join(folder, "store");
+  const storage = directoryStorage(store);
+  for (const count of [40, 41, 42]) await publishRecords(storage, recordsOf(0, count));
+  const run = (...args: string[]) => snapshotCommand([...args, "--store", store], { from: folder });
+  const commit = join(store, layout.commit(2));
+  await writeFile(commit, (await readFile(commit, "utf8")).replace("publishedAt", "publishedat"));
+  const refused = await run("gc");
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain(`${layout.commit(2)}: `);
+  expect(refused.stderr).toContain(`The way back: ${wayBack(layout.commit(2))}.`);
+  const faulty = await run("verify");
+  expect([faulty.code, faulty.stdout]).toEqual([
+    1,
+    expect.stringContaining(`For ${layout.commit(2)}: ${wayBack(layout.commit(2))}.`),
+  ]);
+  for (const number of [1, 2]) await storage.delete(layout.commit(number));
+  expect((await run("gc")).code).toBe(0);
+  expect((await run("verify")).code).toBe(0);
+
+  const [record] = (await listed(storage, layout.changes)).filter(({ key }) => key.endsWith(".json"));
+  await writeFile(join(store, record!.key), "rotten");
+  expect((await run("verify")).stdout).toContain(`For ${record!.key}: delete it`);
+  await storage.delete(record!.key);
+  expect((await run("verify")).code).toBe(0);
+});
+
+test("gc names the manifest of the old snapshot that is damaged, without which it goes on", async () => {
+  const store = join(folder, "old");
+  const storage = directoryStorage(store);
+  await publishRecords(storage, recordsOf(0, 40));
+  const [segment] = await listed(storage, layout.segments);
+  const [manifest] = await listed(storage, layout.manifests);
+  await publishRecords(storage, recordsOf(0, 41));
+  await writeFile(join(store, segment!.key), "rotten");
+  const run = (...args: string[]) => snapshotCommand([...args, "--store", store], { from: folder });
+  const refused = await run("gc");
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain(`its manifest is ${manifest!.key}. The way back: run \`verify --repair`);
+  await storage.delete(manifest!.key);
+  expect((await run("gc")).code).toBe(0);
+});
