@@ -98,7 +98,8 @@ const notes: Record<DescribedId, Notes> = {
     text:
       `Always \`${ndjson}\`: deletes by id, then puts in the archive's order. Each id comes at most once. Applied to an exact ` +
       "copy of `since`, they give an exact copy of the snapshot in `X-Snapshot-Id`. `until` may also be older than `since`.\n\n" +
-      `It costs one unit for every ${paging.maxPageSize} lines, taken as they are sent. An answer that breaks off has fewer lines ` +
+      `It costs one unit for every ${paging.maxPageSize} lines, taken as they are sent. A far difference that must be worked ` +
+      "out first costs units for that too, which pay for lines as well. An answer that breaks off has fewer lines " +
       "than `X-Count`. To continue, repeat `since`, send its `X-Snapshot-Id` as `until` and the number of whole lines " +
       "received as `skip`.",
   },

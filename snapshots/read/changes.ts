@@ -34,7 +34,7 @@ const maxEntries = 2_000_000;
 /** Differences that are worked out at the same time. */
 const plansAtOnce = 2;
 /** Bytes of plans that are kept, of one at most, and for how long: an answer that breaks off is soon asked for again. */
-const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 8 * 2 ** 20, 600_000];
+const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 24 * 2 ** 20, 600_000];
 /** A plan without changes takes this, its name included. */
 const planBytes = 1000;
 
