@@ -289,6 +289,7 @@ export const endpoints = {
       "reliability.js",
       "router.js",
       "scoreboard.js",
+      "statistics.js",
       "style.css",
       "words.js",
     ],

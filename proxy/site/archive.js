@@ -15,7 +15,7 @@ import {
   without,
 } from "./filters.js";
 import { marketItem } from "./market.js";
-import { reliability, wantedFor } from "./reliability.js";
+import { comparedIn, reliability, wantedFor } from "./reliability.js";
 import { counted, grouped } from "./words.js";
 
 /**
@@ -385,7 +385,7 @@ class Explorer {
     const facets = [...this.#lists.keys(), ...this.#histograms.keys()];
     const scored = query.get("show") === "score";
     const wanted = facets.map((facet) => /** @type {[string, URLSearchParams]} */ ([facet, others(facet)]));
-    if (scored) wanted.push(...wantedFor(filters, query.get("compare")));
+    if (scored) wanted.push(...wantedFor(filters, comparedIn(query)));
     /** @type {Counts} */
     const counts = await countsOf(this.#api.service, wanted, asOf, signal);
     signal.throwIfAborted();

@@ -239,7 +239,7 @@ const isFew = ({ n }) => n < 30;
 
 /**
  * Shares of several groups as dots, each with its interval. `second` stands beside them in another form.
- * @param {{ names: readonly string[], first: readonly Estimate[], second?: readonly Estimate[], mean: number, label: string }} about
+ * @param {{ names: readonly string[], first: readonly Estimate[], second?: readonly Estimate[], mean?: number, label: string }} about
  * @param {number} width
  */
 export function intervalChart({ names, first, second, mean, label: name }, width) {
@@ -249,7 +249,7 @@ export function intervalChart({ names, first, second, mean, label: name }, width
   const sure = all.filter(({ n }) => n >= 100);
   const top = Math.max(
     0.01,
-    mean,
+    mean ?? 0,
     ...(sure.length > 0 ? sure : all).map(({ high }) => high),
     ...all.filter((estimate) => !isFew(estimate)).map(({ share }) => share),
   );
@@ -258,8 +258,10 @@ export function intervalChart({ names, first, second, mean, label: name }, width
   const isBeyond = (/** @type {Estimate} */ { share, n }) => n > 0 && share > ceiling;
   // The numbers of both series stand in rows of their own: beside each other they would overlap.
   const beyond = all.some(isBeyond) ? (second ? 28 : 14) : 0;
-  const height = 250 + beyond;
-  const margin = { top: 28 + beyond, right: 8, bottom: 46, left: 44 };
+  const numbers = [first, ...(second ? [second] : [])];
+  const height = 233 + beyond + 17 * numbers.length;
+  const margin = { top: 28 + beyond, right: 8, bottom: 29 + 17 * numbers.length, left: 44 };
+  const row = (/** @type {number} */ which) => height - 9 - 17 * (numbers.length - 1 - which);
   const slot = (width - margin.left - margin.right) / names.length;
   const x = (/** @type {number} */ place) => margin.left + slot * (place + 0.5);
   const y = (/** @type {number} */ share) =>
@@ -304,16 +306,19 @@ export function intervalChart({ names, first, second, mean, label: name }, width
   return chart(width, height, name, [
     label("Disputed", 0, 12, "start"),
     ...grid(ticks, y, margin.left, width - margin.right, (value) => percent(value)),
-    svg("path", { class: "mean", d: `M${margin.left} ${y(mean)}H${width - margin.right}` }),
+    mean !== undefined &&
+      svg("path", { class: "mean", d: `M${margin.left} ${y(mean)}H${width - margin.right}` }),
     ...names.flatMap((text, place) => {
       if (!wide && slot < 30 && place % 2 === 1) return [];
       const short = slot > 80 ? text : text.slice(0, 4);
       return [
-        label(short, x(place), height - 26, "middle"),
-        label(compact(first[place]?.n ?? 0), x(place), height - 9, "middle"),
+        label(short, x(place), row(0) - 17, "middle"),
+        ...numbers.map((each, which) => label(compact(each[place]?.n ?? 0), x(place), row(which), "middle")),
       ];
     }),
-    label("n", margin.left - 8, height - 9, "end"),
+    ...numbers.map((_, which) =>
+      label(second ? `n ${"●◆"[which]}` : "n", margin.left - 8, row(which), "end"),
+    ),
     ...dots(first, "first", second ? -5 : 0),
     ...dots(second ?? [], "second", 5),
   ]);

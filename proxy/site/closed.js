@@ -1,7 +1,7 @@
 import { columnChart, drawn, intervalChart } from "./chart.js";
 import { fill, html } from "./dom.js";
 import { planNames } from "./key.js";
-import { wilson } from "./reliability.js";
+import { wilson } from "./statistics.js";
 import { counted, tiers } from "./words.js";
 
 /**

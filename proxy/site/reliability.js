@@ -2,7 +2,8 @@ import { drawn, intervalChart } from "./chart.js";
 import { html } from "./dom.js";
 import { term } from "./explain.js";
 import { archiveAddress, without } from "./filters.js";
-import { grouped, percent, percents, tiers } from "./words.js";
+import { difference, trend, wilson } from "./statistics.js";
+import { grouped, percent, percents, signed, tiers } from "./words.js";
 
 /**
  * @import { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts"
@@ -10,51 +11,38 @@ import { grouped, percent, percents, tiers } from "./words.js";
  * @import { Counts } from "./facets.js"
  */
 
-/** The quantile of the normal distribution for a 95 % interval. */
-const z = 1.959964;
-
-/**
- * The share of `hits` among `n`, with its 95 % interval after Wilson, which holds for small shares and small numbers too.
- * @param {number} hits
- * @param {number} n
- * @returns {Estimate}
- */
-export function wilson(hits, n) {
-  if (n === 0) return { share: 0, low: 0, high: 1, n };
-  const share = hits / n;
-  const scale = 1 + z ** 2 / n;
-  const middle = (share + z ** 2 / (2 * n)) / scale;
-  const half = (z * Math.sqrt((share * (1 - share)) / n + z ** 2 / (4 * n ** 2))) / scale;
-  return { share, low: Math.max(0, middle - half), high: Math.min(1, middle + half), n };
-}
+/** The formula versions that are compared: none, or two. An address may name one alone.
+ * @param {URLSearchParams} query */
+export const comparedIn = (query) => query.getAll("compare").slice(0, 2);
 
 /** Which counts the picture needs.
  * @param {URLSearchParams} filters
- * @param {string | null} version to compare with all
+ * @param {readonly string[]} versions that are compared
  * @returns {[facet: string, filters: URLSearchParams][]} */
-export function wantedFor(filters, version) {
-  const all = without(filters, ["disputed"]);
-  const those = of(all, version);
+export function wantedFor(filters, versions) {
+  const those = versions.length > 0 ? versions.map((version) => of(filters, version)) : [all(filters)];
   return [
-    ["composite", all],
-    ["tier", all],
-    ["formula_version", all],
-    ...(version === null
-      ? []
-      : /** @type {[string, URLSearchParams][]} */ ([
-          ["composite", those],
-          ["tier", those],
-        ])),
+    ["formula_version", of(filters)],
+    ...those.flatMap(
+      (each) =>
+        /** @type {[string, URLSearchParams][]} */ ([
+          ["composite", each],
+          ["tier", each],
+        ]),
+    ),
   ];
 }
 
+/** @param {URLSearchParams} filters */
+const all = (filters) => without(filters, ["disputed"]);
+
 /**
  * @param {URLSearchParams} filters
- * @param {string | null} version
+ * @param {string} [version] any if left out
  */
 function of(filters, version) {
-  const those = new URLSearchParams(filters);
-  if (version !== null) those.set("formula_version", version);
+  const those = without(all(filters), ["formula_version"]);
+  if (version !== undefined) those.set("formula_version", version);
   return those;
 }
 
@@ -66,90 +54,112 @@ function of(filters, version) {
  * @param {AbortSignal} signal
  */
 export function reliability(query, filters, counts, signal) {
-  const version = query.get("compare");
-  const all = without(filters, ["disputed"]);
-  const composite = /** @type {ScoreFacet} */ (counts("composite", all)).buckets;
-  const versions = /** @type {LabelFacet} */ (counts("formula_version", all)).buckets;
-  const hits = composite.reduce((sum, { disputed }) => sum + disputed, 0);
-  const n = composite.reduce((sum, { count }) => sum + count, 0);
-  const byTier = (/** @type {URLSearchParams} */ which) => {
-    const { buckets } = /** @type {LabelFacet} */ (counts("tier", which));
-    return tiers.map((name) => {
-      const { count = 0, disputed = 0 } = buckets.find(({ value }) => value === name) ?? {};
-      return wilson(disputed, count);
-    });
-  };
-  const byScore = (/** @type {URLSearchParams} */ which) =>
-    /** @type {ScoreFacet} */ (counts("composite", which)).buckets.map(({ disputed, count }) =>
-      wilson(disputed, count),
-    );
-  const groups = [
-    {
-      title: "By composite, in steps of 50",
-      names: composite.map(({ from }) => `${from}`),
-      estimates: byScore,
-    },
-    { title: "By tier", names: tiers, estimates: byTier },
-  ];
-  const other = new URLSearchParams(query);
-  const link = (/** @type {string | null} */ value, /** @type {string} */ text) => {
-    if (value === null) other.delete("compare");
-    else other.set("compare", value);
+  const compared = comparedIn(query);
+  const versions = /** @type {LabelFacet} */ (counts("formula_version", of(filters))).buckets.map(
+    ({ value }) => value,
+  );
+  const series = (compared.length > 0 ? compared : [undefined]).map((version) => {
+    const those = version === undefined ? all(filters) : of(filters, version);
+    const composite = /** @type {ScoreFacet} */ (counts("composite", those)).buckets;
+    const { buckets } = /** @type {LabelFacet} */ (counts("tier", those));
+    return {
+      name: version ?? "All",
+      composite,
+      byScore: composite.map(({ disputed, count }) => wilson(disputed, count)),
+      byTier: tiers.map((name) => {
+        const { count = 0, disputed = 0 } = buckets.find(({ value }) => value === name) ?? {};
+        return wilson(disputed, count);
+      }),
+      whole: whole(composite),
+    };
+  });
+  const [one, other] = series;
+  if (!one) return [];
+  const groups = /** @type {const} */ ([
+    ["By composite, in steps of 50", one.composite.map(({ from }) => `${from}`), "byScore"],
+    ["By tier", tiers, "byTier"],
+  ]);
+  const link = (/** @type {string[]} */ pair, /** @type {string} */ text) => {
+    const address = without(query, ["compare"]);
+    for (const version of pair) address.append("compare", version);
     return html(
       "a",
       {
-        href: archiveAddress(other),
-        "aria-current": value === version ? "true" : undefined,
-        "data-key": `compare ${value}`,
+        href: archiveAddress(address),
+        "aria-current":
+          pair.length === 0 ? compared.length === 0 : compared.includes(text) ? "true" : undefined,
+        "data-key": `compare ${text}`,
       },
       text,
     );
   };
+  // Never a version with all: they contain it.
+  const pairOf = (/** @type {string} */ version) => {
+    if (compared.includes(version)) return compared;
+    const beside = compared[0] ?? versions.find((each) => each !== version);
+    return compared.length > 0 ? [`${beside}`, version] : [version, `${beside}`];
+  };
   return [
-    html("p", { class: "verdict" }, verdictOn(composite)),
+    ...series.map(({ name, composite }) =>
+      html(
+        "p",
+        { class: "verdict" },
+        compared.length > 0 && html("b", {}, `${name}: `),
+        verdictOn(composite),
+      ),
+    ),
+    other &&
+      one.whole.n * other.whole.n > 0 &&
+      html(
+        "p",
+        {},
+        `In all, ${shareOf(one.whole)} of ${one.name} were disputed, and ${shareOf(other.whole)} of ${other.name}. ${differenceOf(one.whole, other.whole).words}`,
+      ),
     html(
       "p",
       { class: "quiet" },
       "Dots are the share of ",
       term("disputed", "disputed"),
-      ` markets, bars their 95 % intervals, and n the number of markets. The dashed line is the share of all, ${percent(n ? hits / n : 0)}. A filter by dispute does not apply here.`,
+      " markets, bars their 95 % intervals after Wilson, and n the number of markets. ",
+      !other && `The dashed line is the share of all of them, ${percent(one.whole.share)}. `,
+      "Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A filter by dispute does not apply here.",
     ),
     versions.length > 1 &&
       html(
         "p",
         { class: "versions" },
-        html("span", {}, "Beside all, formula version "),
-        link(null, "none"),
-        versions.slice(0, 6).map(({ value }) => link(value, value)),
+        html("span", {}, "Compare formula versions: "),
+        link([], "none"),
+        versions.slice(0, 6).map((version) => link(pairOf(version), version)),
       ),
-    version !== null &&
+    compared.length > 0 &&
       html(
         "p",
         { class: "legend" },
-        html("span", { class: "key first" }, "● All"),
-        html("span", { class: "key second" }, `◆ ${version}`),
+        html("span", { class: "first" }, `● ${one.name}`),
+        other && html("span", { class: "second" }, `◆ ${other.name}`),
       ),
-    ...groups.map(({ title, names, estimates }) => {
-      const first = estimates(all);
-      const second = version === null ? undefined : estimates(of(all, version));
+    ...groups.map(([title, names, kind]) => {
       const label = `Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`;
+      const picture = {
+        names,
+        first: one[kind],
+        label,
+        ...(other ? { second: other[kind] } : { mean: one.whole.share }),
+      };
       return html(
         "section",
         { class: "shares" },
         html("h3", {}, title),
-        drawn(
-          (width) =>
-            intervalChart({ names, first, mean: n ? hits / n : 0, label, ...(second && { second }) }, width),
-          signal,
-        ),
+        drawn((width) => intervalChart(picture, width), signal),
         html(
           "details",
           {},
           html("summary", {}, `${title}, as a table`),
-          shareTable(names, [
-            ["All", first],
-            ...(second ? [/** @type {const} */ ([`${version}`, second])] : []),
-          ]),
+          shareTable(
+            names,
+            series.map((each) => [each.name, each[kind]]),
+          ),
         ),
       );
     }),
@@ -201,11 +211,49 @@ const shareTable = (names, series) =>
     ),
   );
 
+/** The share of disputed markets in all buckets together.
+ * @param {ScoreFacet["buckets"]} buckets */
+const whole = (buckets) =>
+  wilson(
+    buckets.reduce((sum, { disputed }) => sum + disputed, 0),
+    buckets.reduce((sum, { count }) => sum + count, 0),
+  );
+
+/** @param {Estimate} estimate */
+const shareOf = ({ share, n }) =>
+  n > 0 ? `${percent(share)} (${grouped(Math.round(share * n))} of ${grouped(n)})` : "none (0 of 0)";
+
 /**
- * Compares the half of the markets with lower scores with the other half.
+ * The difference of two shares in words, and whether it is above 0 (1), below (−1), or may be either (0).
+ * @param {Estimate} first
+ * @param {Estimate} second
+ */
+function differenceOf(first, second) {
+  const { value, low, high } = difference(first, second);
+  const sign = low > 0 ? 1 : high < 0 ? -1 : 0;
+  const [told, from, to] = points([value, low, high]);
+  const words = `The difference is ${told} percentage points, with a 95 % interval from ${from} to ${to}, which ${sign === 0 ? "includes" : "excludes"} 0.`;
+  return { sign, words };
+}
+
+/** Shares as percentage points, with as many digits as keep their ends apart and off 0.
+ * @param {number[]} shares */
+function points(shares) {
+  const spelled = (/** @type {number} */ digits) =>
+    shares.map((share) => signed(Number((100 * share).toFixed(digits))));
+  const tells = (/** @type {string[]} */ texts) =>
+    new Set(texts.slice(1)).size > 1 && texts.every((text, place) => text !== "0" || shares[place] === 0);
+  return spelled([1, 2, 3].find((digits) => tells(spelled(digits))) ?? 4);
+}
+
+/** How few disputed or undisputed markets are too few to test a trend: the test takes their number for a normal variable. */
+const fewest = 10;
+
+/**
+ * Compares the half of the markets with lower scores with the other half, and looks for a trend over all buckets.
  * @param {ScoreFacet["buckets"]} buckets
  */
-export function verdictOn(buckets) {
+function verdictOn(buckets) {
   const n = buckets.reduce((sum, { count }) => sum + count, 0);
   let cut = 0;
   for (let below = 0; cut < buckets.length - 1; cut += 1) {
@@ -213,23 +261,27 @@ export function verdictOn(buckets) {
     if (next > n - below) break;
     below = next;
   }
-  const half = (/** @type {ScoreFacet["buckets"]} */ part) =>
-    wilson(
-      part.reduce((sum, { disputed }) => sum + disputed, 0),
-      part.reduce((sum, { count }) => sum + count, 0),
-    );
-  const [low, high] = [half(buckets.slice(0, cut)), half(buckets.slice(cut))];
+  const [low, high] = [whole(buckets.slice(0, cut)), whole(buckets.slice(cut))];
   if (low.n === 0 || high.n === 0) return "There are too few markets to compare low scores with high ones.";
-  const told = (/** @type {Estimate} */ estimate) => {
-    const [share, from, to] = percents(estimate);
-    return `${share} (${from} to ${to}, n = ${grouped(estimate.n)})`;
-  };
   const border = buckets[cut]?.from;
+  const { sign, words } = differenceOf(low, high);
   const says =
-    low.low > high.high
-      ? "The intervals lie apart: here a higher score goes with fewer disputes."
-      : low.high < high.low
-        ? "The intervals lie apart: here a higher score goes with more disputes."
-        : "The intervals overlap: here the score does not tell disputes apart.";
-  return `Below ${border}, ${told(low)} of the markets were disputed; from ${border} on, ${told(high)}. ${says}`;
+    sign > 0
+      ? "Here a higher score goes with fewer disputes."
+      : sign < 0
+        ? "Here a higher score goes with more disputes."
+        : "These halves do not tell disputes apart.";
+  return `Below ${border}, ${shareOf(low)} of the markets were disputed; from ${border} on, ${shareOf(high)}. ${words} ${says} ${trendOver(buckets)}`;
+}
+
+/** @param {ScoreFacet["buckets"]} buckets */
+function trendOver(buckets) {
+  const hits = buckets.reduce((sum, { disputed }) => sum + disputed, 0);
+  const others = buckets.reduce((sum, { count, disputed }) => sum + count - disputed, 0);
+  if (Math.min(hits, others) < fewest) return "For a trend there are too few disputes.";
+  const { z, p } = trend(buckets.map(({ count, disputed }) => ({ hits: disputed, n: count })));
+  const spelled = p < 0.001 ? "p < 0.001" : `p = ${Number(p.toPrecision(2))}`;
+  return p < 0.05
+    ? `Over all steps the share ${z < 0 ? "falls" : "rises"} as the score rises (${spelled}).`
+    : `Over all steps there is no clear trend (${spelled}).`;
 }

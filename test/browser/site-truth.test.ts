@@ -74,6 +74,31 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     await context.close();
   });
 
+  test("two shares are told apart by their difference, not by whether their intervals overlap", async () => {
+    const { page, context, faults } = await openWatched(browser, `${home()}#/archive?show=score`);
+    // 135 of 5,000 and 100 of 5,000: the intervals overlap, and the difference has p = 0.021.
+    await page.route("**/markets/facets?*", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      for (const bucket of json.facets?.composite?.buckets ?? [])
+        Object.assign(bucket, {
+          count: [600, 650].includes(bucket.from) ? 5000 : 0,
+          disputed: { 600: 135, 650: 100 }[bucket.from as number] ?? 0,
+        });
+      await route.fulfill({ response, json });
+    });
+    await enterKey(page, key);
+    await page.waitForSelector(".verdict");
+    expect(await page.locator(".verdict").allTextContents()).toEqual([
+      "Below 650, 2.7 % (135 of 5,000) of the markets were disputed; from 650 on, 2 % (100 of 5,000). " +
+        "The difference is +0.7 percentage points, with a 95 % interval from +0.1 to +1.3, which excludes 0. " +
+        "Here a higher score goes with fewer disputes. " +
+        "Over all steps the share falls as the score rises (p = 0.021).",
+    ]);
+    expect(faults).toEqual([]);
+    await context.close();
+  });
+
   /** The archive with a key, once its markets and counts are there. */
   async function openArchive(query: string, at = home(), by = key) {
     const watched = await openWatched(browser, `${at}#/archive${query}`);

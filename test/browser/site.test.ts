@@ -339,11 +339,21 @@ describe.skipIf(!program)("the site in Chromium", () => {
 
   test("shares of disputed markets come with their intervals and numbers", async () => {
     await page.click(".tabs >> text=Do scores mean something?");
+    await page.waitForSelector(".chart .first");
+    expect(await page.locator(".chart .mean").count()).toBe(2);
+    expect(await page.locator(".chart .second").count()).toBe(0);
     await page.click(".versions a:has-text('bri-pm-v1')");
     await page.waitForSelector(".chart .second");
-    const asked = async (query: string) =>
-      (await facetsOf(`by=composite,tier${query}`)).facets as { composite: ScoreFacet; tier: LabelFacet };
-    const [all, one] = [await asked(""), await asked("&formula_version=bri-pm-v1")];
+    // One version beside another, never beside all, which contain it.
+    const names = ["bri-pm-v1", "bri-pm-v2"] as const;
+    expect(await page.locator(".legend span").allTextContents()).toEqual(["● bri-pm-v1", "◆ bri-pm-v2"]);
+    expect(await page.locator(".chart .mean").count()).toBe(0);
+    const asked = async (version: string) =>
+      (await facetsOf(`by=composite,tier&formula_version=${version}`)).facets as {
+        composite: ScoreFacet;
+        tier: LabelFacet;
+      };
+    const [one, other] = [await asked(names[0]), await asked(names[1])];
     const wanted = (name: string, of: string, { count = 0, disputed = 0 } = {}) => {
       const percent = (share: number) => `${Number((100 * share).toFixed(share < 0.1 ? 1 : 0))} %`;
       const [low, high] = wilsonRoots(disputed, count);
@@ -358,21 +368,23 @@ describe.skipIf(!program)("the site in Chromium", () => {
     };
     const tables = page.locator(".shares table");
     expect(await cellsOf(page, ".shares:nth-of-type(1) tbody tr")).toEqual(
-      all.composite.buckets.flatMap((bucket, place) => [
-        wanted(`${bucket.from}`, "All", bucket),
-        wanted(`${bucket.from}`, "bri-pm-v1", one.composite.buckets[place]),
+      one.composite.buckets.flatMap((bucket, place) => [
+        wanted(`${bucket.from}`, names[0], bucket),
+        wanted(`${bucket.from}`, names[1], other.composite.buckets[place]),
       ]),
     );
     const ofTier = ({ tier }: { tier: LabelFacet }, name: string) =>
       tier.buckets.find(({ value }) => value === name);
     expect(await cellsOf(page, ".shares:nth-of-type(2) tbody tr")).toEqual(
       forgeTiers.flatMap((name) => [
-        wanted(name, "All", ofTier(all, name)),
-        wanted(name, "bri-pm-v1", ofTier(one, name)),
+        wanted(name, names[0], ofTier(one, name)),
+        wanted(name, names[1], ofTier(other, name)),
       ]),
     );
     expect(await tables.count()).toBe(2);
-    expect(await page.textContent(".verdict")).toMatch(/The intervals (overlap|lie apart): here/);
+    expect(await page.locator(".verdict").allTextContents()).toEqual(
+      names.map((name) => expect.stringMatching(new RegExp(`^${name}: Below \\d+, .* interval from`))),
+    );
     expect(await unsoundness(watched)).toEqual([]);
     await page.goBack();
     await page.waitForSelector(".chart .second", { state: "detached" });

@@ -1,0 +1,67 @@
+/** @import { Estimate } from "./chart.js" */
+
+/** The quantile of the normal distribution for a 95 % interval. */
+const z = 1.959964;
+
+/**
+ * The share of `hits` among `n`, with its 95 % interval after Wilson, which holds for small shares and small numbers too.
+ * @param {number} hits
+ * @param {number} n
+ * @returns {Estimate}
+ */
+export function wilson(hits, n) {
+  if (n === 0) return { share: 0, low: 0, high: 1, n };
+  const share = hits / n;
+  const scale = 1 + z ** 2 / n;
+  const middle = (share + z ** 2 / (2 * n)) / scale;
+  const half = (z * Math.sqrt((share * (1 - share)) / n + z ** 2 / (4 * n ** 2))) / scale;
+  return { share, low: Math.max(0, middle - half), high: Math.min(1, middle + half), n };
+}
+
+/**
+ * How much larger the first of two independent shares is, from −1 to 1, with its 95 % interval after Newcombe (1998, method
+ * 10). Two intervals may overlap although this one excludes 0.
+ * @param {Estimate} first
+ * @param {Estimate} second
+ */
+export function difference(first, second) {
+  const value = first.share - second.share;
+  return {
+    value,
+    low: value - Math.hypot(first.share - first.low, second.high - second.share),
+    high: value + Math.hypot(first.high - first.share, second.share - second.low),
+  };
+}
+
+/**
+ * Whether the share of `hits` among `n` rises or falls from group to group: the test after Cochran and Armitage, for groups at
+ * equal distances. `z` is above 0 where the share rises; `p` is two-sided.
+ * @param {readonly { hits: number, n: number }[]} groups
+ */
+export function trend(groups) {
+  const sum = (/** @type {(group: { hits: number, n: number }, place: number) => number} */ of) =>
+    groups.reduce((total, group, place) => total + of(group, place), 0);
+  const n = sum((group) => group.n);
+  const share = sum(({ hits }) => hits) / n;
+  const middle = sum((group, place) => group.n * place) / n;
+  const spread = sum((group, place) => group.n * (place - middle) ** 2);
+  const variance = share * (1 - share) * spread;
+  if (!(variance > 0)) return { z: 0, p: 1 };
+  const score = sum(({ hits }, place) => hits * (place - middle)) / Math.sqrt(variance);
+  return { z: score, p: twoSided(Math.abs(score)) };
+}
+
+/**
+ * How likely a normal variable lies further than this from its mean, in either direction (Numerical Recipes, erfcc), with a
+ * relative error below 1.2e-7.
+ * @param {number} deviations at least 0
+ */
+function twoSided(deviations) {
+  const x = deviations / Math.SQRT2;
+  const t = 1 / (1 + x / 2);
+  const series = [
+    -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587,
+    -0.82215223, 0.17087277,
+  ].reduceRight((sum, coefficient) => coefficient + t * sum, 0);
+  return t * Math.exp(series - x ** 2);
+}
