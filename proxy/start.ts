@@ -65,6 +65,10 @@ export async function startService(
   const keys = keyRing(storage, {
     now,
     damaged: (error) => log.error({ err: error }, "a key record is damaged"),
+    lost(revocation) {
+      metrics.lostRevocations.inc();
+      log.error({ revocation }, "a revocation has gone from the store; until a restart its key stays out");
+    },
   });
   const quota = createQuota(await openQuota(config.quotaStore, directory, log), {
     onFailure: config.quotaOnFailure,

@@ -46,6 +46,7 @@ export function createMetrics() {
     stale: counter("prs_stale_answers_total", "Answers from an older snapshot, the origin being away"),
     quotaFailures: counter("prs_quota_failures_total", "Times the quota store began to fail"),
     untrusted: counter("prs_untrusted_total", "Records of the store that no trusted key signed"),
+    lostRevocations: counter("prs_revocations_lost_total", "Revocations of keys that went from the store"),
     polls: counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]),
   };
 }

@@ -32,12 +32,22 @@ export interface KeyRing {
   reload(): Promise<void>;
 }
 
-/**
- * Creates a key ring for a store. `now` returns epoch milliseconds. `damaged` is called once for every unreadable record.
- */
+/** What a key ring is told. */
+interface KeyRingOptions {
+  /** Epoch milliseconds. */
+  now: () => number;
+  /** Called once for every unreadable record. */
+  damaged: (error: CorruptObjectError) => void;
+  /** Called with the key of a revocation's object, once, when that has gone from the store. It goes on to count. */
+  lost?: (objectKey: string) => void;
+  /** So many that have gone are kept, each about 200 bytes. */
+  maxLost?: number;
+}
+
+/** Creates a key ring for a store. */
 export function keyRing(
   storage: Storage,
-  { now, damaged }: { now: () => number; damaged: (error: CorruptObjectError) => void },
+  { now, damaged, lost = () => {}, maxLost = 100_000 }: KeyRingOptions,
 ): KeyRing {
   let records = new Map<string, KeyRecord>();
   /** By object key. These objects are never replaced, so each is read once. */
@@ -47,6 +57,8 @@ export function keyRing(
   let bySecret = new Map<string, KeyRecord>();
   let ready = false;
   const reported = new Set<string>();
+  /** Object keys of revocations that were read, and are gone. Nobody has the right to delete one. */
+  const gone = new Set<string>();
 
   async function read(objectKey: string) {
     try {
@@ -77,21 +89,40 @@ export function keyRing(
   const endOf = (revocation: KeyRevocation | "unreadable") =>
     revocation === "unreadable" ? 0 : Date.parse(revocation.revokedAt);
 
+  /** Adds the revocations that are no longer listed to those that are. */
+  function keepLost(next: typeof revocations): void {
+    for (const objectKey of gone) if (next.has(objectKey)) gone.delete(objectKey);
+    for (const [objectKey, revocation] of revocations) {
+      if (next.has(objectKey)) continue;
+      if (!gone.has(objectKey)) lost(objectKey);
+      gone.add(objectKey);
+      next.set(objectKey, revocation);
+    }
+    for (const oldest of gone) {
+      if (gone.size <= maxLost) break;
+      gone.delete(oldest);
+      next.delete(oldest);
+    }
+  }
+
   async function reload() {
     const nextRecords: typeof records = new Map();
     const nextRevocations: typeof revocations = new Map();
     const nextEnds: typeof ends = new Map();
     for await (const { key: objectKey } of storage.list(layout.keys)) {
-      const id = keyIdOf(objectKey);
       if (isKeyRevocation(objectKey)) {
         const revocation = await revocationOf(objectKey);
         if (!revocation) continue;
         nextRevocations.set(objectKey, revocation);
-        nextEnds.set(id, Math.min(endOf(revocation), nextEnds.get(id) ?? Number.POSITIVE_INFINITY));
       } else {
         const record = await recordOf(objectKey);
-        if (record) nextRecords.set(id, record);
+        if (record) nextRecords.set(record.id, record);
       }
+    }
+    keepLost(nextRevocations);
+    for (const [objectKey, revocation] of nextRevocations) {
+      const id = keyIdOf(objectKey);
+      nextEnds.set(id, Math.min(endOf(revocation), nextEnds.get(id) ?? Number.POSITIVE_INFINITY));
     }
     records = nextRecords;
     revocations = nextRevocations;

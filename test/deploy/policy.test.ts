@@ -64,8 +64,8 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   exportRecord: [layout.exportRecord(hash), "gpc", "gd", "g", ""],
   exportFile: [layout.exportFile(hash), "gpc", "d", "g", ""],
   exportChunksOf: [layout.exportChunksOf(hash), "gpc", "d", "g", ""],
-  key: [layout.key("0123456789abcdef"), "", "", "g", "gpc"],
-  keyRevocation: [layout.keyRevocation("0123456789abcdef"), "", "", "g", "gpc"],
+  key: [layout.key("0123456789abcdef"), "", "", "g", "gc"],
+  keyRevocation: [layout.keyRevocation("0123456789abcdef"), "", "", "g", "gc"],
 };
 const letters = { get: "g", put: "p", putIfAbsent: "c", delete: "d" } as const;
 const operations = Object.keys(letters) as (keyof typeof letters)[];
@@ -185,6 +185,13 @@ describe("the bucket's policy", () => {
     }
     for (const [key] of [rights.page!, rights.segment!, rights.manifest!, rights.commit!]) {
       for (const role of ["key-issuer", "admin"]) expect(mistaken(role, key)).not.toContain("g");
+    }
+    // A former customer would be back if a revocation could be deleted, or replaced by one of a later time.
+    const revocation = layout.keyRevocation("0123456789abcdef", 1);
+    for (const role of [...roles, "admin"]) {
+      expect(mistaken(role, revocation)).not.toMatch(/[pd]/);
+      const version = { operation: "s3:DeleteObjectVersion", key: revocation } as const;
+      expect(mayDo(callers.role(role), everything, version)).toBe(false);
     }
     // A commit that was replaced would rewrite history.
     expect(mistaken("publisher", layout.commit(1))).toBe("gc");

@@ -4,6 +4,7 @@ import { presentedKey } from "../../../proxy/access/credentials.ts";
 import { ServiceError } from "../../../proxy/errors/service-error.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { bearer, outcome, problemOf, until } from "../../helpers/proxy-client.ts";
 
@@ -135,6 +136,26 @@ describe("credentials", () => {
       for (const [index, value] of headers.entries())
         if (index % 2 && value.length > 30) expect(JSON.stringify(answer)).not.toContain(value);
     }
+  });
+
+  test("a revocation that is deleted keeps its key out, is logged once and counted", async () => {
+    const own = await startTestProxy({ empty: true });
+    const key = await own.issue();
+    const { records } = await readKeys(own.storage);
+    const id = records[0]!.id;
+    await revokeKey(own.storage, id, new Date(own.clock.now));
+    const status = async () => (await own.get("/api/v1/usage", { headers: bearer(key) })).status;
+    await until("the key to end", async () => (await status()) === 401);
+    await own.storage.delete(layout.keyRevocation(id));
+    const counted = async () =>
+      (await own.metrics.getSingleMetric("prs_revocations_lost_total")!.get()).values;
+    await until("it to be missed", async () => (await counted())[0]?.value === 1);
+    await own.issue();
+    expect(await status()).toBe(401);
+    expect((await counted())[0]?.value).toBe(1);
+    const told = own.logged.filter((line) => line.includes(layout.keyRevocation(id)));
+    expect(told).toEqual([expect.stringContaining('"level":50')]);
+    await own.stop();
   });
 
   test("the detail says which: malformed, mistyped, unknown, expired, revoked", async () => {

@@ -135,7 +135,7 @@ describe("metrics", () => {
       expect(
         unknownIn('sum by (rute) (rate(http_requests_total{stat="5"}[5m])) / prs_age', registries),
       ).toEqual(["stat", "prs_age", "rute"]);
-      expect(new Set(alarms.map(({ alert }) => alert)).size).toBe(10);
+      expect(new Set(alarms.map(({ alert }) => alert)).size).toBe(11);
       for (const { annotations } of alarms)
         expect(annotations).toEqual({
           summary: expect.stringMatching(/\.$/),

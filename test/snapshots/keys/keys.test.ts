@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { KeyRecord } from "../../../schemas/keys.ts";
 import { generateKey, isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
@@ -172,6 +173,57 @@ describe("keyRing(storage, options)", () => {
     expect([keys.judge(key).state, damaged.length]).toEqual(["unknown", 1]);
   });
 
+  test("keeps a revocation that is deleted or replaced, and tells once that it is gone", async () => {
+    const lost: string[] = [];
+    const keys = keyRing(storage, {
+      now: () => now.getTime(),
+      damaged: failing,
+      lost: (key) => lost.push(key),
+    });
+    const issued = [await issueKey(storage, request, now), await issueKey(storage, request, now)];
+    const names = issued.map(({ record }) => layout.keyRevocation(record.id));
+    for (const { record } of issued) await revokeKey(storage, record.id, now);
+    await keys.reload();
+    const states = () => issued.map(({ key }) => keys.judge(key).state);
+    expect([states(), lost]).toEqual([["revoked", "revoked"], []]);
+    await storage.delete(names[0]!);
+    const later = { id: issued[1]!.record.id, revokedAt: "2099-01-01T00:00:00.000Z" };
+    await storage.put(names[1]!, seal(later));
+    for (let count = 0; count < 3; count += 1) {
+      await keys.reload();
+      expect([states(), lost]).toEqual([["revoked", "revoked"], [names[0]]]);
+    }
+    // Another record of the key does not help, and when the revocation is back, its next end is told again.
+    await storage.delete(layout.key(issued[0]!.record.id));
+    await keys.reload();
+    await storage.put(layout.key(issued[0]!.record.id), seal(unsealed(issued[0]!.record)));
+    await keys.reload();
+    expect(states()).toEqual(["revoked", "revoked"]);
+    await revokeKey(storage, issued[0]!.record.id, now);
+    await keys.reload();
+    await storage.delete(names[0]!);
+    await keys.reload();
+    expect([states(), lost]).toEqual([
+      ["revoked", "revoked"],
+      [names[0], names[0]],
+    ]);
+  });
+
+  test("keeps no more revocations that are gone than it is allowed", async () => {
+    const options = { now: () => now.getTime(), damaged: failing };
+    const keys = keyRing(storage, { ...options, maxLost: 2 });
+    const issued = [];
+    for (let count = 0; count < 4; count += 1) {
+      issued.push(await issueKey(storage, request, now));
+      await revokeKey(storage, issued[count]!.record.id, now);
+      await keys.reload();
+      await storage.delete(layout.keyRevocation(issued[count]!.record.id));
+    }
+    await keys.reload();
+    const states = issued.map(({ key }) => keys.judge(key).state);
+    expect(states).toEqual(["active", "active", "revoked", "revoked"]);
+  });
+
   test("keeps what it has when the store fails", async () => {
     const { keys } = ring();
     const { key } = await issueKey(storage, request, now);
@@ -181,6 +233,10 @@ describe("keyRing(storage, options)", () => {
     expect([broken.ready(), keys.judge(key).state]).toEqual([false, "active"]);
   });
 });
+
+function unsealed({ digest: _, ...record }: KeyRecord) {
+  return record;
+}
 
 function failing(): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("down")) }) };
