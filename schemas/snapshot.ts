@@ -33,8 +33,8 @@ export type Size = z.infer<typeof Size>;
  * `words` markets by the words of their questions.
  */
 export const SegmentRef = ObjectRef.extend({
-  markets: z.int().min(1),
-  pages: z.int().min(1),
+  markets: z.int().min(1).max(65_536),
+  pages: z.int().min(1).max(65_536),
   root: Digest,
   rows: ObjectRef,
   ids: ObjectRef,

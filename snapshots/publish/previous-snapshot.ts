@@ -91,6 +91,9 @@ export class PreviousSnapshot {
     const key = layout.manifest(commit.manifest.hash);
     if (faulty.has(key)) throw new MissingObjectError(key);
     const manifest = await readManifest(storage, commit.manifest);
+    // Memory is taken for so many.
+    if (manifest.segments.reduce((sum, { markets }) => sum + markets, 0) !== manifest.counts.markets)
+      throw new CorruptObjectError(key, "its segments do not have as many markets as it says");
     const named = namedBy(manifest);
     const present = await presentOf(storage, named, namedPrefixes, faulty);
     const segments: PreviousSegment[] = [];

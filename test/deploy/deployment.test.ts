@@ -75,7 +75,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     for (const server of [balancer, cdn, redis]) await server?.stop();
   });
 
-  /** Runs prs-publish or prs-gc to its end, which must be a good one. */
+  /** Runs a unit that a timer starts to its end, which must be a good one. */
   async function runUnit(name: string, variables: Record<string, string>): Promise<string> {
     const { ended, output } = startUnit(unitCommand(name, { ...aws, STORE: store, ...variables }, folder));
     expect([await ended, output.err]).toEqual([0, expect.any(String)]);
@@ -275,6 +275,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
 
   test("gc leaves the service, the CDN and the site working and current", async () => {
     await runUnit("prs-gc", {});
+    expect(await runUnit("prs-verify", {})).toContain("All good");
     const another = await startCdn(nginx!, bucket);
     const [home, scores] = await Promise.all(
       [layout.siteIndex, layout.stableScoreList].map((name) => call(another.port, `/${name}`)),

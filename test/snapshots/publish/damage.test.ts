@@ -12,6 +12,7 @@ import { addMarkets } from "../../helpers/archive-odd-markets.ts";
 import { recordsOf } from "../../helpers/archive-records.ts";
 import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
 import { contentOf, testFolder, writeSources } from "../../helpers/archive-store.ts";
+import { newestManifest, replaceManifest } from "../../helpers/archive-tamper.ts";
 import { publishCounted } from "../../helpers/editable-sources.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
 import { publishRecords, sourcesOf } from "../../helpers/proxy-archive.ts";
@@ -98,6 +99,18 @@ describe("one flipped bit in", () => {
     await expect(publishing(30)).rejects.toMatchObject({ name: GuardRefusal.name, needed: { removed: 30 } });
     await expect(publishing(120)).rejects.toMatchObject({ name: GuardRefusal.name, needed: { added: 60 } });
     expect(await publishing(60)).toMatchObject({ outcome: "unchanged", commit: 1 });
+  });
+
+  test("no manifest that says more markets than its segments have makes a run take memory for them", async () => {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    await publishRecords(storage, markets);
+    replaceManifest(objects, { counts: { ...newestManifest(objects).counts, markets: 2 ** 40 } });
+    const warnings: string[] = [];
+    await publishRecords(storage, markets, 700, { warn: (line) => void warnings.push(line) });
+    expect(warnings.join()).toContain(
+      "its segments do not have as many markets as it says; it is made again",
+    );
   });
 
   test("a change record or a part of one leaves the snapshots to tell what changed", async () => {
