@@ -276,6 +276,7 @@ export const endpoints = {
       "chart.js",
       "client.js",
       "closed.js",
+      "curve.js",
       "dom.js",
       "explain.js",
       "facets.js",

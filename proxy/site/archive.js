@@ -12,6 +12,7 @@ import {
   ownOf,
   remember,
   scores,
+  sides,
   without,
 } from "./filters.js";
 import { marketItem } from "./market.js";
@@ -27,13 +28,6 @@ import { counted, grouped } from "./words.js";
  */
 
 const defaultPageSize = "25";
-
-/** What the right side shows, by the value of `show`. */
-const sides = /** @type {const} */ ({
-  "": "Markets",
-  score: "Do scores mean something?",
-  file: "Download",
-});
 
 /**
  * The archive of resolved markets: the explorer with an Aegis key, and without one a picture of it.
@@ -59,7 +53,7 @@ export function openArchive(site, query) {
     ),
   );
   if (site.api.plan !== "aegis") {
-    element.append(...closedTo(site, "The archive", ending.signal));
+    element.append(...closedTo(site, "The archive", query));
     return { title, element, close: () => ending.abort() };
   }
   const explorer = new Explorer(site);

@@ -1,5 +1,5 @@
 import { fill, html, svg } from "./dom.js";
-import { compact, grouped, minutes, percent, percents } from "./words.js";
+import { compact, grouped, percent, percents } from "./words.js";
 
 /** @import { Child } from "./dom.js" */
 
@@ -152,7 +152,7 @@ export function drawn(draw, signal) {
  * @param {string} label
  * @param {Child[]} shapes
  */
-const chart = (width, height, label, shapes) =>
+export const chart = (width, height, label, shapes) =>
   svg(
     "svg",
     { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label },
@@ -165,7 +165,7 @@ const chart = (width, height, label, shapes) =>
  * @param {number} y
  * @param {"start" | "middle" | "end"} anchor
  */
-const label = (text, x, y, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
+export const label = (text, x, y, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
 
 /**
  * Horizontal lines with their values.
@@ -175,58 +175,11 @@ const label = (text, x, y, anchor) => svg("text", { x, y, "text-anchor": anchor 
  * @param {number} to
  * @param {(value: number) => string} spell
  */
-const grid = (ticks, y, from, to, spell) =>
+export const grid = (ticks, y, from, to, spell) =>
   ticks.flatMap((value) => [
     svg("path", { class: "grid", d: `M${from} ${y(value)}H${to}` }),
     label(spell(value), from - 8, y(value) + 4, "end"),
   ]);
-
-const day = 86_400_000;
-
-/**
- * The BRI over time, with axes.
- * @param {readonly { at: string, value: number }[]} points at least one, oldest first
- * @param {number} width
- * @param {string} name description for screen readers
- */
-export function lineChart(points, width, name) {
-  const height = 220;
-  const margin = { top: 28, right: 16, bottom: 30, left: 44 };
-  const values = points.map(({ value }) => value);
-  const ticks = ticksFor(Math.min(...values), Math.max(...values));
-  const low = ticks[0] ?? 0;
-  const high = ticks.at(-1) ?? 1;
-  const times = points.map(({ at }) => Date.parse(at));
-  const first = Math.floor(Math.min(...times) / day) * day;
-  const last = Math.max(Math.ceil(Math.max(...times) / day) * day, first + day);
-  const room = width - margin.left - margin.right;
-  const x = (/** @type {number} */ time) => margin.left + ((time - first) / (last - first)) * room;
-  const y = (/** @type {number} */ value) =>
-    height - margin.bottom - ((value - low) / (high - low)) * (height - margin.top - margin.bottom);
-  const places = points.map(({ at, value }) => ({ at, value, x: x(Date.parse(at)), y: y(value) }));
-  const days = Math.round((last - first) / day);
-  const every = Math.max(1, Math.ceil((days * 56) / room));
-  const labels = Array.from(
-    { length: Math.floor(days / every) + 1 },
-    (_, place) => first + place * every * day,
-  );
-  return chart(width, height, name, [
-    label("BRI", 0, 12, "start"),
-    ...grid(ticks, y, margin.left, width - margin.right, String),
-    ...labels.map((time) => label(new Date(time).toISOString().slice(5, 10), x(time), height - 10, "middle")),
-    svg("polyline", {
-      class: "line",
-      points: places.map((place) => `${place.x.toFixed(1)},${place.y.toFixed(1)}`).join(" "),
-    }),
-    ...places.map((place) =>
-      svg(
-        "circle",
-        { class: "point", cx: place.x, cy: place.y, r: 3.5 },
-        svg("title", {}, `${minutes(place.at)}: ${place.value}`),
-      ),
-    ),
-  ]);
-}
 
 /**
  * A share with its 95 % interval, of `n`.

@@ -1,48 +1,34 @@
-import { columnChart, drawn, intervalChart } from "./chart.js";
 import { fill, html } from "./dom.js";
+import { filtersOf, inWords, sides } from "./filters.js";
 import { planNames } from "./key.js";
-import { wilson } from "./statistics.js";
-import { counted, tiers } from "./words.js";
+import { comparedIn } from "./reliability.js";
+import { counted } from "./words.js";
 
 /**
  * @import { Site } from "./app.js"
  */
 
 /**
- * A picture of what a key opens.
+ * What a key opens, in words: a picture of it would look like an answer.
  * @param {Site} site
  * @param {string} words
- * @param {...HTMLElement} pictures
  */
-export const promise = ({ api, askForKey }, words, ...pictures) =>
+export const promise = ({ api, askForKey }, words) =>
   html(
-    "figure",
+    "div",
     { class: "promise" },
-    html("div", { class: "example", inert: true }, pictures),
-    html(
-      "figcaption",
-      {},
-      html(
-        "p",
-        {},
-        words,
-        html("span", { class: "quiet" }, " The picture is an example with made-up numbers."),
-      ),
-      !api.keyed &&
-        html("button", { type: "button", class: "plain", onclick: () => askForKey() }, "Enter an API key"),
-    ),
+    html("p", {}, words),
+    !api.keyed &&
+      html("button", { type: "button", class: "plain", onclick: () => askForKey() }, "Enter an API key"),
   );
 
-const exampleScores = [1, 1, 2, 4, 9, 17, 28, 39, 44, 38, 26, 15, 7, 3];
-const exampleShares = [0.061, 0.048, 0.04, 0.027, 0.021, 0.017, 0.012];
-
 /**
- * What a reader without an Aegis key sees of the archive: how large it is, and what the key opens.
+ * What a reader without an Aegis key sees of the archive: what was asked, how large the archive is, and what the key opens.
  * @param {Site} site
  * @param {string} subject
- * @param {AbortSignal} signal
+ * @param {URLSearchParams} [query] of the address
  */
-export function closedTo(site, subject, signal) {
+export function closedTo(site, subject, query = new URLSearchParams()) {
   const { api } = site;
   if (!api.live)
     return [
@@ -51,40 +37,45 @@ export function closedTo(site, subject, signal) {
   const size = html("p", { class: "count" });
   const count = async () => {
     try {
-      const { counts, newestResolvedAt } = await api.service.status({ signal });
+      const { counts, newestResolvedAt } = await api.pin();
       const newest = newestResolvedAt.slice(0, 10);
       fill(
         size,
         html("b", {}, counted(counts.markets, "market")),
-        ` are in the archive. The newest resolved on ${newest}.`,
+        ` are in the whole archive. The newest resolved on ${newest}.`,
       );
     } catch {
       // The page works without the count.
     }
   };
   count();
-  const estimates = exampleShares.map((share) => wilson(Math.round(share * 4000), 4000));
   return [
+    query.size > 0 && shared(query),
     size,
     promise(
       site,
       `${subject} needs a key of the Aegis plan${api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : ""}. It opens search, exact counts beside every choice, the distribution of every score, and every market with its evidence and a proof to verify.`,
-      columnChart(
-        exampleScores.map((value) => [{ value }]),
-        {
-          label: "An example of a distribution",
-          axis: ["300", "composite", "1,000"],
-          hot: (place) => place > 7,
-        },
-      ),
-      drawn(
-        (width) =>
-          intervalChart(
-            { names: tiers, first: estimates, mean: 0.026, label: "An example of shares by tier" },
-            width,
-          ),
-        signal,
-      ),
     ),
-  ];
+  ].filter((part) => part instanceof HTMLElement);
+}
+
+/** What an address asks of the archive, without an answer.
+ * @param {URLSearchParams} query */
+function shared(query) {
+  const side = Object.entries(sides).find(([value]) => value === (query.get("show") ?? ""))?.[1] ?? sides[""];
+  const chosen = [...filtersOf(query)].map(([name, value]) => inWords(name, value));
+  const compared = comparedIn(query);
+  if (compared.length > 0) chosen.push(`Formula versions compared: ${compared.join(" and ")}`);
+  return html(
+    "section",
+    { class: "shared", "aria-labelledby": "shared" },
+    html("h2", { id: "shared" }, side),
+    html("p", {}, "This address asks for ", chosen.length > 0 ? "markets with:" : "all markets."),
+    html(
+      "ul",
+      { class: "chosen", "aria-label": "Filters in the address" },
+      chosen.map((words) => html("li", {}, words)),
+    ),
+    html("p", { class: "quiet" }, "How many those are, and what they say, takes a key."),
+  );
 }

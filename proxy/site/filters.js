@@ -6,6 +6,13 @@ export const dimensions = ["informed", "integrity", "oracle", "catalyst", "desig
 export const labels = ["tier", "category", "disputed", "outcome", "formula_version", "weight_version"];
 export const scores = ["composite", ...dimensions];
 
+/** What the archive's right side shows, by the value of `show`. */
+export const sides = /** @type {const} */ ({
+  "": "Markets",
+  score: "Do scores mean something?",
+  file: "Download",
+});
+
 /** Parameters of the address that are the site's own or choose a part of the result. The others are the service's filters. */
 const others = ["page", "pageSize", "show", "compare"];
 

@@ -43,7 +43,7 @@ export function openMarket(site, id, query) {
     place,
   );
   if (api.plan === "aegis") load();
-  else fill(place, ...closedTo(site, "A market’s page", signal));
+  else fill(place, ...closedTo(site, "A market’s page"));
   return { title: "Market", element, close: () => ending.abort() };
 
   async function load() {

@@ -1,5 +1,6 @@
-import { bar, columnChart, diverging, drawn, lineChart } from "./chart.js";
+import { bar, columnChart, diverging } from "./chart.js";
 import { promise } from "./closed.js";
+import { curve } from "./curve.js";
 import { copyable, facts, failure, fill, html, svg } from "./dom.js";
 import { term } from "./explain.js";
 import { meanings } from "./meanings.js";
@@ -7,7 +8,7 @@ import { distribution, scoreboardAddress } from "./scoreboard.js";
 import { change, counted, grouped, moment, signed, spoken, tier } from "./words.js";
 
 /**
- * @import { ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts"
+ * @import { ScoreDimensions, ScoreHistory, ScoreList } from "../../schemas/envelopes.ts"
  * @import { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts"
  * @import { Site } from "./app.js"
  * @import { View } from "./router.js"
@@ -31,6 +32,9 @@ export function openProtocol(site, slug) {
     html("h1", {}, slug),
     place,
   );
+  /** Asked for once for all parts of the page.
+   * @type {Promise<ScoreList> | undefined} */
+  let list;
   load();
   return { title: slug, element, close: () => ending.abort() };
 
@@ -51,7 +55,6 @@ export function openProtocol(site, slug) {
           promise(
             site,
             "With a Developer or Aegis key: the curve of seven days, how each dimension moved in them, and its place among all protocols.",
-            drawn((width) => lineChart(example, width, "An example of a curve"), signal),
           ),
         );
       await Promise.all(parts);
@@ -61,13 +64,23 @@ export function openProtocol(site, slug) {
     place.removeAttribute("aria-busy");
   }
 
+  async function allScores() {
+    list ??= api.scores.scores({ signal });
+    try {
+      return (await list).scores;
+    } catch (error) {
+      list = undefined;
+      throw error;
+    }
+  }
+
   /**
    * @param {ProtocolScore} record
    * @param {HTMLElement} frame
    */
   async function loadAmong(record, frame) {
     try {
-      fill(frame, ...amongAll(record, (await api.scores.scores({ signal })).scores));
+      fill(frame, ...amongAll(record, await allScores()));
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -80,7 +93,8 @@ export function openProtocol(site, slug) {
   /** @param {HTMLElement} section */
   async function loadHistory(section) {
     try {
-      drawHistory(section, await api.service.history(slug, { signal }), signal);
+      const [history, all] = await Promise.all([api.service.history(slug, { signal }), allScores()]);
+      drawHistory(section, history, all, signal);
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -108,12 +122,6 @@ export function openProtocol(site, slug) {
     }
   }
 }
-
-/** Made up: what a curve looks like. */
-const example = [640, 652, 648, 661, 655, 630, 634, 649, 660, 668, 671, 669].map((value, place) => ({
-  at: new Date(Date.UTC(2026, 0, 1, 12 * place)).toISOString(),
-  value,
-}));
 
 /**
  * @param {ProtocolScore} record
@@ -249,10 +257,10 @@ function dimensionTable({ dimensions }, moves) {
 /**
  * @param {HTMLElement} section
  * @param {ScoreHistory} history
+ * @param {readonly ScoreListEntry[]} scores
  * @param {AbortSignal} signal
  */
-function drawHistory(section, { points }, signal) {
-  const series = points.map(({ updatedAt, bri }) => ({ at: updatedAt, value: bri }));
+function drawHistory(section, { points }, scores, signal) {
   const first = points[0];
   const [before, last] = points.length > 1 ? points.slice(-2) : [undefined, first];
   if (!first || !last) return;
@@ -272,7 +280,7 @@ function drawHistory(section, { points }, signal) {
       before &&
         `${tierMove} ${confidenceMove ? `Its confidence moved by ${signed(confidenceMove)}.` : "Its confidence stayed."}`,
     ),
-    drawn((width) => lineChart(series, width, name), signal),
+    ...curve(points, scores, name, signal),
     html(
       "details",
       {},

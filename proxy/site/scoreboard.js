@@ -1,4 +1,5 @@
-import { bar, columnChart, diverging, drawn, lineChart } from "./chart.js";
+import { bar, columnChart, diverging } from "./chart.js";
+import { curve } from "./curve.js";
 import { failure, fill, html } from "./dom.js";
 import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 
@@ -174,9 +175,8 @@ export function openScoreboard({ api }, query) {
   async function curveOf(slug) {
     try {
       const { points } = await api.service.history(slug, { signal });
-      const series = points.map(({ updatedAt, bri }) => ({ at: updatedAt, value: bri }));
       const name = `BRI of ${slug} over ${counted(points.length, "run")}`;
-      return drawn((width) => lineChart(series, width, name), signal);
+      return html("div", {}, curve(points, scores, name, signal));
     } catch (error) {
       const place = html("div");
       fill(

@@ -5,7 +5,7 @@ import { findChromium, launch } from "../helpers/chromium.ts";
 import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { publishArchive } from "../helpers/proxy-archive.ts";
 import { bearer, until } from "../helpers/proxy-client.ts";
-import { enterKey, openWatched, phone, seriousFaults } from "../helpers/site-page.ts";
+import { enterKey, openWatched, phone, seriousFaults, unsoundness } from "../helpers/site-page.ts";
 import { choicesOf } from "../helpers/site-served.ts";
 
 const program = findChromium();
@@ -94,6 +94,86 @@ describe.skipIf(!program)("what the site draws is true:", () => {
         "The difference is +0.7 percentage points, with a 95 % interval from +0.1 to +1.3, which excludes 0. " +
         "Here a higher score goes with fewer disputes. " +
         "Over all steps the share falls as the score rises (p = 0.021).",
+    ]);
+    expect(faults).toEqual([]);
+    await context.close();
+  });
+
+  test("without a key an address says what it asks, and nothing that looks like an answer", async () => {
+    const query = "show=score&category=Crypto&q=day&compare=v1&compare=v2";
+    const watched = await openWatched(browser, `${home()}#/archive?${query}`);
+    const { page, context, asked } = watched;
+    await page.waitForSelector("text=40 markets are in the whole archive");
+    expect(await page.textContent(".shared h2")).toBe("Do scores mean something?");
+    expect(await page.locator(".shared li").allTextContents()).toEqual([
+      "Category: Crypto",
+      "“day”",
+      "Formula versions compared: v1 and v2",
+    ]);
+    expect(await page.locator("main :is(svg, .mark, .tally)").count()).toBe(0);
+    expect(asked.filter((address) => address.includes("/markets/"))).toEqual([]);
+    expect(await unsoundness(watched)).toEqual([]);
+    await enterKey(page, key);
+    await page.waitForSelector(".verdict");
+    expect(await page.locator(".chosen a").allTextContents()).toEqual([
+      "Category: Crypto × (take away)",
+      "“day” × (take away)",
+      "Clear all",
+    ]);
+    await context.close();
+  });
+
+  test("a curve says which part of the scale it shows, and which tiers begin there", async () => {
+    const { page, context, faults } = await openWatched(browser, home());
+    const [tempered, damascus] = [
+      { forgeScale: "TEMPERED", forgeScaleNum: 4 },
+      { forgeScale: "DAMASCUS", forgeScaleNum: 5 },
+    ];
+    const points = [688, 703].map((bri, day) => ({
+      updatedAt: `2026-02-0${day + 1}T08:00:00.000Z`,
+      ...{ bri, confidence: 90, delta: 0, ...(bri < 700 ? tempered : damascus) },
+    }));
+    await page.route("**/scores/aave/history", (route) => route.fulfill({ json: { slug: "aave", points } }));
+    const scores = async (others: object[]) => {
+      await page.unroute("**/api/v1/scores");
+      await page.route("**/api/v1/scores", async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+        json.scores = others.map((other, place) => ({ ...json.scores[place], ...other }));
+        await route.fulfill({ response, json });
+      });
+    };
+    await enterKey(page, key);
+    const said = async () => {
+      await page.goto("about:blank");
+      await page.goto(`${home()}#/protocols/aave`);
+      await enterKey(page, key);
+      return [
+        await page.textContent(".bounds"),
+        await page.locator(".chart .border").count(),
+        await page.locator(".chart .border + text").allTextContents(),
+      ];
+    };
+    const shows = "The axis shows 685 to 705 of 0 to 1,000.";
+    const tells = "As far as the scores of all protocols tell,";
+    await scores([
+      { bri: 650, ...tempered },
+      { bri: 699, ...tempered },
+      { bri: 700, ...damascus },
+    ]);
+    expect(await said()).toEqual([`${shows} ${tells} DAMASCUS begins at 700.`, 1, ["DAMASCUS"]]);
+    await scores([{ bri: 650, ...tempered }]);
+    expect(await said()).toEqual([`${shows} ${tells} DAMASCUS begins between 689 and 703.`, 1, ["DAMASCUS"]]);
+    // A TEMPERED above a DAMASCUS: of another formula. Nothing is known then.
+    await scores([{ bri: 800, ...tempered }]);
+    expect(await said()).toEqual([shows, 0, []]);
+    points[0] = { ...points[1]!, bri: 1000, updatedAt: points[0]!.updatedAt };
+    points[1] = { ...points[1]!, bri: 1000 };
+    await scores([{ bri: 650, ...tempered }]);
+    expect(await said()).toEqual([
+      `The axis shows 999 to 1,000 of 0 to 1,000. ${tells} DAMASCUS begins between 651 and 1000.`,
+      1,
+      ["DAMASCUS"],
     ]);
     expect(faults).toEqual([]);
     await context.close();
