@@ -23,7 +23,10 @@ const meanings = new Map([
   [0, "done"],
   [1, "something is at fault; OPERATING.md has the ways back under Incidents"],
   [2, "the command line is wrong"],
-  [3, "the sources were refused, or publishing is on hold; readers still see the snapshot before"],
+  [
+    3,
+    "the sources were refused, publishing is on hold, or the log is not what trusted keys signed; readers see what they saw before",
+  ],
   [4, "another publisher was faster, or gc was deleting what was needed; the next run makes up for it"],
   [
     5,

@@ -99,7 +99,7 @@ function requireSame({ commit, digest }: Stated, state: CopyState): void {
 const forked = ({ commit, snapshotId }: CopyState) =>
   new IntegrityError(
     `The log of the service does not lead back to commit ${commit}, of which this copy is, with snapshot ${snapshotId}: ` +
-      "somebody took commits away and had others signed in their place. Ask the operator.",
+      "somebody took commits away, or had others signed in their place. Ask the operator; for what the service has now, use another folder (--to).",
   );
 
 /**

@@ -22,15 +22,22 @@ import { mountSmallDisk } from "../helpers/small-disk.ts";
 const folder = testFolder();
 const smallDisk = mountSmallDisk(100);
 const ended = spawnSync("true").pid;
-const parent = spawn("sh", ["-c", "true & echo $!; exec cat"], { stdio: ["pipe", "pipe", "inherit"] });
-/** A process that has ended, and whose parent has not noticed. */
-const zombie = Number(await once(parent.stdout, "data"));
+const parent = spawn("sh", ["-c", "read line <&3 & echo $!; exec cat"], {
+  stdio: ["pipe", "pipe", "inherit", "pipe"],
+});
+/** A process that has ended, and whose parent does not notice: that was a shell, which would have. */
+const zombie = Number(await once(parent.stdout!, "data"));
 /** The mark of a process that had the id of a running one before it. */
 const reused = ownerMark(process.ppid).replace(/\d+-$/, "1-");
 const random = "0123456789abcdef";
 
-beforeAll(() => until("a zombie", () => /\) Z/.test(readFileSync(`/proc/${zombie}/stat`, "latin1"))));
-afterAll(() => parent.stdin.end());
+const processFile = (pid: number, name: string) => readFileSync(`/proc/${pid}/${name}`, "latin1");
+beforeAll(async () => {
+  await until("the shell to be replaced", () => processFile(parent.pid!, "comm") === "cat\n");
+  parent.stdio[3]!.destroy();
+  await until("a zombie", () => /\) Z/.test(processFile(zombie, "stat")));
+});
+afterAll(() => parent.stdin!.end());
 
 /** Makes a file or folder as old as it says. */
 async function age(path: string, hours: number): Promise<void> {
