@@ -1,7 +1,9 @@
 import { meanings } from "../../schemas/meanings.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { type ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
-import type { ObjectRef } from "../../schemas/snapshot.ts";
+import type { ExportRecord, ObjectRef } from "../../schemas/snapshot.ts";
+import { exportFileName } from "../export/export-records.ts";
+import { marketsTable } from "../sources/source-tables.ts";
 import {
   datasetAddress,
   feedAddress,
@@ -61,13 +63,22 @@ export interface DatasetFacts {
   list: ObjectRef;
   /** The number of the commit that is shown. */
   commit: number;
+  /** The newest export of the archive. */
+  exported?: ExportRecord | undefined;
   since: string;
   newestUpdatedAt: string;
 }
 
-/** The public scores as a schema.org Dataset with the members of Croissant 1.0. Its version is MAJOR.COMMIT.0, MAJOR that of the API. */
-export function renderDataset(places: Places, { list, commit, since, newestUpdatedAt }: DatasetFacts) {
-  const { license, citeAs } = places;
+/**
+ * The public scores, and where there is an export the archive, as a schema.org Dataset with the members of Croissant 1.0. Its
+ * version is MAJOR.COMMIT.0, MAJOR that of the API.
+ */
+export function renderDataset(
+  places: Places,
+  { list, commit, exported, since, newestUpdatedAt }: DatasetFacts,
+) {
+  const { license, citeAs, api } = places;
+  const archive = exported && api !== null ? describeArchive(api, exported) : undefined;
   const file = "scores.json";
   return {
     "@context": context,
@@ -98,6 +109,7 @@ export function renderDataset(places: Places, { list, commit, since, newestUpdat
         encodingFormat: "application/json",
         sha256: list.hash,
       },
+      ...(archive?.distribution ?? []),
     ],
     recordSet: [
       {
@@ -114,9 +126,63 @@ export function renderDataset(places: Places, { list, commit, since, newestUpdat
           source: { fileObject: { "@id": file }, extract: { jsonPath: `$.scores[*].${name}` } },
         })),
       },
+      ...(archive?.recordSet ?? []),
     ],
   };
 }
+
+/** The archive of markets: the Parquet files of an export, and the columns of them that hold one value each. */
+function describeArchive(api: string, { snapshotId, files }: ExportRecord) {
+  // The name by which tools for Croissant know Parquet.
+  const encodingFormat = "application/x-parquet";
+  const fileObjects = files.map(({ bytes, rows, hash }, place) => ({
+    "@type": "cr:FileObject",
+    "@id": exportFileName(place),
+    name: exportFileName(place),
+    description: `${rows} markets of snapshot ${snapshotId}, from the newest on.`,
+    contentUrl: `${api}/markets/exports/${snapshotId}/${exportFileName(place)}`,
+    contentSize: `${bytes} B`,
+    encodingFormat,
+    sha256: hash,
+    isAccessibleForFree: false,
+    conditionsOfAccess: "An API key of the Aegis plan, in the header x-api-key.",
+  }));
+  const fileSet = {
+    "@type": "cr:FileSet",
+    "@id": "markets.parquet",
+    name: "markets.parquet",
+    description: "All files of the export.",
+    containedIn: fileObjects.map((each) => ({ "@id": each["@id"] })),
+    encodingFormat,
+    includes: "*.parquet",
+  };
+  const columns = marketsTable(new Date(0)).fields.flatMap(({ name, shape: { kind } }) =>
+    kind in columnTypes ? [{ name, dataType: columnTypes[kind as keyof typeof columnTypes] }] : [],
+  );
+  const json = { name: "json", description: "The market byte for byte as published.", dataType: "sc:Text" };
+  const recordSet = {
+    "@type": "cr:RecordSet",
+    "@id": "markets",
+    name: "markets",
+    description: "One row for each resolved market, from the newest on.",
+    key: { "@id": "markets/id" },
+    field: [...columns, json].map((column) => ({
+      "@type": "cr:Field",
+      "@id": `markets/${column.name}`,
+      ...column,
+      source: { fileSet: { "@id": fileSet["@id"] }, extract: { column: column.name } },
+    })),
+  };
+  return { distribution: [...fileObjects, fileSet], recordSet: [recordSet] };
+}
+
+const columnTypes = {
+  text: "sc:Text",
+  integer: "sc:Integer",
+  double: "sc:Float",
+  boolean: "sc:Boolean",
+  time: "sc:DateTime",
+} as const;
 
 const integers = ["bri", "forgeScaleNum", "confidence", "delta"];
 

@@ -7,6 +7,9 @@ import type { Storage } from "../store/storage.ts";
 /** Room for the files of hundreds of millions of markets. */
 const maxRecordBytes = 1024 * 1024;
 
+/** The name of a file of an export, by its place. */
+export const exportFileName = (place: number) => `markets-${String(place + 1).padStart(4, "0")}.parquet`;
+
 /** Reads the record of a snapshot's export; undefined when there is none. Throws CorruptObjectError or StorageError. */
 export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   const key = layout.exportRecord(snapshotId);

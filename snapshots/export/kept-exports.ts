@@ -8,16 +8,14 @@ import { readSoundExport } from "./export-records.ts";
 const newestExports = 2;
 
 /**
- * The keys of the exports that a collection keeps: the newest ones that no rollback withdrew, and those of `snapshots`.
- * `newest` is the store's newest commit. Damaged records, and with `trust` those that no trusted key signed, are not kept.
- * Throws StorageError.
+ * The exports that no rollback withdrew, newest first. `newest` is the store's newest commit. Damaged records, and with `trust`
+ * those that no trusted key signed, are left out. Throws StorageError.
  */
-export async function keptExports(
+export async function soundExports(
   storage: Storage,
-  newest: Commit | undefined,
-  snapshots: ReadonlySet<string>,
+  newest: Pick<Commit, "withdrawn"> | undefined,
   trust: Trust | undefined,
-): Promise<string[]> {
+): Promise<ExportRecord[]> {
   const records: ExportRecord[] = [];
   for await (const { key } of storage.list(layout.exportRecords)) {
     const record = await readSoundExport(storage, hashIn(key));
@@ -25,7 +23,17 @@ export async function keptExports(
   }
   const isWithdrawn = ({ commit }: ExportRecord) =>
     (newest?.withdrawn ?? []).some(([first, last]) => first <= commit && commit <= last);
-  const listed = records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);
+  return records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);
+}
+
+/** The keys of the exports that a collection keeps: the newest sound ones, and those of `snapshots`. Throws StorageError. */
+export async function keptExports(
+  storage: Storage,
+  newest: Commit | undefined,
+  snapshots: ReadonlySet<string>,
+  trust: Trust | undefined,
+): Promise<string[]> {
+  const listed = await soundExports(storage, newest, trust);
   return listed
     .filter(({ snapshotId }, place) => place < newestExports || snapshots.has(snapshotId))
     .flatMap(keysOf);

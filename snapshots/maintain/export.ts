@@ -12,6 +12,7 @@ import { readSoundExport } from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
 import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
+import { updateMutableObjects } from "../publish/mutable-objects.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { MissingObjectError, readManifest } from "../store/objects.ts";
@@ -66,7 +67,10 @@ export async function exportSnapshot(
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
     throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
   try {
-    return await exportCommit(storage, commit, options);
+    const report = await exportCommit(storage, commit, options);
+    // The description of the data names the files.
+    await updateMutableObjects(storage, { signing: options.signing });
+    return report;
   } catch (error) {
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);
     if (!gone) throw error;

@@ -3,34 +3,40 @@ import type { Commit, Manifest, ObjectRef, Tiers } from "../../schemas/snapshot.
 import { renderArtefacts } from "../artefacts/artefacts.ts";
 import type { Places } from "../artefacts/places.ts";
 import { readTiers, tiersAfter } from "../artefacts/tiers.ts";
+import { soundExports } from "../export/kept-exports.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import { parseObject } from "../store/parse-object.ts";
 import type { Storage } from "../store/storage.ts";
+import type { Trust } from "../trust/trust.ts";
 
 const maxTiersBytes = 16 * 1024 * 1024;
 
 /**
- * The artefacts of a commit, by key. What changed follows from the tiers that the public tree shows. `inMemory` holds objects
- * by hash that need not be read. Throws MissingObjectError, CorruptObjectError or StorageError.
+ * The artefacts of a commit, by key. What changed follows from the tiers that the public tree shows. With an API they describe
+ * the newest export, with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that need not be
+ * read. Throws MissingObjectError, CorruptObjectError or StorageError.
  */
 export async function artefactsAt(
   storage: Storage,
-  { commit, publishedAt }: Pick<Commit, "commit" | "publishedAt">,
+  newest: Pick<Commit, "commit" | "publishedAt" | "withdrawn">,
   manifest: Manifest,
   places: Places,
+  trust: Trust | undefined,
   inMemory: ReadonlyMap<string, Buffer> = new Map(),
 ): Promise<Map<string, Buffer>> {
+  const { commit, publishedAt } = newest;
   const { scores, newestUpdatedAt } = manifest;
+  const [exported] = places.api === null ? [] : await soundExports(storage, newest, trust);
   const records: ProtocolScore[] = [];
   await inParallel(Object.values(scores.records), async (ref) => {
     records.push(await recordAt(storage, ref, inMemory.get(ref.hash)));
   });
   records.sort((a, b) => (a.slug < b.slug ? -1 : 1));
   const tiers = tiersAfter(await storedTiers(storage), records, publishedAt);
-  return renderArtefacts(places, records, tiers, { list: scores.list, commit, newestUpdatedAt });
+  return renderArtefacts(places, records, tiers, { list: scores.list, commit, exported, newestUpdatedAt });
 }
 
 /** A protocol's record. Throws MissingObjectError, CorruptObjectError or StorageError. */

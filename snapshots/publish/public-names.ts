@@ -43,7 +43,8 @@ export async function updatePublicNames(
     const manifest = await readManifest(storage, commit.manifest);
     const names = publicNames(manifest);
     const known = new Map(inMemory);
-    for (const [key, bytes] of places ? await artefactsAt(storage, commit, manifest, places, inMemory) : []) {
+    const artefacts = places && (await artefactsAt(storage, commit, manifest, places, trust, inMemory));
+    for (const [key, bytes] of artefacts ?? []) {
       const ref = referTo(bytes);
       known.set(ref.hash, bytes);
       if (artefactFolders.some((folder) => key.startsWith(folder))) names.set(key, ref);

@@ -1,7 +1,7 @@
 import type { ExportList } from "../../schemas/envelopes.ts";
 import type { ExportFile, ExportRecord } from "../../schemas/snapshot.ts";
 import { checkedHashes, readChunks } from "../export/chunks.ts";
-import { readSoundExport } from "../export/export-records.ts";
+import { exportFileName, readSoundExport } from "../export/export-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import type { ObjectInfo, Storage } from "../store/storage.ts";
@@ -34,9 +34,6 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => tota
 
 /** So many records are looked at, the newest ones: a collection keeps far fewer, but anybody may have put some there. */
 const maxRecords = 100;
-
-/** The name of a file of an export, by its place. */
-const exportFileName = (place: number) => `markets-${String(place + 1).padStart(4, "0")}.parquet`;
 
 /** The exports of a store that can be believed, and their files. */
 export class Exports {

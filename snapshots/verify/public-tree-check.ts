@@ -6,6 +6,7 @@ import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
+import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
@@ -48,15 +49,16 @@ export async function checkSite(check: StoreCheck, site: Site | undefined): Prom
   return named;
 }
 
-/** Checks the artefacts, where the store names an address for them: they follow from the newest commit and from the tiers beside them. */
+/** Checks the artefacts, where the store names an address for them: they follow from the newest commit, the newest export and the tiers beside them. */
 export async function checkArtefacts(
   check: StoreCheck,
   { commit, manifest }: CheckedCommit,
   { site, ...named }: Named,
+  trust: Trust | undefined,
 ): Promise<void> {
   if (site === null) return;
   const places = { ...named, site };
-  const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, places));
+  const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, places, trust));
   if (expected) await checkFiles(check, expected, `it differs from what commit ${commit.commit} shows`);
 }
 

@@ -48,7 +48,7 @@ export async function verify(
   else await check.countOnly(layout.stableScores);
   await checkExports(check, commits, trust);
   const named = await checkSite(check, site);
-  if (newest) await checkArtefacts(check, newest, named);
+  if (newest) await checkArtefacts(check, newest, named, trust);
   await checkProbe(check);
   await checkRun(check, trust, last);
   const unreferenced = await checkRemaining(check, { keys, snapshots, named });

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
 import { type ForgeTier, forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
-import type { Tiers } from "../../../schemas/snapshot.ts";
+import { type ExportRecord, formatVersion, type Tiers } from "../../../schemas/snapshot.ts";
 import { renderArtefacts, slugOfArtefact } from "../../../snapshots/artefacts/artefacts.ts";
 import { badgeColours, renderBadge } from "../../../snapshots/artefacts/badge.ts";
 import { renderProtocolPage } from "../../../snapshots/artefacts/protocol-page.ts";
@@ -22,8 +22,25 @@ const places = {
   license: "https://spdx.org/licenses/CC-BY-4.0",
   citeAs: "@misc{scores, title = {Protocol Risk Scores}}",
 };
+const part = { hash: "2".repeat(64), bytes: 64 };
+const exported: ExportRecord = {
+  formatVersion,
+  commit: 6,
+  snapshotId: "1".repeat(64),
+  archiveRoot: "3".repeat(64),
+  publishedAt: "2026-02-02T09:00:00.000Z",
+  files: [50_000, 1_234].map((rows) => ({
+    rows,
+    hash: "4".repeat(64),
+    bytes: rows * 500,
+    root: "5".repeat(64),
+    chunks: part,
+  })),
+  digest: "6".repeat(64),
+};
 const facts = {
   commit: 7,
+  exported,
   list: { hash: "0".repeat(64), bytes: 321 },
   newestUpdatedAt: "2026-02-02T08:21:59.229Z",
 };
@@ -70,7 +87,9 @@ describe("renderArtefacts()", () => {
     const found = await checked("fields", places.site, files);
     expect(found.entries).toEqual(["aave moved from CAST to MITHRIL"]);
     expect(found.badges).toEqual(["0.a_b-c.svg", "aave.svg", "constructor.svg"]);
-    expect(found.fields).toEqual(Object.keys(ScoreListEntry.shape));
+    const columns = ["id", "slug", "question", "category", "composite", "tier", "status", "resolved_outcome"];
+    expect(found.fields.slice(0, 18)).toEqual([...Object.keys(ScoreListEntry.shape), ...columns]);
+    expect(found.fields.at(-1)).toBe("json");
     expect(found.addresses).toHaveLength(4);
     const shown = `"/><script>alert(1)</script><!--'&amp;\u202e\ufffd\ufffd]]></title>\u2028\ufffd`;
     expect(found.texts["0.a_b-c"].split(shown)).toHaveLength(5);

@@ -115,11 +115,20 @@ assert dataset["conformsTo"] == "http://mlcommons.org/croissant/1.0" and dataset
 for name in ("name", "description", "url", "creator", "datePublished"):
     assert dataset[name], name
 assert re.fullmatch(r"\d+\.\d+\.\d+", dataset["version"])
-(file,) = dataset["distribution"]
-assert re.fullmatch("[0-9a-f]{64}", file["sha256"]) and file["encodingFormat"] == "application/json"
+files = {each["@id"]: each for each in dataset["distribution"]}
+unique(each["@id"] for each in dataset["distribution"])
+for each in files.values():
+    if each["@type"] == "cr:FileSet":
+        assert all(files[part["@id"]]["encodingFormat"] == each["encodingFormat"] for part in each["containedIn"])
+    else:
+        assert re.fullmatch("[0-9a-f]{64}", each["sha256"]) and re.fullmatch(r"\d+ B", each["contentSize"])
+        assert each["contentUrl"].startswith("http") and each["contentUrl"].endswith("/" + each["@id"])
+assert files["scores.json"]["encodingFormat"] == "application/json"
 fields = [field for records in dataset["recordSet"] for field in records["field"]]
 unique(field["@id"] for field in fields)
-assert all(field["source"]["fileObject"]["@id"] == file["@id"] and field["dataType"] for field in fields)
+for field in fields:
+    source = field["source"].get("fileObject") or field["source"]["fileSet"]
+    assert source["@id"] in files and field["dataType"] and field["source"]["extract"]
 
 catalog = json.loads(read(".well-known/api-catalog"))["linkset"]
 assert catalog[0]["anchor"] == site + ".well-known/api-catalog"

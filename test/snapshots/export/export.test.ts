@@ -3,11 +3,13 @@ import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { publishedSite } from "../../../proxy/site/files.ts";
 import { ExportList } from "../../../schemas/envelopes.ts";
 import type { ExportRecord } from "../../../schemas/snapshot.ts";
 import { readExport } from "../../../snapshots/export/export-records.ts";
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { askPage } from "../../../snapshots/read/paging.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
@@ -24,7 +26,7 @@ import { publishSources, testFolder } from "../../helpers/archive-store.ts";
 import { exportNewest } from "../../helpers/exports.ts";
 import { Crash, listed, steppedStorage } from "../../helpers/faulty-store.ts";
 import { wantsRows } from "../../helpers/ndjson.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { market, publishRecords } from "../../helpers/proxy-archive.ts";
 import { archiveQuery } from "../../helpers/query.ts";
 import { start, timedStore } from "../../helpers/timed-store.ts";
 
@@ -34,6 +36,40 @@ const exported = (storage: Storage, maxTextBytes = 300_000) =>
   exportNewest(storage, folder, { maxTextBytes });
 
 const faultsOf = async (storage: Storage) => (await verify(storage, () => {}, {})).faults;
+
+test("the description of the data names the files of the newest export, until it is withdrawn", async () => {
+  const storage = memoryStorage(new Map());
+  const named = { api: "https://api.example.org/api/v1", siteUrl: "https://scores.example.org/" };
+  const day = (date: number, choices = {}) =>
+    publishRecords(storage, [market(0), market(date)], 500 + date, {
+      now: () => new Date(Date.UTC(2026, 2, date)),
+      ...choices,
+    });
+  const described = async () => {
+    const faults = (await verify(storage, () => {}, { site: publishedSite })).faults;
+    const { distribution, recordSet } = JSON.parse(String(await storage.get(layout.dataset)));
+    const urls = distribution.flatMap(({ contentUrl }: { contentUrl?: string }) => contentUrl ?? []);
+    return { faults, urls: urls.slice(1), recordSets: recordSet.length };
+  };
+  const of = (snapshotId: string) => ({
+    faults: [],
+    urls: [`${named.api}/markets/exports/${snapshotId}/markets-0001.parquet`],
+    recordSets: 2,
+  });
+  await day(1, named);
+  expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
+  const first = await exported(storage);
+  expect(await described()).toEqual(of(first.snapshotId));
+  await day(2);
+  expect(await described()).toEqual(of(first.snapshotId));
+  const second = await exported(storage);
+  expect(second.snapshotId).not.toBe(first.snapshotId);
+  expect(await described()).toEqual(of(second.snapshotId));
+  await rollback(storage, "1", () => new Date(Date.UTC(2026, 2, 3)), { site: publishedSite });
+  expect(await described()).toEqual(of(first.snapshotId));
+  await day(4, { resume: true, api: null });
+  expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
+});
 
 describe("the files of an export", () => {
   const served = serveSample({ markets: 400, seed: 12 });
@@ -153,6 +189,7 @@ describe("an export", () => {
 
   test("that is killed at any operation leaves nothing listed, and the next one makes up for it", async () => {
     const { objects, snapshotId } = await small();
+    const files = (await exported(memoryStorage(new Map(objects)))).total.objects;
     let [ended, kills] = [false, 0];
     for (let n = 0; !ended; n += 3) {
       const storage = memoryStorage(new Map(objects));
@@ -165,7 +202,8 @@ describe("an export", () => {
         () => false,
       );
       const record = await readExport(storage, snapshotId);
-      expect(record !== undefined).toBe(ended);
+      // What is listed is whole, also when the end came before the description of the data named it.
+      if (record || ended) expect([record?.files.length, await faultsOf(storage)]).toEqual([files, []]);
       if (ended || n % 2 > 0) continue;
       kills += 1;
       await exported(storage);
