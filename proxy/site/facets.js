@@ -2,7 +2,7 @@ import { bar, brush, columnChart } from "./chart.js";
 import { fill, html } from "./dom.js";
 import { term } from "./explain.js";
 import { archiveAddress, changed, dimensions, labelOf, ownOf, valueWords } from "./filters.js";
-import { compact, counted, grouped, percent, spoken, tier, tiers } from "./words.js";
+import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from "./words.js";
 
 /**
  * @import { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
@@ -192,7 +192,7 @@ export function histogram(facet, go) {
   const [from, to] = ends;
   const element = html(
     "section",
-    { class: `facet ${months ? "months" : dimensions.includes(facet) ? "risk" : "safety"}` },
+    { class: `facet ${months ? "months" : dimensions.includes(facet) ? "risk" : ""}` },
     html("div", { class: "facet-head" }, titleOf(facet), said),
     picture,
     html("div", { class: "range" }, from?.input, html("span", { "aria-hidden": "true" }, "–"), to?.input),
@@ -234,7 +234,14 @@ export function histogram(facet, go) {
     const total = spans.reduce((sum, { count }) => sum + count, 0);
     const peak = spans.toSorted((a, b) => b.count - a.count)[0];
     const chart = columnChart(
-      spans.map(({ count, name }) => [{ value: count, title: `${name}: ${counted(count, "market")}` }]),
+      spans.map(({ count, name }, place) => [
+        {
+          value: count,
+          title: `${name}: ${counted(count, "market")}`,
+          // Of a score, as its scale is divided.
+          class: months ? "column" : `column tier-${stepOf(place / spans.length)}`,
+        },
+      ]),
       {
         label: `${months ? "Markets per month" : spoken(facet)}: ${counted(total, "market")}${peak ? `, most at ${peak.name}` : ""}`,
         axis: months ? axisOf(spans.map(({ name }) => name)) : [`${spans[0]?.from}`, direction, grouped(top)],

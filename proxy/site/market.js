@@ -5,7 +5,7 @@ import { copyable, facts, failure, fill, html, outsideLink } from "./dom.js";
 import { term } from "./explain.js";
 import { lastArchive } from "./filters.js";
 import { meanings } from "./meanings.js";
-import { counted, grouped, moment, spoken, tier, tiers } from "./words.js";
+import { counted, grouped, moment, spoken, stepOf, tier, tiers } from "./words.js";
 
 /**
  * @import { HistoricalMarket, MarketDimension } from "../../schemas/records.ts"
@@ -241,7 +241,7 @@ function dimensionItem({ name, score, weight, description, evidence, references,
     html("h3", {}, name),
     html(
       "p",
-      { class: "score" },
+      { class: `score tier-${stepOf(score / 100)}` },
       bar(score, 100),
       html("span", {}, term("Risk", "marketDimension"), " ", html("b", {}, score)),
       html("span", { class: "quiet" }, term("weight", "weight"), ` ${weight}`),

@@ -5,7 +5,7 @@ import { copyable, facts, failure, fill, html, svg } from "./dom.js";
 import { term } from "./explain.js";
 import { meanings } from "./meanings.js";
 import { distribution, scoreboardAddress } from "./scoreboard.js";
-import { change, counted, grouped, moment, signed, spoken, tier } from "./words.js";
+import { change, counted, grouped, moment, signed, spoken, stepOf, tier } from "./words.js";
 
 /**
  * @import { ScoreDimensions, ScoreHistory, ScoreList } from "../../schemas/envelopes.ts"
@@ -217,7 +217,7 @@ function dimensionTable({ dimensions }, moves) {
     html("h2", { id: "dimensions" }, "Twelve dimensions"),
     html(
       "table",
-      { class: "dimensions safety" },
+      { class: "dimensions" },
       html("caption", { class: "quiet" }, meanings.protocolDimension.meaning),
       html(
         "thead",
@@ -244,7 +244,12 @@ function dimensionTable({ dimensions }, moves) {
             html(
               "td",
               { class: "number", "data-meaning": "protocolDimension" },
-              html("span", { class: "score" }, bar(score, 100), html("b", {}, score)),
+              html(
+                "span",
+                { class: `score tier-${stepOf(score / 100)}` },
+                bar(score, 100),
+                html("b", {}, score),
+              ),
             ),
             cells(key),
           ),
@@ -364,12 +369,15 @@ function card(title, rows) {
   return html("section", { class: "card", "aria-labelledby": id }, html("h2", { id }, title), facts(rows));
 }
 
+/** Of the tiers, as in published badges: behind white text. */
+const badgeColours = ["#5f6468", "#4a6a73", "#2f6f74", "#1a6d6f", "#0f6669", "#096266", "#044a50"];
+
 /**
  * A badge for other pages: a picture and its source. Where badges are published, the source names the file, which is renewed.
  * @param {ProtocolScore} record
  * @param {string} [published]
  */
-function badge({ slug, bri, forgeScale }, published) {
+function badge({ slug, bri, forgeScale, forgeScaleNum }, published) {
   const left = 12 + 7 * slug.length;
   const right = 12 + 7 * `${bri} ${forgeScale}`.length;
   const text = (/** @type {number} */ x, /** @type {string} */ words) =>
@@ -379,7 +387,7 @@ function badge({ slug, bri, forgeScale }, published) {
     { width: left + right, height: 20, role: "img" },
     svg("title", {}, `${slug}: BRI ${bri}, ${forgeScale}`),
     svg("rect", { width: left + right, height: 20, rx: 3, fill: "#2b2f33" }),
-    svg("rect", { x: left, width: right, height: 20, rx: 3, fill: "#0b6e6e" }),
+    svg("rect", { x: left, width: right, height: 20, rx: 3, fill: badgeColours[forgeScaleNum - 1] }),
     text(6, slug),
     text(left + 6, `${bri} ${forgeScale}`),
   );

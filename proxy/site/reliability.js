@@ -135,7 +135,7 @@ export function reliability(query, filters, counts, signal) {
     compared.length > 0 &&
       html(
         "p",
-        { class: "legend" },
+        { class: "legend compared" },
         html("span", { class: "first" }, `● ${one.name}`),
         other && html("span", { class: "second" }, `◆ ${other.name}`),
       ),
@@ -149,7 +149,7 @@ export function reliability(query, filters, counts, signal) {
       };
       return html(
         "section",
-        { class: "shares" },
+        { class: compared.length > 0 ? "shares compared" : "shares" },
         html("h3", {}, title),
         drawn((width) => intervalChart(picture, width), signal),
         html(

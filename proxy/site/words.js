@@ -76,6 +76,10 @@ export function tier(name, number = tiers.indexOf(/** @type {ForgeTier} */ (name
   );
 }
 
+/** The step of the scale from 1 to 7 for a score that has no tier.
+ * @param {number} share of the highest score, from 0 to 1 */
+export const stepOf = (share) => Math.min(tiers.length, 1 + Math.floor(share * tiers.length));
+
 /** Turns a key into words: `access_control` becomes `Access control`.
  * @param {string} key */
 export const spoken = (key) => `${key.charAt(0).toUpperCase()}${key.slice(1).replaceAll("_", " ")}`;

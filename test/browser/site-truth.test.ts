@@ -6,7 +6,7 @@ import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
 import { publishArchive } from "../helpers/proxy-archive.ts";
 import { bearer, until } from "../helpers/proxy-client.ts";
 import { enterKey, openWatched, phone, seriousFaults, unsoundness } from "../helpers/site-page.ts";
-import { choicesOf } from "../helpers/site-served.ts";
+import { choicesOf, contrast, rgb } from "../helpers/site-served.ts";
 
 const program = findChromium();
 
@@ -176,6 +176,72 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       ["DAMASCUS"],
     ]);
     expect(faults).toEqual([]);
+    await context.close();
+  });
+
+  const meanings = "accent count risk disputed up down all version-a version-b failure".split(" ");
+  const scale = [1, 2, 3, 4, 5, 6, 7].map((step) => `score-${step}`);
+
+  test.each(["light", "dark"] as const)("a colour has one meaning, on a %s screen", async (scheme) => {
+    const { page, context } = await openWatched(browser, home(), { scheme, width: 1280 });
+    const colour = (name: string) =>
+      page.evaluate<string>(`getComputedStyle(document.documentElement).getPropertyValue("--${name}")`);
+    const named = async (name: string) => rgb(await colour(name));
+    // The computed styles of all elements that a selector finds.
+    const styles = (selector: string, property: string) =>
+      page.evaluate<string[]>(
+        `[...document.querySelectorAll(${JSON.stringify(selector)})].map((each) => getComputedStyle(each).${property})`,
+      );
+
+    // Every meaning has its own, which can be read: as text, or as the part of a picture.
+    const all = await Promise.all([...meanings, ...scale].map(colour));
+    expect(new Set(all).size).toBe(all.length);
+    for (const behind of [await colour("paper"), await colour("sheet")]) {
+      for (const name of meanings)
+        expect(contrast(await colour(name), behind), name).toBeGreaterThanOrEqual(4.5);
+      for (const name of scale) expect(contrast(await colour(name), behind), name).toBeGreaterThanOrEqual(3);
+    }
+    expect(contrast(await colour("ink"), await colour("failure-wash"))).toBeGreaterThanOrEqual(4.5);
+
+    // 32 of 100 is not the same as 88, and a loss is neither a dispute nor an error.
+    await page.click("tbody tr th a");
+    await page.waitForSelector(".dimensions");
+    const scores = (await page.locator(".dimensions b").allTextContents()).map(Number);
+    expect(scores).toEqual([0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88]);
+    expect(await styles(".dimensions .value", "fill")).toEqual(
+      await Promise.all(scores.map((score) => named(`score-${1 + Math.floor((7 * score) / 100)}`))),
+    );
+    expect(new Set(await styles(".change.down", "color"))).toEqual(new Set([await named("down")]));
+
+    await enterKey(page, key);
+    await page.click("nav >> text=Archive");
+    await settled(page);
+    expect(new Set(await styles(".market .disputed", "color"))).toEqual(new Set([await named("disputed")]));
+    const columns = (name: string) => styles(`section:has(> .range #${name}) .column`, "fill");
+    const [safety, risks] = [await columns("min_composite"), await columns("min_oracle")];
+    // Two columns of 50 points have a step of the scale.
+    expect(safety).toEqual(
+      await Promise.all(safety.map((_, place) => named(`score-${1 + Math.floor(place / 2)}`))),
+    );
+    expect(new Set(risks).size).toBe(7);
+    expect(risks.filter((risk) => safety.includes(risk))).toEqual([]);
+    expect(new Set(await columns("from"))).toEqual(new Set([await named("count")]));
+
+    await page.click(".tabs >> text=Do scores mean something?");
+    await page.waitForSelector(".chart .first");
+    expect(new Set(await styles(".chart .first", "color"))).toEqual(new Set([await named("all")]));
+    await page.goto(`${home()}#/archive?show=score&compare=bri-pm-v1&compare=v2`);
+    await page.waitForSelector(".compared .chart .first");
+    for (const [series, name] of [
+      ["first", "version-a"],
+      ["second", "version-b"],
+    ])
+      expect(new Set(await styles(`.legend .${series}, .chart .${series}`, "color"))).toEqual(
+        new Set([await named(name!)]),
+      );
+    await page.goto(`${home()}#/archive?asOf=2001-01-01`);
+    await page.waitForSelector(".failure");
+    expect(await styles(".failure", "borderInlineStartColor")).toEqual([await named("failure")]);
     await context.close();
   });
 

@@ -83,6 +83,20 @@ export const choicesOf = (page: Page, facet: string): Promise<string[][]> =>
 export const rgb = (colour: string) =>
   `rgb(${[1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16)).join(", ")})`;
 
+/** The luminance of a colour #rrggbb, after WCAG. */
+function luminance(colour: string): number {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5]
+    .map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** The contrast of two colours #rrggbb, after WCAG: from 1 to 21. */
+export function contrast(one: string, other: string): number {
+  const [dark = 0, light = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
 export const rowsOf = (page: Page) => cellsOf(page, ".board tbody tr");
 
 export function cellsOf(page: Page, rows: string): Promise<string[][]> {
