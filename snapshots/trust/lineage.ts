@@ -13,8 +13,8 @@ const maxCommits = 100_000;
 /** Tells whether a commit follows, by whatever number of others, the one that a reader remembers. */
 export class Lineage {
   readonly #storage: Storage;
-  /** Digest of a commit that does not, at which the next walk ends: a fork may go on for long. */
-  #astray: string | undefined;
+  /** A commit that does not, and which one it does not follow. The next walk ends there: a fork may go on for long. */
+  #astray: { digest: string; known: string } | undefined;
 
   constructor(storage: Storage) {
     this.#storage = storage;
@@ -35,13 +35,13 @@ export class Lineage {
     try {
       for await (const commit of logFrom(this.#storage, newest, known.commit)) {
         if (commit.digest === known.digest) return undefined;
-        if (commit.digest === this.#astray) break;
+        if (commit.digest === this.#astray?.digest && known.digest === this.#astray.known) break;
       }
     } catch (error) {
       if (!isBroken(error)) throw error;
       return error.message;
     }
-    this.#astray = newest.digest;
+    this.#astray = { digest: newest.digest, known: known.digest };
     return "";
   }
 }

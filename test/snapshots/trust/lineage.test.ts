@@ -1,10 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { readCommit } from "../../../snapshots/store/commits.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { appendCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { believeSigned } from "../../../snapshots/trust/belief.ts";
 import { CheckpointFile } from "../../../snapshots/trust/checkpoint-file.ts";
+import { Lineage } from "../../../snapshots/trust/lineage.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
 import { testFolder } from "../../helpers/archive-store.ts";
@@ -92,4 +94,44 @@ test("a checkpoint file outlives a fork, and is shared by processes that saw the
   await expect(other.keep(await noteOf(fork, 6))).rejects.toThrow(/holds another commit 6/);
   expect(await readFile(path, "utf8")).toBe(kept);
   expect((await (await look(main, undefined, restarted)).newest())?.commit).toBe(7);
+});
+
+describe("a long fork", () => {
+  /** Commits up to a number, all but the first of another history than the one that is known. */
+  async function forkOf(count: number) {
+    const storage = countingStorage(memoryStorage(new Map()));
+    const made: Commit[] = [];
+    const { checkpoint: _, digest: __, ...first } = await commitOf(main, 1);
+    const append = async () => {
+      const content = { ...first, commit: made.length + 1, previous: made.at(-1)?.digest ?? null };
+      made.push(await appendCommit(storage, content));
+      return made.at(-1)!;
+    };
+    for (let number = 1; number <= count; number += 1) await append();
+    return { storage, made, append };
+  }
+
+  test("is followed once, and then as far as it has grown", async () => {
+    const { storage, made, append } = await forkOf(100);
+    const lineage = new Lineage(storage);
+    const known = { commit: 2, digest: "0".repeat(64) };
+    const reads: number[] = [];
+    for (const newest of [made.at(-1)!, await append(), await append()]) {
+      storage.calls.length = 0;
+      await expect(lineage.require(newest, known)).rejects.toThrow("does not lead back to commit 2");
+      reads.push(storage.calls.length);
+    }
+    expect(reads).toEqual([98, 32, 32]);
+    await lineage.require(made.at(-1)!, made[1]!);
+  });
+
+  test("is not followed without end", async () => {
+    const { storage, made } = await forkOf(1);
+    storage.calls.length = 0;
+    const far = { ...made[0]!, commit: 200_000 };
+    await expect(new Lineage(storage).require(far, made[0]!)).rejects.toThrow(
+      "commits/0000200000.json: it does not lead back to commit 1, which was taken up before: more than 100000 commits lie between",
+    );
+    expect(storage.calls).toEqual([]);
+  });
 });
