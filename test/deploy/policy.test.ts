@@ -8,6 +8,7 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../snapshots/read/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { testFolder } from "../helpers/archive-store.ts";
 import { listed } from "../helpers/faulty-store.ts";
@@ -23,6 +24,7 @@ import {
 } from "../helpers/guarded-store.ts";
 import type { Policy } from "../helpers/iam.ts";
 import { publishArchive, slugs } from "../helpers/proxy-archive.ts";
+import { testKey } from "../helpers/signing.ts";
 
 const folder = testFolder();
 const hash = "0123456789abcdef".repeat(4);
@@ -33,7 +35,7 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   //                 example                             publisher  gc    proxy  key-issuer
   collectingRecord: [layout.collectingRecord("0123456789abcdef"), "g", "pcd", "g", ""],
   head: [layout.head, "gpc", "", "g", ""],
-  checked: [layout.checked, "gpc", "", "g", ""],
+  checked: [layout.checked, "gpc", "g", "g", ""],
   probe: [layout.probe, "gpc", "", "g", ""],
   commit: [layout.commit(42), "gc", "g", "g", ""],
   manifest: [layout.manifest(hash), "gpc", "gd", "g", ""],
@@ -50,7 +52,7 @@ const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
   llms: [layout.llms, "gpc", "d", "g", ""],
   dataset: [layout.dataset, "gpc", "d", "g", ""],
   apiCatalog: [layout.apiCatalog, "gpc", "d", "g", ""],
-  checkpoint: [layout.checkpoint, "gpc", "d", "g", ""],
+  checkpoint: [layout.checkpoint, "gpc", "gd", "g", ""],
   privateObject: [layout.privateObject(hash), "gpc", "d", "g", ""],
   segment: [layout.segment(hash), "gpc", "gd", "g", ""],
   rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],
@@ -246,6 +248,9 @@ describe("a store behind the policies", () => {
 
     const later = new Date(Date.now() + 3_600_000);
     const keep = { keepHours: 0, keepCommits: 1, keepChangesDays: 100_000 };
+    // It may read what it needs to judge the log, and refuses this one, which nobody signed.
+    const trusting = { ...keep, trust: new Trust([testKey()]), now: later, dryRun: false };
+    await expect(collectGarbage(as("gc"), trusting)).rejects.toThrow("nobody signed it");
     const done = await collectGarbage(as("gc"), { ...keep, now: later, dryRun: false });
     expect(done.deleted.keys).toContain(gone);
     expect(await listed(storage, layout.collecting)).toEqual([]);
