@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
 import { z } from "zod";
@@ -42,8 +42,8 @@ const start = command({
     await checkAddress(config);
     await mkdir(local, { recursive: true });
     const storage = directoryStorage(store);
-    await publishSample(shell, await sampleIn(shell, storage));
-    const { slug = "", earlier = "" } = await sampleIn(shell, storage);
+    await publishSample(shell, await sampleIn(storage));
+    const { slug = "", earlier = "" } = (await sampleIn(storage)) ?? {};
     return serve(shell, config, { ...(await demoKeys(storage)), slug, earlier });
   },
 });
@@ -57,40 +57,42 @@ export const startProgram: Program = {
 
 /** What the store has of the sample. */
 interface Published {
-  /** One of its protocols; undefined when there is no sample yet, or this version cannot read it. */
-  slug?: string | undefined;
+  /** One of its protocols. */
+  slug: string;
   /** Id of the snapshot before the newest one. */
-  earlier?: string | undefined;
-  exported?: boolean;
+  earlier: string;
+  exported: boolean;
 }
 
-async function sampleIn(shell: Shell, storage: Storage): Promise<Published> {
+/** What the store has of the sample; undefined when that is less than two snapshots, or this version cannot read it. */
+async function sampleIn(storage: Storage): Promise<Published | undefined> {
   try {
-    // An interrupted first start leaves a store without a commit, or with fewer steps than all.
     const newest = await newestCommit(storage);
-    if (!newest) return {};
-    const [slug] = Object.keys((await readManifest(storage, newest.manifest)).scores.records);
-    const before = await readCommit(storage, newest.commit - 1);
+    const before = newest && (await readCommit(storage, newest.commit - 1));
+    if (!before) return undefined;
+    const [slug = ""] = Object.keys((await readManifest(storage, newest.manifest)).scores.records);
     const exported = (await readExport(storage, newest.snapshotId)) !== undefined;
-    return { slug, earlier: before?.snapshotId, exported };
+    return { slug, earlier: before.snapshotId, exported };
   } catch (error) {
-    if (!(error instanceof CorruptObjectError)) throw error;
-    shell.say("The sample was made by another version, and is replaced.");
-    await rm(store, { recursive: true });
-    return {};
+    if (error instanceof CorruptObjectError) return undefined;
+    throw error;
   }
 }
 
-/** Publishes the sample as it was a day before and as it is, and exports it, as far as that was not done. */
-async function publishSample(shell: Shell, { slug, earlier, exported }: Published): Promise<void> {
-  if (slug && earlier && exported) return;
+/** Publishes the sample as it was a day before and as it is, and exports it, as far as that is not done. */
+async function publishSample(shell: Shell, found: Published | undefined): Promise<void> {
+  if (found?.exported) return;
+  if (!found && (await readdir(store).catch(() => [])).length > 0) {
+    shell.say("The sample was made by another version, or not to its end, and is replaced.");
+    await rm(store, { recursive: true });
+  }
   shell.say("Making a sample of 20,000 markets, publishing and exporting it; this happens once.");
   const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root, nothrow: true });
   // With the same loader as this process.
   const node = [process.execPath, ...process.execArgv];
+  const sampling = ["sample.ts", "--out", sources];
   const steps = [
-    ...(slug ? [] : [["sample.ts", "--out", sources, "--days-back", "1"], publishing]),
-    ...(earlier ? [] : [["sample.ts", "--out", sources], publishing]),
+    ...(found ? [] : [[...sampling, "--days-back", "1"], publishing, sampling, publishing]),
     ["snapshot.ts", "export", "--store", store],
   ];
   for (const [script, ...parameters] of steps) {

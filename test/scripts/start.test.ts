@@ -70,12 +70,10 @@ describe("npm start", () => {
   });
 
   test("makes, publishes and serves a sample, exported and in two snapshots, in place of another version's", async () => {
-    const store = join(project, ".local/store");
-    await publishArchive(directoryStorage(store));
-    const manifests = join(store, "manifests");
-    for (const name of await readdir(manifests)) await writeFile(join(manifests, name), "{}");
+    // Earlier versions made one snapshot.
+    await publishArchive(directoryStorage(join(project, ".local/store")));
     const first = await start("0");
-    expect(first.output.err).toContain("another version");
+    expect(first.output.err).toMatch(/^The sample was made by another version/);
     const keys = keysIn(first.output.out);
     expect(keys).toHaveLength(2);
     expect((await stat(join(project, ".local/demo-keys.json"))).mode & 0o777).toBe(0o600);
@@ -126,5 +124,15 @@ describe("npm start", () => {
     expect(third.output.err).toBe("");
     third.child.kill("SIGTERM");
     expect(await third.ended).toBe(0);
+  });
+
+  test("a sample that cannot be read is replaced", async () => {
+    const manifests = join(project, ".local/store/manifests");
+    for (const name of await readdir(manifests)) await writeFile(join(manifests, name), "{}");
+    const replaced = await start("0");
+    expect(replaced.output.err).toMatch(/^The sample was made by another version/);
+    expect(keysIn(replaced.output.out)).toHaveLength(2);
+    replaced.child.kill("SIGINT");
+    expect(await replaced.ended).toBe(0);
   });
 });
