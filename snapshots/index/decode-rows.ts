@@ -1,16 +1,17 @@
-import { type FilterValues, filterFields } from "../../schemas/filters.ts";
+import type { FilterValues } from "../../schemas/filters.ts";
 import { hasBit, wordsFor } from "./bitmap.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { type IndexRow, readColumns } from "./segment.ts";
 import { timeAt } from "./time-column.ts";
 
 /**
- * The index rows of a segment's markets, by ordinal: the inverse of encodeSegment. `key` is the segment's, for errors.
+ * The index rows of a segment's markets, by ordinal, with the values of those fields that it has columns for: the inverse
+ * of encodeSegment. `key` is the segment's, for errors.
  * Throws CorruptObjectError.
  */
 export function decodeRows(key: string, stored: Buffer): IndexRow[] {
-  const { markets, times, integers, labels } = readColumns(key, stored);
-  const columns = filterFields.map((row) => {
+  const { markets, times, fields, integers, labels } = readColumns(key, stored);
+  const columns = fields.map((row) => {
     if (row.kind === "integer") return decodeIntegers(integers.get(row.field)!, markets);
     const { codes, frequent, rare, postings, starts } = labels.get(row.field)!;
     const values: (string | undefined)[] = decodeIntegers(codes, markets).map((code) => frequent[code - 1]);
@@ -22,7 +23,7 @@ export function decodeRows(key: string, stored: Buffer): IndexRow[] {
     return values;
   });
   return Array.from({ length: markets }, (_, ordinal) => {
-    const values = Object.fromEntries(filterFields.map((row, n) => [row.field, columns[n]![ordinal]]));
+    const values = Object.fromEntries(fields.map((row, n) => [row.field, columns[n]![ordinal]]));
     return { resolvedAt: timeAt(times, ordinal), values: values as FilterValues };
   });
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import {
+  type FilterField,
   type FilterValues,
   filterFields,
   type IntegerName,
@@ -66,14 +67,26 @@ const SegmentHeader = z.object({
    */
   residentBytes: z.int().min(0).max(maxResidentBytes),
   epochs: z.array(z.tuple([z.int().min(0), z.int().min(0)])),
-  frequent: z.record(z.string(), z.array(z.string())),
+  columns: z.array(
+    z.discriminatedUnion("kind", [
+      z.object({ name: z.string(), kind: z.literal("integer"), min: z.int(), max: z.int() }),
+      z.object({ name: z.string(), kind: z.literal("label"), frequent: z.array(z.string()) }),
+    ]),
+  ),
   sections: SectionTable,
 });
 
 type SegmentHeader = z.infer<typeof SegmentHeader>;
 
-/** The bytes of a segment (snapshots/SPEC.md, "Segments"). Takes pages and rows in order from the oldest. */
-export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[]): Buffer {
+/**
+ * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order from
+ * the oldest.
+ */
+export function encodeSegment(
+  pages: readonly Page[],
+  rows: readonly IndexRow[],
+  fields: readonly FilterField[] = filterFields,
+): Buffer {
   const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
   const resident = new SectionWriter(0);
   resident.add("pageHashes", Buffer.from(pages.map((page) => page.hash).join(""), "hex"));
@@ -88,19 +101,22 @@ export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[])
   const runs = pages.flatMap((page) => page.runs);
   resident.add("runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc])));
   resident.add("times", times.low);
-  const frequent: Record<string, string[]> = {};
+  const columns: SegmentHeader["columns"] = [];
   const rare: [string, string[]][] = [];
-  for (const row of filterFields) {
+  for (const row of fields) {
+    const name = row.field;
     if (row.kind === "integer") {
+      const { min, max } = row;
       const values = rows.map(({ values }) => values[row.field]);
-      resident.add(row.field, buildIntegerColumn(values, row.min, row.max).slices);
+      resident.add(name, buildIntegerColumn(values, min, max).slices);
+      columns.push({ name, kind: "integer", min, max });
       continue;
     }
     const column = buildLabelColumn(rows.map(({ values }) => values[row.field]));
     resident.add(`${row.field}.codes`, column.codes.slices);
     resident.add(`${row.field}.postings`, column.postings);
     resident.add(`${row.field}.starts`, column.starts);
-    frequent[row.field] = column.frequent;
+    columns.push({ name, kind: "label", frequent: column.frequent });
     rare.push([row.field, column.rare]);
   }
   const rest = new SectionWriter(resident.bytes);
@@ -113,7 +129,7 @@ export function encodeSegment(pages: readonly Page[], rows: readonly IndexRow[])
     pages: pages.length,
     residentBytes: resident.bytes,
     epochs: times.epochs,
-    frequent,
+    columns,
     sections: { ...resident.sections, ...rest.sections },
   };
   return sealSections(magic, header, [...resident.parts, ...rest.parts]);
@@ -137,6 +153,10 @@ interface StoredColumns {
   resident: ArrayBuffer;
   table: ReturnType<typeof readPageTable>;
   times: TimeColumn;
+  /** The fields that it has columns for, in its order. A segment of another version may lack some. */
+  fields: readonly FilterField[];
+  /** Whether it has columns that this version does not know. */
+  others: boolean;
   integers: Map<IntegerName, IntegerColumn>;
   labels: Map<LabelName, LabelColumn>;
 }
@@ -152,24 +172,30 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
   const table = readPageTable(key, resident, section, header);
   const integers = new Map<IntegerName, IntegerColumn>();
   const labels = new Map<LabelName, LabelColumn>();
-  for (const row of filterFields) {
+  const fields: FilterField[] = [];
+  for (const column of header.columns) {
+    const row = fieldOf(column);
+    if (!row) continue;
+    fields.push(row);
     if (row.kind === "integer") {
-      integers.set(row.field, { min: row.min, max: row.max, slices: slices(row.field, row.max - row.min) });
+      const { field, min, max } = row;
+      integers.set(field, { min, max, slices: slices(field, max - min) });
       continue;
     }
-    const [offset, bytes] = sectionLookup(key, header, body.length)(`${row.field}.rare`);
-    const frequent = header.frequent[row.field] ?? [];
-    const [postingsStart, postingsBytes] = section(`${row.field}.postings`);
+    const { field } = row;
+    const frequent = column.kind === "label" ? column.frequent : [];
+    const [offset, bytes] = sectionLookup(key, header, body.length)(`${field}.rare`);
+    const [postingsStart, postingsBytes] = section(`${field}.postings`);
     const postings = new Uint16Array(resident, postingsStart, postingsBytes >>> 1);
     const rare = parseLabels(key, body.toString("utf8", offset, offset + bytes));
     const [min, max] = [lowestCode(rare), frequent.length];
-    if (max < min) throw new CorruptObjectError(key, `it has no label of ${row.field}`);
-    labels.set(row.field, {
-      codes: { min, max, slices: slices(`${row.field}.codes`, max - min) },
+    if (max < min) throw new CorruptObjectError(key, `it has no label of ${field}`);
+    labels.set(field, {
+      codes: { min, max, slices: slices(`${field}.codes`, max - min) },
       frequent,
       rare,
       postings,
-      starts: words(`${row.field}.starts`, wordsFor(postings.length)),
+      starts: words(`${field}.starts`, wordsFor(postings.length)),
     });
   }
   const times = { low: words("times", header.markets), epochs: header.epochs };
@@ -178,9 +204,19 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
     resident,
     table,
     times,
+    fields,
+    others: fields.length < header.columns.length,
     integers,
     labels,
   };
+}
+
+/** The field whose values a column holds; undefined where another version indexed what this one does not, or otherwise. */
+function fieldOf(column: SegmentHeader["columns"][number]): FilterField | undefined {
+  const row = filterFields.find(({ field }) => field === column.name);
+  if (row?.kind === "label") return column.kind === "label" ? row : undefined;
+  const same = column.kind === "integer" && column.min === row?.min && column.max === row.max;
+  return same ? row : undefined;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { filterFields } from "../../schemas/filters.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { firstWhere } from "../format/first-where.ts";
@@ -14,6 +15,8 @@ export interface PreviousSegment {
   /** Ordinal of its oldest market in the whole archive. */
   start: number;
   firstPage: number;
+  /** Whether it has a column for every filter of this version. */
+  indexed: boolean;
   pages: (Page & Span)[];
 }
 
@@ -38,13 +41,14 @@ export interface PreviousPage extends Span {
 }
 
 /** Parses the page table of a stored segment. */
-export function readPageTable(key: string, stored: Buffer): (Page & Span)[] {
-  const { times } = readColumns(key, stored);
+export function readPageTable(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
+  const { times, fields } = readColumns(key, stored);
   let end = 0;
-  return readPages(key, stored).map((page) => {
+  const pages = readPages(key, stored).map((page) => {
     end += page.markets;
     return { ...page, oldest: timeAt(times, end - page.markets), newest: timeAt(times, end - 1) };
   });
+  return { indexed: fields.length === filterFields.length, pages };
 }
 
 /** The pages of segments. `present` are the objects that the store has; the whole archive has so many `markets`. */

@@ -1,4 +1,6 @@
 import { LRUCache } from "lru-cache";
+import { filterValuesOf } from "../../schemas/filters.ts";
+import { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { keyOfLine, textOf } from "../format/market-line.ts";
 import { readRun } from "../format/page.ts";
@@ -29,7 +31,8 @@ export interface StoredRow extends IndexRow {
 
 /** The same of all rows of a segment, by ordinal. */
 interface StoredRows {
-  rows: IndexRow[];
+  /** Undefined where the segment has no column for a filter of this version. */
+  rows: IndexRow[] | undefined;
   digests: BigUint64Array;
   idHashes: Float64Array;
   /** Undefined where another version of Unicode made them: one object must not mix two. */
@@ -85,11 +88,11 @@ export class PreviousRows {
   /** What the store holds of an old row. Throws CorruptObjectError, MissingObjectError or StorageError. */
   async row(ordinal: number): Promise<StoredRow> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
-    const { ref, start } = this.#segments[index]!;
+    const { ref, start, indexed } = this.#segments[index]!;
     let segment = this.#rows.get(index);
     if (!segment) {
       const key = layout.segment(ref.hash);
-      const rows = decodeRows(key, await readObject(this.#storage, key, ref));
+      const rows = indexed ? decodeRows(key, await readObject(this.#storage, key, ref)) : undefined;
       const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
       const digests = await readDigests(this.#storage, ref);
       segment = { rows, digests, idHashes: decodeIds(ids), words: await this.#wordsOf(ref) };
@@ -98,7 +101,8 @@ export class PreviousRows {
     const place = ordinal - start;
     const { rows, digests, idHashes } = segment;
     const words = segment.words?.[place] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
-    return { ...rows[place]!, digest: digests[place]!, idHash: idHashes[place]!, words };
+    const row = rows?.[place] ?? indexRowOf(await this.#lineOf(ordinal));
+    return { ...row, digest: digests[place]!, idHash: idHashes[place]!, words };
   }
 
   async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {
@@ -112,6 +116,11 @@ export class PreviousRows {
     const { page, start } = this.#pages[index]!;
     return (await this.pageLines(index))[start + page.markets - 1 - ordinal]!;
   }
+}
+
+function indexRowOf(line: Buffer): IndexRow {
+  const market = HistoricalMarket.parse(JSON.parse(line.toString("utf8")));
+  return { resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
 }
 
 /** The digests of the source rows of a segment. Throws CorruptObjectError, MissingObjectError or StorageError. */

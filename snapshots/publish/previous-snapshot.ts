@@ -100,11 +100,11 @@ export class PreviousSnapshot {
     let [start, firstPage] = [0, 0];
     for (const [index, ref] of manifest.segments.entries()) {
       const key = layout.segment(ref.hash);
-      const pages = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
-      if (!pages) present.delete(key);
+      const table = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
+      if (!table) present.delete(key);
       else {
-        segments.push({ ref, origins: manifest.sources?.origins[index], start, firstPage, pages });
-        firstPage += pages.length;
+        segments.push({ ref, origins: manifest.sources?.origins[index], start, firstPage, ...table });
+        firstPage += table.pages.length;
       }
       start += ref.markets;
     }
@@ -144,6 +144,11 @@ export class PreviousSnapshot {
     return this.present.size === this.#objects;
   }
 
+  /** How many segments lack a column for a filter of this version. */
+  get unindexed(): number {
+    return this.#segments.filter(({ indexed }) => !indexed).length;
+  }
+
   get markets(): number {
     return this.manifest.counts.markets;
   }
@@ -166,7 +171,7 @@ export class PreviousSnapshot {
   /** The segment that consists of exactly these old pages, given by index from the oldest. */
   segmentOf(pageIndexes: readonly (number | undefined)[]): SegmentRef | undefined {
     const segment = this.#segments.find(({ firstPage }) => firstPage === pageIndexes[0]);
-    const same = segment?.pages.length === pageIndexes.length;
+    const same = segment?.indexed && segment.pages.length === pageIndexes.length;
     if (!same || !pageIndexes.every((index, n) => index === segment.firstPage + n)) return undefined;
     const stored = besideSegment(segment.ref).every(([key]) => this.present.has(key));
     return stored ? segment.ref : undefined;

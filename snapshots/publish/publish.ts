@@ -78,6 +78,8 @@ export interface PublishReport {
   changes: Changes | null;
   /** Of the commit that is current after the run, or would be. `lost`: the one before was signed, and this one is not. */
   signature: "signed" | "unsigned" | "lost";
+  /** Segments of the snapshot before that lacked a column for a filter, and were made anew. */
+  reindexed: number;
   /** Objects of the snapshot that were uploaded, those that the store had, and both: the size of the commit. */
   uploaded: Size;
   unchanged: Size;
@@ -163,8 +165,9 @@ async function publishRead(
   };
   const lost = current?.checkpoint !== undefined;
   const signature = signing.key ? "signed" : lost ? "lost" : "unsigned";
+  const reindexed = previous?.unindexed ?? 0;
   const report = (outcome: PublishReport["outcome"], commit: number) =>
-    reportOf(outcome, commit, manifest, { objects, records }, { changes, signature });
+    reportOf(outcome, commit, manifest, { objects, records }, { changes, signature, reindexed });
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
   // Deleted objects have been written again. If that gave them other names, a new commit must refer to those.
@@ -175,6 +178,8 @@ async function publishRead(
     current.snapshotId === manifest.snapshotId &&
     !current.hold &&
     whole &&
+    // Segments without a column for every filter have been made anew.
+    reindexed === 0 &&
     isSigned(current, signing);
   // Where the current commit stays, it names the files that it was made from, which need not be those of this run.
   if (same && previous?.complete)
@@ -359,7 +364,11 @@ function reportOf(
   commit: number,
   { snapshotId, counts }: Manifest,
   { objects, records }: Record<"objects" | "records", ObjectWriter>,
-  { changes, signature }: { changes: Changes | undefined; signature: PublishReport["signature"] },
+  {
+    changes,
+    signature,
+    reindexed,
+  }: { changes: Changes | undefined } & Pick<PublishReport, "signature" | "reindexed">,
 ): PublishReport {
   const { uploaded, unchanged, total } = objects;
   return {
@@ -369,6 +378,7 @@ function reportOf(
     counts,
     changes: changes ?? null,
     signature,
+    reindexed,
     uploaded,
     unchanged,
     total,

@@ -1,4 +1,4 @@
-import { type Condition, type LabelName, labelFields } from "../../schemas/filters.ts";
+import { type Condition, type IntegerName, type LabelName, labelFields } from "../../schemas/filters.ts";
 import { firstWhere } from "../format/first-where.ts";
 import type { StoredPage } from "../format/page.ts";
 import { rangeBitmap } from "../index/bitmap.ts";
@@ -35,6 +35,13 @@ export class Archive {
       this.#starts[index + 1] = this.#starts[index]! + segment.markets;
     });
     this.markets = this.#starts[segments.length]!;
+  }
+
+  /** Whether all segments have a column for a field. */
+  indexes(field: LabelName | IntegerName): boolean {
+    return this.segments.every(
+      ({ labels, integers }) => labels.has(field as LabelName) || integers.has(field as IntegerName),
+    );
   }
 
   /** Changes when ids of labels mean other labels than before, because a table was made smaller. */

@@ -289,7 +289,7 @@ export class Catalog {
   #forgetLabels(): void {
     for (const [hash, reference] of this.#segments) if (!reference.deref()) this.#segments.delete(hash);
     for (const { field } of labelFields) {
-      const columns = this.#liveSegments().map((segment) => segment.labels.get(field)!);
+      const columns = this.#liveSegments().flatMap((segment) => segment.labels.get(field) ?? []);
       this.#tables[field].retain(columns.flatMap((column) => [column.frequentIds, column.rareIds]));
     }
   }

@@ -21,6 +21,16 @@ export class InvalidParameterError extends ReadError {
   }
 }
 
+/** A snapshot of another version has no index for a field. */
+export class NotIndexedError extends InvalidParameterError {
+  constructor(field: string, { snapshotId, publishedAt }: { snapshotId: string; publishedAt: string }) {
+    super(
+      field,
+      `The snapshot ${snapshotId}, published at ${publishedAt}, has no index for ${field}; leave it out, or ask for another snapshot.`,
+    );
+  }
+}
+
 /** A cursor that no reader of this store gave out, or not in this form. */
 export class InvalidCursorError extends ReadError {
   override readonly name = "InvalidCursorError";

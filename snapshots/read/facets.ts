@@ -11,7 +11,7 @@ import type { Catalog } from "./catalog.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import type { Matches } from "./matches.ts";
 import type { FacetQuery } from "./query.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { requireIndexed, type Snapshot } from "./snapshot.ts";
 import { addTo, Part, type Tally } from "./tally.ts";
 
 /** The facets that a query asks for. `plan` counts. Throws as `commitOf` does, and `plan` as `readSnapshot` does. */
@@ -21,6 +21,7 @@ export async function askFacets(
 ): Promise<Asked<MarketFacets>> {
   const commit = await commitOf(catalog, asOf);
   const count = async (snapshot: Snapshot) => {
+    for (const name of by) if (name !== "month") requireIndexed(snapshot, name);
     const matches = await catalog.words.match(snapshot, filter);
     const facets = await countFacets(snapshot.archive, matches, by, limit);
     return { snapshotId: commit.snapshotId, total: matches.total, facets };

@@ -9,7 +9,7 @@ import type { Storage } from "../store/storage.ts";
 import { awaitBudget } from "./event-loop-budget.ts";
 import { counted, Matches } from "./matches.ts";
 import type { ArchiveFilter } from "./query.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { requireIndexed, type Snapshot } from "./snapshot.ts";
 
 // Words of common questions take half of this. With the ids of markets there are less than 30 bytes a market.
 const bytesPerMarket = 26;
@@ -40,8 +40,11 @@ export class WordIndex {
     return this.#tables.calculatedSize;
   }
 
-  /** The markets of a snapshot that a filter selects. Throws as readObject does. */
-  async match({ archive, manifest }: Snapshot, { conditions, words }: ArchiveFilter): Promise<Matches> {
+  /** The markets of a snapshot that a filter selects. Throws NotIndexedError, or as readObject does. */
+  async match(snapshot: Snapshot, { conditions, words }: ArchiveFilter): Promise<Matches> {
+    const { archive, manifest } = snapshot;
+    for (const condition of conditions)
+      if (condition.kind !== "time") requireIndexed(snapshot, condition.field);
     const matches = await archive.match(conditions);
     if (words.length === 0) return matches;
     const segments = [...matches.segments];

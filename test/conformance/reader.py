@@ -75,7 +75,7 @@ def slices(data, size, low, high):
 def column(name, stored, header):
     if name in RANGES:
         return slices(stored[name], header["markets"], *RANGES[name])
-    frequent, rare, rank = header["frequent"][name], json.loads(stored[f"{name}.rare"]), -1
+    frequent, rare, rank = header["columns"][name]["frequent"], json.loads(stored[f"{name}.rare"]), -1
     codes = slices(stored[f"{name}.codes"], header["markets"], 0 if rare else 1, len(frequent))
     values, starts = [frequent[code - 1] for code in codes], int.from_bytes(stored[f"{name}.starts"], "little")
     for at, (ordinal,) in enumerate(struct.iter_unpack("<H", stored[f"{name}.postings"])):
@@ -99,12 +99,14 @@ def read_segment(store, ref):
     ids = [line[7:43].decode() for line in lines]
     epochs = {n: high for first, high in header["epochs"] for n in range(first, len(lines))}
     times = [epochs[n] << 32 | low for n, (low,) in enumerate(struct.iter_unpack("<I", stored["times"]))]
+    header["columns"] = {one["name"]: one for one in header["columns"]}
+    need(all((one["min"], one["max"]) == RANGES[one["name"]] for one in header["columns"].values() if one["kind"] == "integer"), "a range is another")
     columns = {name: column(name, stored, header) for name in (*RANGES, *LABELS)}
     for name, values in columns.items():
         if name in LABELS:
             expected = [market[LABELS[name]] for market in markets]
             often = {text for text, times_ in Counter(expected).items() if times_ * 32 >= len(lines)}
-            need(header["frequent"][name] == in_order(often), f"{name} has other frequent labels")
+            need(header["columns"][name]["frequent"] == in_order(often), f"{name} has other frequent labels")
             need(json.loads(stored[f"{name}.rare"]) == in_order({*expected} - often), f"{name} has other rare labels")
         else:
             expected = [value_of(market, name) for market in markets]

@@ -130,7 +130,10 @@ async function workedExample(): Promise<[what: string, value: string][]> {
     ["`residentBytes`", String(header.residentBytes)],
     ["`times` begins at", sectionAt("times")],
     ["`epochs`", JSON.stringify(header.epochs)],
-    ["`frequent.outcome`", JSON.stringify(header.frequent.outcome)],
+    [
+      "column `outcome`",
+      JSON.stringify(header.columns.find(({ name }: { name: string }) => name === "outcome")),
+    ],
     ["`outcome.codes`", sectionAt("outcome.codes")],
     ["`weight_version.codes`", sectionAt("weight_version.codes")],
     ["first entry of its ids", files.get(layout.idsOf(ref.ids.hash))!.subarray(0, 8).toString("hex")],
@@ -183,7 +186,7 @@ describe.runIf(python)("reader.py", () => {
 
   test("was written in few lines, and imports nothing but the standard library", async () => {
     for (const [name, most] of [
-      ["reader.py", 206],
+      ["reader.py", 208],
       ["verify_proof.py", 80],
       ["words.py", 60],
     ] as const) {

@@ -11,7 +11,7 @@ const namedSlugs = 5;
 /** Says what a publish run did, or would do. */
 export function describePublish(done: PublishReport): string[] {
   const { outcome, wouldCommit, commit, snapshotId, counts, changes } = done;
-  const { uploaded, unchanged, total, changeRecord } = done;
+  const { uploaded, unchanged, total, changeRecord, reindexed } = done;
   const asBefore = `commit ${commit} already has snapshot ${snapshotId}`;
   const headline = {
     published: `Published commit ${commit}, snapshot ${snapshotId}`,
@@ -28,6 +28,7 @@ export function describePublish(done: PublishReport): string[] {
     `${counted(counts.markets, "market")} in ${counted(counts.pages, "page")} and ${counted(counts.segments, "segment")}, ` +
       counted(counts.protocols, "protocol"),
     `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
+    ...(reindexed > 0 ? [`re-indexed ${counted(reindexed, "segment")} that another version made`] : []),
     ...(changeRecord.objects > 0 ? [`record of what it changes: ${describeSize(changeRecord)}`] : []),
   ];
 }

@@ -1,0 +1,128 @@
+import { expect, test } from "vitest";
+import { type FilterField, filterFields } from "../../../schemas/filters.ts";
+import { describePublish } from "../../../scripts/commands/snapshot/describe.ts";
+import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
+import { encodeSegment, type IndexRow, readPages } from "../../../snapshots/index/segment.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { segmentEnds } from "../../helpers/archive-odd-markets.ts";
+import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
+import { recordsOf } from "../../helpers/archive-records.ts";
+import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { newestManifest, type Objects, replaceSegment } from "../../helpers/archive-tamper.ts";
+import { publishRecords } from "../../helpers/proxy-archive.ts";
+
+const [segmentEnd] = segmentEnds().take(1);
+/** Markets of two segments. */
+const markets = recordsOf(0, 100).map((market, index) =>
+  index === 40 ? { ...market, id: segmentEnd! } : market,
+);
+
+/** A store whose segments another version made: with columns for other fields. */
+async function storeWith(fields: readonly FilterField[]) {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  await publishRecords(storage, markets);
+  for (const [index, { hash }] of newestManifest(objects).segments.entries()) {
+    const stored = objects.get(layout.segment(hash))!;
+    const rows = decodeRows("segment", stored).map(({ resolvedAt, values }): IndexRow => {
+      return {
+        resolvedAt,
+        values: { ...values, colour: values.composite % 2 ? "red" : "blue" } as typeof values,
+      };
+    });
+    replaceSegment(objects, index, encodeSegment(readPages("segment", stored), rows, fields));
+  }
+  expect(newestManifest(objects).segments).toHaveLength(2);
+  return { objects, storage };
+}
+
+const lacking = filterFields.filter(({ field }) => field !== "weight_version" && field !== "oracle");
+const [category] = filterFields;
+const colour = { ...category, field: "colour" } as unknown as FilterField;
+
+test("A filter or facet that a snapshot has no index for is refused by name, and everything else answers", async () => {
+  const { storage } = await storeWith(lacking);
+  const proxy = await startArchiveProxy(storage);
+  const { snapshotId, publishedAt } = proxy.catalog.requireCurrent().commit;
+  try {
+    const refused = async (path: string) => {
+      const answer = await fetch(proxy.address.replace("historical", path), { headers: proxy.headers });
+      const { code, detail, parameter } = (await answer.json()) as Record<string, string>;
+      expect([answer.status, code]).toEqual([400, "INVALID_PARAMETER"]);
+      expect(detail).toContain(`snapshot ${snapshotId}, published at ${publishedAt}, has no index for`);
+      return parameter;
+    };
+    expect(await refused("historical?weight_version=w1")).toBe("weight_version");
+    expect(await refused("historical?max_oracle=50&tier=CAST")).toBe("oracle");
+    expect(await refused("facets?by=tier,oracle")).toBe("oracle");
+    expect(await refused("facets?by=tier&weight_version=w1")).toBe("weight_version");
+    expect((await proxy.page({})).total).toBe(100);
+    const low = markets.filter(({ composite }) => composite <= 600).length;
+    expect((await proxy.page({ max_composite: "600" })).total).toBe(low);
+    expect((await proxy.facets({ by: "tier,composite,month", max_composite: "600" })).total).toBe(low);
+  } finally {
+    await proxy.stop();
+  }
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
+});
+
+test("The next publish indexes what is missing in a commit of the same snapshot, and keeps the pages", async () => {
+  const { objects, storage } = await storeWith(lacking);
+  const before = newestManifest(objects);
+  const pages = [...objects.keys()].filter((key) => key.startsWith(layout.pages));
+  const report = await publishRecords(storage, markets);
+  expect(report).toMatchObject({
+    outcome: "published",
+    snapshotId: before.snapshotId,
+    reindexed: 2,
+    changes: { markets: { added: 0, changed: 0, removed: 0 } },
+  });
+  expect([...objects.keys()].filter((key) => key.startsWith(layout.pages))).toEqual(pages);
+  expect(describePublish(report)).toContain("re-indexed 2 segments that another version made");
+  // Two segments and a manifest.
+  expect(report.uploaded.objects).toBe(3);
+  expect((await publishRecords(storage, markets)).outcome).toBe("unchanged");
+  const proxy = await startArchiveProxy(storage);
+  try {
+    const low = markets.filter(
+      ({ dimensions }) => dimensions.find(({ key }) => key === "oracle")!.score <= 50,
+    );
+    expect((await proxy.page({ max_oracle: "50" })).total).toBe(low.length);
+  } finally {
+    await proxy.stop();
+  }
+  expect((await verify(storage, () => {})).faults).toEqual([]);
+});
+
+test("Columns that this version does not know are passed over, and verify says that it has not checked them", async () => {
+  const { objects, storage } = await storeWith([
+    ...filterFields.slice(0, 3),
+    colour,
+    ...filterFields.slice(3),
+  ]);
+  const proxy = await startArchiveProxy(storage);
+  try {
+    const yes = markets.filter(({ resolvedOutcome }) => resolvedOutcome === "Yes");
+    expect((await proxy.page({ outcome: "Yes", min_oracle: "0" })).total).toBe(yes.length);
+  } finally {
+    await proxy.stop();
+  }
+  expect((await publishRecords(storage, markets)).outcome).toBe("unchanged");
+  const { faults, unchecked } = await verify(storage, () => {});
+  expect(faults).toEqual([]);
+  const reason = "it has columns that this version does not know";
+  const keys = newestManifest(objects).segments.map(({ hash }) => layout.segment(hash));
+  expect(unchecked.filter(({ key }) => keys.includes(key))).toEqual(keys.map((key) => ({ key, reason })));
+
+  const stored = objects.get(keys[0]!)!;
+  const rows = decodeRows("segment", stored).map(({ resolvedAt, values }) => {
+    return { resolvedAt, values: { ...values, colour: "red", composite: 999 } as typeof values };
+  });
+  const wrong = replaceSegment(
+    objects,
+    0,
+    encodeSegment(readPages("segment", stored), rows, [colour, ...filterFields]),
+  );
+  expect((await verify(storage, () => {})).faults).toMatchObject([{ key: wrong }]);
+});
