@@ -84,7 +84,7 @@ export class RunDifference {
 }
 
 /** Tells the formula version of a market from most others. */
-const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion") ?? "");
+const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
 
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 

@@ -40,7 +40,15 @@ function sourcesOf(rows: readonly Row[]): Sources {
       yield rows.flatMap(({ id, resolvedAt, content }) => {
         const question = `Is "${content}" said of ${id.slice(-2)}?`;
         const time = new Date(resolvedAt).toISOString();
-        const json = Buffer.from(JSON.stringify({ id, question, category: "x", content, resolvedAt: time }));
+        const told = {
+          category: "x",
+          composite: 500,
+          tier: "CAST",
+          content,
+          resolvedAt: time,
+          formulaVersion: "f",
+        };
+        const json = Buffer.from(JSON.stringify({ id, question, ...told }));
         const digest = createHash("sha256").update(json).digest().readBigUInt64LE();
         const ordinal = ordinals.get(digest);
         if (ordinal === undefined) return [{ id, resolvedAt, digest, json, values, file: 1 }];
