@@ -30,7 +30,7 @@ import { counted, grouped } from "./words.js";
 const defaultPageSize = "25";
 
 /**
- * The archive of resolved markets: the explorer with an Aegis key, and without one a picture of it.
+ * The archive of resolved markets: the explorer with an Aegis key, and without one what the address asks.
  * @param {Site} site
  * @param {URLSearchParams} query
  * @returns {View}

@@ -1,30 +1,14 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { forgeTiers } from "../../schemas/scales.ts";
-import { findChromium, launch } from "../helpers/chromium.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { bearer, until } from "../helpers/proxy-client.ts";
-import { enterKey, openWatched, phone, seriousFaults, unsoundness } from "../helpers/site-page.ts";
-import { choicesOf, contrast, rgb } from "../helpers/site-served.ts";
+import { findChromium } from "../helpers/chromium.ts";
+import { enterKey, openWatched, phone, settled, unsoundness } from "../helpers/site-page.ts";
+import { contrast, rgb, serveSmallSite } from "../helpers/site-served.ts";
 
 const program = findChromium();
 
 describe.skipIf(!program)("what the site draws is true:", () => {
-  let proxy: TestProxy;
-  let key: string;
-  let browser: Browser;
-  beforeAll(async () => {
-    proxy = await startTestProxy();
-    key = await proxy.issue();
-    browser = await launch(program!);
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await proxy?.stop();
-  });
-
-  const home = () => `http://127.0.0.1:${proxy.port}/`;
+  const site = serveSmallSite();
 
   /** Makes every answer with counts by tier say these, lowest tier first, and one share at all scores. */
   const countTiers = (page: Page, tiers: readonly (readonly [count: number, disputed: number])[]) =>
@@ -42,7 +26,11 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     });
 
   test("every share of disputed markets has its dot on the axis, or an arrow with its number", async () => {
-    const { page, context, faults } = await openWatched(browser, `${home()}#/archive?show=score`, phone);
+    const { page, context, faults } = await openWatched(
+      site.browser,
+      `${site.home}#/archive?show=score`,
+      phone,
+    );
     // Of few markets nothing can be said; a dot of theirs would press all others to the floor.
     await countTiers(page, [
       [1, 1],
@@ -53,7 +41,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       [5000, 60],
       [63, 3],
     ]);
-    await enterKey(page, key);
+    await enterKey(page, site.aegis);
     const chart = page.locator(".shares:has(h3:text-is('By tier')) .chart");
     await chart.waitFor();
     expect(await chart.locator("g").count()).toBe(7);
@@ -75,7 +63,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
   });
 
   test("two shares are told apart by their difference, not by whether their intervals overlap", async () => {
-    const { page, context, faults } = await openWatched(browser, `${home()}#/archive?show=score`);
+    const { page, context, faults } = await openWatched(site.browser, `${site.home}#/archive?show=score`);
     // 135 of 5,000 and 100 of 5,000: the intervals overlap, and the difference has p = 0.021.
     await page.route("**/markets/facets?*", async (route) => {
       const response = await route.fetch();
@@ -87,7 +75,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
         });
       await route.fulfill({ response, json });
     });
-    await enterKey(page, key);
+    await enterKey(page, site.aegis);
     await page.waitForSelector(".verdict");
     expect(await page.locator(".verdict").allTextContents()).toEqual([
       "Below 650, 2.7 % (135 of 5,000) of the markets were disputed; from 650 on, 2 % (100 of 5,000). " +
@@ -101,7 +89,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
 
   test("without a key an address says what it asks, and nothing that looks like an answer", async () => {
     const query = "show=score&category=Crypto&q=day&compare=v1&compare=v2";
-    const watched = await openWatched(browser, `${home()}#/archive?${query}`);
+    const watched = await openWatched(site.browser, `${site.home}#/archive?${query}`);
     const { page, context, asked } = watched;
     await page.waitForSelector("text=40 markets are in the whole archive");
     expect(await page.textContent(".shared h2")).toBe("Do scores mean something?");
@@ -113,7 +101,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     expect(await page.locator("main :is(svg, .mark, .tally)").count()).toBe(0);
     expect(asked.filter((address) => address.includes("/markets/"))).toEqual([]);
     expect(await unsoundness(watched)).toEqual([]);
-    await enterKey(page, key);
+    await enterKey(page, site.aegis);
     await page.waitForSelector(".verdict");
     expect(await page.locator(".chosen a").allTextContents()).toEqual([
       "Category: Crypto × (take away)",
@@ -124,7 +112,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
   });
 
   test("a curve says which part of the scale it shows, and which tiers begin there", async () => {
-    const { page, context, faults } = await openWatched(browser, home());
+    const { page, context, faults } = await openWatched(site.browser, site.home);
     const [tempered, damascus] = [
       { forgeScale: "TEMPERED", forgeScaleNum: 4 },
       { forgeScale: "DAMASCUS", forgeScaleNum: 5 },
@@ -143,11 +131,11 @@ describe.skipIf(!program)("what the site draws is true:", () => {
         await route.fulfill({ response, json });
       });
     };
-    await enterKey(page, key);
+    await enterKey(page, site.aegis);
     const said = async () => {
       await page.goto("about:blank");
-      await page.goto(`${home()}#/protocols/aave`);
-      await enterKey(page, key);
+      await page.goto(`${site.home}#/protocols/aave`);
+      await enterKey(page, site.aegis);
       return [
         await page.textContent(".bounds"),
         await page.locator(".chart .border").count(),
@@ -183,7 +171,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
   const scale = [1, 2, 3, 4, 5, 6, 7].map((step) => `score-${step}`);
 
   test.each(["light", "dark"] as const)("a colour has one meaning, on a %s screen", async (scheme) => {
-    const { page, context } = await openWatched(browser, home(), { scheme, width: 1280 });
+    const { page, context } = await openWatched(site.browser, site.home, { scheme, width: 1280 });
     const colour = (name: string) =>
       page.evaluate<string>(`getComputedStyle(document.documentElement).getPropertyValue("--${name}")`);
     const named = async (name: string) => rgb(await colour(name));
@@ -213,7 +201,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     );
     expect(new Set(await styles(".change.down", "color"))).toEqual(new Set([await named("down")]));
 
-    await enterKey(page, key);
+    await enterKey(page, site.aegis);
     await page.click("nav >> text=Archive");
     await settled(page);
     expect(new Set(await styles(".market .disputed", "color"))).toEqual(new Set([await named("disputed")]));
@@ -230,7 +218,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     await page.click(".tabs >> text=Do scores mean something?");
     await page.waitForSelector(".chart .first");
     expect(new Set(await styles(".chart .first", "color"))).toEqual(new Set([await named("all")]));
-    await page.goto(`${home()}#/archive?show=score&compare=bri-pm-v1&compare=v2`);
+    await page.goto(`${site.home}#/archive?show=score&compare=bri-pm-v1&compare=v2`);
     await page.waitForSelector(".compared .chart .first");
     for (const [series, name] of [
       ["first", "version-a"],
@@ -239,222 +227,9 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       expect(new Set(await styles(`.legend .${series}, .chart .${series}`, "color"))).toEqual(
         new Set([await named(name!)]),
       );
-    await page.goto(`${home()}#/archive?asOf=2001-01-01`);
+    await page.goto(`${site.home}#/archive?asOf=2001-01-01`);
     await page.waitForSelector(".failure");
     expect(await styles(".failure", "borderInlineStartColor")).toEqual([await named("failure")]);
-    await context.close();
-  });
-
-  /** The archive with a key, once its markets and counts are there. */
-  async function openArchive(query: string, at = home(), by = key) {
-    const watched = await openWatched(browser, `${at}#/archive${query}`);
-    await enterKey(watched.page, by);
-    await settled(watched.page);
-    return watched;
-  }
-
-  const settled = async (page: Page) => {
-    await page.waitForSelector(".choices a");
-    await page.waitForSelector("[aria-busy]", { state: "detached" });
-  };
-
-  /** Everything that says a number of markets. */
-  const figures = (page: Page) =>
-    page
-      .locator(".market, .count:not(:empty), .tally, .columns-chart, .facet-head .quiet:not(:empty), .pager")
-      .allTextContents();
-
-  const quotaUsedUp = {
-    status: 429,
-    contentType: "application/problem+json",
-    headers: { "X-RateLimit-Limit": "100000", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "0" },
-    body: JSON.stringify({ code: "QUOTA_EXCEEDED", title: "Quota exceeded", detail: "Wait.", status: 429 }),
-  };
-
-  test.each<[name: string, words: string, fail: (page: Page) => Promise<unknown>]>([
-    [
-      "the quota is used up",
-      "Quota exceeded",
-      (page) => page.route("**/markets/*", (route) => route.fulfill(quotaUsedUp)),
-    ],
-    [
-      "the service has stopped",
-      "cannot be reached",
-      (page) => page.route("**/markets/*", (route) => route.abort("connectionrefused")),
-    ],
-    [
-      "only the counts are refused",
-      "Quota exceeded",
-      (page) => page.route("**/markets/facets?*", (route) => route.fulfill(quotaUsedUp)),
-    ],
-  ])("when %s, no figure of another query is left, and a retry is in sight", async (_name, words, fail) => {
-    const { page, context } = await openArchive("?pageSize=10");
-    const before = await figures(page);
-    expect(before.length).toBeGreaterThan(30);
-    await fail(page);
-    await page.click(".pager :text-is('Last')");
-    const error = page.locator(".problem .failure");
-    await error.waitFor();
-    expect(await error.textContent()).toContain(words);
-    expect(await figures(page)).toEqual([]);
-    const { y } = (await error.locator("button").boundingBox())!;
-    expect(y).toBeGreaterThan(0);
-    expect(y).toBeLessThan(page.viewportSize()!.height);
-    expect(await seriousFaults(page)).toEqual([]);
-
-    await page.unroute("**/markets/*");
-    await page.unroute("**/markets/facets?*");
-    await error.locator("button").click();
-    await settled(page);
-    expect(await page.locator(".failure").count()).toBe(0);
-    expect(await page.textContent(".pager p")).toBe("Showing 31 to 40 of 40.");
-    await context.close();
-  });
-
-  test("before the first snapshot there are no figures either", async () => {
-    const { page, context } = await openArchive("");
-    await page.goto(`${home()}#/archive?asOf=2001-01-01`);
-    await page.waitForSelector(".problem .failure");
-    expect(await figures(page)).toEqual([]);
-    await page.click("[data-key='remove asOf']");
-    await settled(page);
-    expect(await page.textContent(".count")).toBe("40 markets match");
-    await context.close();
-  });
-
-  test("while the answers are under way, the figures of the query before are grey", async () => {
-    const { page, context } = await openArchive("");
-    const held = await holdCounts(page);
-    await page.click(".choices a:has-text('Crypto')");
-    await expect.poll(() => page.textContent(".count")).toBe("20 markets match");
-    const opacity =
-      await page.evaluate(`[...new Set([...document.querySelectorAll(".choices, .columns-frame")]
-      .map((each) => getComputedStyle(each).opacity))]`);
-    expect(opacity).toEqual(["0.5"]);
-    held.release();
-    await settled(page);
-    await context.close();
-  });
-
-  /** Keeps answers with counts back until they are released or refused. */
-  async function holdCounts(page: Page) {
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    await page.route("**/markets/facets?*", async (route) =>
-      (await promise) ? route.continue() : route.fulfill(quotaUsedUp),
-    );
-    return { release: () => resolve(true), refuse: () => resolve(false) };
-  }
-
-  test("a drag in a histogram goes on when the counts arrive meanwhile, and when they are refused", async () => {
-    const { page, context } = await openArchive("");
-    for (const end of ["release", "refuse"] as const) {
-      const held = await holdCounts(page);
-      await page.click(".choices a:has-text('Crypto')");
-      await page.waitForSelector("[aria-busy]");
-      const chart = page.locator("section:has(> .range #min_composite) .columns-chart");
-      const { x, y, width, height } = (await chart.boundingBox())!;
-      await page.mouse.move(x + (6.5 / 14) * width, y + height / 2);
-      await page.mouse.down();
-      held[end]();
-      await page.waitForSelector("[aria-busy]", { state: "detached" });
-      await page.mouse.move(x + (9.5 / 14) * width, y + height / 2, { steps: 3 });
-      await page.mouse.up();
-      await expect.poll(() => page.inputValue("#min_composite")).toBe("600");
-      expect(await page.inputValue("#max_composite")).toBe("799");
-      await page.unroute("**/markets/facets?*");
-      await page.goto(`${home()}#/archive`);
-      await settled(page);
-    }
-    await context.close();
-  });
-
-  test("a walk stays with its snapshot when a newer one is published, which a bar offers", async () => {
-    const own = await startTestProxy();
-    const status = async () => (await own.get("/api/v1/status")).json();
-    const { snapshotId: before } = await status();
-    const address = `http://127.0.0.1:${own.port}/`;
-    const aegis = await own.issue();
-    const { page, context, asked, faults } = await openArchive("?pageSize=10", address, aegis);
-    const footer = page.locator("footer code");
-    const listed = async (query: string) => {
-      const answer = await own.get(`/api/v1/markets/historical?${query}`, { headers: bearer(aegis) });
-      return answer.json().markets.map(({ question }: { question: string }) => question);
-    };
-    const shown = () => page.locator(".question").allTextContents();
-    expect(await footer.getAttribute("title")).toBe(before);
-    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
-
-    await publishArchive(own.storage, { markets: 60, bri: 600 });
-    await until("the newer snapshot", async () => (await status()).snapshotId !== before);
-    const { snapshotId: after } = await status();
-    for (const [word, number] of [
-      ["Next", 2],
-      ["Next", 3],
-      ["Last", 4],
-      ["First", 1],
-    ] as const) {
-      await page.click(`.pager :text-is('${word}')`);
-      await expect.poll(shown).toEqual(await listed(`asOf=${before}&pageSize=10&page=${number}`));
-      await settled(page);
-      expect(await page.textContent(".count")).toBe("40 markets match");
-      expect(await choicesOf(page, "category")).toEqual([
-        ["Crypto", "20"],
-        ["Politics", "20"],
-      ]);
-      expect(await footer.getAttribute("title")).toBe(before);
-    }
-    // The last page follows the third, too.
-    expect(asked.filter((each) => each.includes("?cursor="))).toHaveLength(3);
-    // What a market's page shows and proves is of the same snapshot.
-    const [first = ""] = await shown();
-    await page.click(".question");
-    await page.click("text=Verify in this browser");
-    await page.waitForSelector(".proven");
-    expect([await page.textContent("h1"), await page.textContent(".chain code")]).toEqual([first, before]);
-    await page.click("text=All markets");
-    await settled(page);
-    expect(await shown()).toEqual(await listed(`asOf=${before}&pageSize=10`));
-
-    await page.click("#news button");
-    await expect.poll(shown).toEqual(await listed("pageSize=10"));
-    await settled(page);
-    expect(await page.textContent(".count")).toBe("60 markets match");
-    expect(await footer.getAttribute("title")).toBe(after);
-    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
-    expect(faults).toEqual([]);
-    await context.close();
-    await own.stop();
-  });
-
-  test("a reader who stays on a page hears of newer data within a minute", async () => {
-    const own = await startTestProxy();
-    const { page, context } = await openWatched(browser, "about:blank");
-    await page.clock.install();
-    await page.goto(`http://127.0.0.1:${own.port}/`);
-    await page.waitForSelector("footer code");
-    const before = await page.getAttribute("footer code", "title");
-    await publishArchive(own.storage, { bri: 600 });
-    const served = async () => (await own.get("/api/v1/status")).json().snapshotId;
-    await until("the newer snapshot", async () => (await served()) !== before);
-    await page.clock.runFor(61_000);
-    await page.waitForSelector("#news button");
-    expect(await seriousFaults(page)).toEqual([]);
-    await page.click("#news button");
-    await page.waitForSelector("td[data-name=BRI] >> text=600");
-    expect(await page.getAttribute("footer code", "title")).toBe(await served());
-    await context.close();
-    await own.stop();
-  });
-
-  test("scores that could not be loaded are asked for again where they are missing", async () => {
-    const { page, context } = await openWatched(browser, `${home()}#/archive`);
-    await page.route("**/api/v1/scores*", (route) => route.abort());
-    await page.click("nav >> text=Scores");
-    await page.waitForSelector(".failure");
-    await page.unroute("**/api/v1/scores*");
-    await page.click("text=Try again");
-    await page.waitForSelector(".board tbody tr");
-    expect(await page.locator(".failure").count()).toBe(0);
     await context.close();
   });
 });

@@ -94,6 +94,12 @@ export async function enterKey(page: Page, key: string): Promise<void> {
   await page.waitForSelector("text=Forget key");
 }
 
+/** Waits until the archive has drawn the markets and counts of its address. */
+export async function settled(page: Page): Promise<void> {
+  await page.waitForSelector(".choices a");
+  await page.waitForSelector("[aria-busy]", { state: "detached" });
+}
+
 /**
  * Moves the focus by Tab to an element that this selector matches. It starts a few stops before the first of them: a page has
  * hundreds, and each costs a look.

@@ -57,6 +57,21 @@ export function serveSite(): ServedSite {
   return site;
 }
 
+/** The site over a hand-made archive of 40 markets, which is served at once. */
+export function serveSmallSite(): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
+  const site = {} as ServedSite;
+  beforeAll(async () => {
+    const proxy = await startTestProxy();
+    Object.assign(site, { proxy, home: `http://127.0.0.1:${proxy.port}/`, aegis: await proxy.issue() });
+    site.browser = await launch(findChromium()!);
+  });
+  afterAll(async () => {
+    await site.browser?.close();
+    await site.proxy?.stop();
+  });
+  return site;
+}
+
 /** A key of a record as the site spells it. */
 export const spoken = (key: string) => `${key.charAt(0).toUpperCase()}${key.slice(1).replaceAll("_", " ")}`;
 
