@@ -1,10 +1,11 @@
 import { ApiError } from "./client.js";
 import { closedTo } from "./closed.js";
 import { copyable, failure, fill, html } from "./dom.js";
-import { choiceList, countsOf, histogram } from "./facets.js";
+import { choiceList, histogram } from "./facets.js";
 import {
   archiveAddress,
   changed,
+  countsOf,
   filtersOf,
   inWords,
   labelOf,
@@ -23,7 +24,7 @@ import { counted, grouped } from "./words.js";
  * @import { LabelFacet, MarketPage, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
  * @import { Filters } from "./client.js"
  * @import { Site } from "./app.js"
- * @import { Counts } from "./facets.js"
+ * @import { Counts } from "./filters.js"
  * @import { View } from "./router.js"
  */
 

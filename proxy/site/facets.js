@@ -6,41 +6,8 @@ import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from 
 
 /**
  * @import { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
- * @import { Client, Filters } from "./client.js"
  * @import { Meaning } from "./explain.js"
  */
-
-/** Counts of the markets by a facet, under the filters that the query string says.
- * @typedef {(facet: string, filters: URLSearchParams) => unknown} Counts */
-
-/**
- * Counts of several facets, each under filters of its own, with one request for all that have the same.
- * @param {Client} service
- * @param {readonly [facet: string, filters: URLSearchParams][]} wanted
- * @param {string} asOf
- * @param {AbortSignal} signal
- * @returns {Promise<Counts>}
- */
-export async function countsOf(service, wanted, asOf, signal) {
-  /** @type {Map<string, Set<string>>} */
-  const groups = new Map();
-  for (const [facet, filters] of wanted)
-    groups.set(`${filters}`, (groups.get(`${filters}`) ?? new Set()).add(facet));
-  const answers = new Map(
-    await Promise.all(
-      [...groups].map(async ([text, facets]) => {
-        // The service checks the texts that were typed in, and says what is wrong with them.
-        const filters = /** @type {Filters} */ (Object.fromEntries(new URLSearchParams(text)));
-        return /** @type {const} */ ([
-          text,
-          await service.facets([...facets], { ...filters, asOf }, { signal }),
-        ]);
-      }),
-    ),
-  );
-  return (facet, filters) =>
-    /** @type {Record<string, unknown> | undefined} */ (answers.get(`${filters}`)?.facets)?.[facet];
-}
 
 /** @type {Record<string, Meaning>} */
 const abouts = { tier: "tier", disputed: "disputed", composite: "composite" };

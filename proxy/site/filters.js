@@ -1,5 +1,7 @@
 import { spoken } from "./words.js";
 
+/** @import { Client, Filters } from "./client.js" */
+
 /** The names of INTERFACE 2.5. */
 export const dimensions = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
 /** What the archive is chosen by in lists, and what in histograms. */
@@ -81,3 +83,35 @@ export function inWords(name, value) {
  * @param {string} value */
 export const valueWords = (facet, value) =>
   facet !== "disputed" ? value : value === "true" ? "Disputed" : value === "false" ? "Undisputed" : value;
+
+/** Counts of the markets by a facet, under the filters that the query string says.
+ * @typedef {(facet: string, filters: URLSearchParams) => unknown} Counts */
+
+/**
+ * Counts of several facets, each under filters of its own, with one request for all that have the same.
+ * @param {Client} service
+ * @param {readonly [facet: string, filters: URLSearchParams][]} wanted
+ * @param {string} asOf
+ * @param {AbortSignal} signal
+ * @returns {Promise<Counts>}
+ */
+export async function countsOf(service, wanted, asOf, signal) {
+  /** @type {Map<string, Set<string>>} */
+  const groups = new Map();
+  for (const [facet, filters] of wanted)
+    groups.set(`${filters}`, (groups.get(`${filters}`) ?? new Set()).add(facet));
+  const answers = new Map(
+    await Promise.all(
+      [...groups].map(async ([text, facets]) => {
+        // The service checks the texts that were typed in, and says what is wrong with them.
+        const filters = /** @type {Filters} */ (Object.fromEntries(new URLSearchParams(text)));
+        return /** @type {const} */ ([
+          text,
+          await service.facets([...facets], { ...filters, asOf }, { signal }),
+        ]);
+      }),
+    ),
+  );
+  return (facet, filters) =>
+    /** @type {Record<string, unknown> | undefined} */ (answers.get(`${filters}`)?.facets)?.[facet];
+}

@@ -8,7 +8,7 @@ import { grouped, percent, percents, signed, tiers } from "./words.js";
 /**
  * @import { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts"
  * @import { Estimate } from "./chart.js"
- * @import { Counts } from "./facets.js"
+ * @import { Counts } from "./filters.js"
  */
 
 /** The formula versions that are compared: none, or two. An address may name one alone.
