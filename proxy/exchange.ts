@@ -24,8 +24,8 @@ export interface Exchange {
   identify?: () => Identity;
   /** What a metered request took. */
   receipt?: Receipt;
-  /** Whether the answer was begun to be worked out. */
-  worked?: true;
+  /** Whether something was worked out for the answer. */
+  worked?: boolean;
   /** The decoded query. The endpoint knows every name in it. */
   parameters?: Parameters;
   /** The parsed body, at endpoints that take one. */

@@ -41,7 +41,8 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     const prepared = async (request: Request, response: Response) =>
       prepare(request, await answer(request, response), (price) => {
         if (price) openOf(price, response.locals.caller!.owner);
-        response.locals.worked = true;
+        // All rows of the archive are counted already.
+        response.locals.worked = Boolean(response.locals.parameters?.size);
       });
     return async (request, response) => {
       const { receipt, caller, parameters } = response.locals;

@@ -109,7 +109,7 @@ describe("the quota", () => {
     expect([held.status, await left(key)]).toEqual([304, before - 2]);
   });
 
-  test("that does not suffice refuses all rows beforehand, and what it takes to find that out has its unit", async () => {
+  test("that does not suffice refuses all rows beforehand, and takes a unit where that had to be counted", async () => {
     await start({}, "plain");
     const key = await proxy.issue({ quota: 7 });
     for (const method of ["GET", "HEAD"]) {
@@ -117,10 +117,13 @@ describe("the quota", () => {
       expect([answer.status, answer.headers["retry-after"]]).toEqual([429, String(day / 2000)]);
     }
     const { detail } = problemOf(await get(key));
-    expect(detail).toMatch(/a unit for every 500, more than the 5 left of the aegis plan's 7 until/);
+    expect(detail).toMatch(/a unit for every 500, more than the 7 left of the aegis plan's 7 until/);
     // The total is not told.
     expect(detail).not.toMatch(/4000|\b8\b/);
-    expect(await left(key)).toBe(4);
+    expect(await left(key)).toBe(7);
+    // A filter's rows have to be counted.
+    expect(outcome(await get(key, "?min_composite=300"))).toBe("429 QUOTA_EXCEEDED");
+    expect(await left(key)).toBe(6);
     proxy.clock.now += day;
     expect((await get(key, `?from=${market(rows - 3_500).resolvedAt}`)).text.split("\n")).toHaveLength(3_501);
     expect(await left(key)).toBe(0);
