@@ -280,6 +280,7 @@ export const endpoints = {
       "dom.js",
       "explain.js",
       "facets.js",
+      "fields.js",
       "filters.js",
       "icon.png",
       "icon.svg",

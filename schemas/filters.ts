@@ -96,7 +96,8 @@ const dimensionField = (field: MarketDimensionKey): FilterField => ({
   meaning: `Bound on the score of the dimension ${field}: ${directions.dimension}.`,
 });
 
-const isRange = (row: FilterField) => row.kind === "integer" && !row.values;
+/** Whether queries give bounds for a field, and no names. */
+export const isRange = (row: FilterField) => row.kind === "integer" && !row.values;
 const memberFields = Object.entries<MarketMember>(market).flatMap(fieldOf);
 
 /**

@@ -111,16 +111,9 @@ class Explorer {
     });
     const element = (/** @type {string} */ facet) =>
       (this.#lists.get(facet) ?? this.#histograms.get(facet))?.element;
-    const order = [
-      "composite",
-      "tier",
-      "category",
-      "disputed",
-      "outcome",
-      ...scores.slice(1),
-      "formula_version",
-      "weight_version",
-    ];
+    const versions = labels.filter((name) => name.endsWith("_version"));
+    const [composite = "", ...signals] = scores;
+    const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
     this.#explorer = html(
       "div",
       { class: "explorer" },

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../../schemas/endpoints.ts";
+import * as fields from "../../schemas/fields.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ApiPlace, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
@@ -33,9 +34,18 @@ function pageFor(api: ApiPlace): Buffer {
 function fileFor(name: FileName, api: ApiPlace, others: Partial<Named> = {}): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...told(others) }));
   if (name === "client.js") return lean("client/client.js");
-  if (name === "meanings.js") return Buffer.from(`export const meanings = ${JSON.stringify(meanings)};\n`);
+  if (name === "meanings.js") return moduleOf({ meanings });
+  if (name === "fields.js") return moduleOf(fields);
   return name.endsWith(".png") ? readOwn(name) : lean(name);
 }
+
+/** A script that exports these values. */
+const moduleOf = (values: object) =>
+  Buffer.from(
+    Object.entries(values)
+      .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};\n`)
+      .join(""),
+  );
 
 const told = (named: object) =>
   Object.fromEntries(Object.entries(named).filter(([, value]) => value !== null));

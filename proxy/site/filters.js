@@ -1,12 +1,9 @@
+import { scores } from "./fields.js";
 import { spoken } from "./words.js";
 
-/** @import { Client, Filters } from "./client.js" */
+export { dimensions, labels, scores } from "./fields.js";
 
-/** The names of INTERFACE 2.5. */
-export const dimensions = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];
-/** What the archive is chosen by in lists, and what in histograms. */
-export const labels = ["tier", "category", "disputed", "outcome", "formula_version", "weight_version"];
-export const scores = ["composite", ...dimensions];
+/** @import { Client, Filters } from "./client.js" */
 
 /** What the archive's right side shows, by the value of `show`. */
 export const sides = /** @type {const} */ ({

@@ -98,9 +98,9 @@ describe.skipIf(!program)("the site", () => {
       ]);
       await page.waitForSelector(".choices [aria-current]");
       expect(await page.locator(".choices [aria-current] span.value").allTextContents()).toEqual([
+        "CRYPTO",
         "MITHRIL",
         "DAMASCUS",
-        "CRYPTO",
       ]);
       expect([await page.inputValue("#max_oracle"), await page.inputValue("#from")]).toEqual([
         "60",
