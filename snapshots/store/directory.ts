@@ -17,11 +17,18 @@ const noFile = (key: string) => new CorruptObjectError(key, "it is not a regular
 
 /** A store in a local directory. The first put creates the directory. */
 export function directoryStorage(root: string): Storage {
+  const refused = (key: string) => new StorageError(`${root}: not an object key: ${JSON.stringify(key)}`);
+
+  /** Where a key is, also one that only a listing gives: anybody may have put a file there, of whatever name. */
   const pathOf = (key: string) => {
-    if (!/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(key) || /(^|\/)\.{1,2}(\/|$)/.test(key)) {
-      throw new StorageError(`${root}: not an object key: ${JSON.stringify(key)}`);
-    }
+    if (!/^[^/\0]+(\/[^/\0]+)*$/.test(key) || /(^|\/)\.{1,2}(\/|$)/.test(key)) throw refused(key);
     return join(root, key);
+  };
+
+  /** Where an object of ours goes. */
+  const ownPath = (key: string) => {
+    if (!/^[A-Za-z0-9._/-]+$/.test(key)) throw refused(key);
+    return pathOf(key);
   };
 
   const failed = (operation: string, key: string, error: unknown) =>
@@ -94,7 +101,7 @@ export function directoryStorage(root: string): Storage {
     },
 
     async put(key, body) {
-      const path = pathOf(key);
+      const path = ownPath(key);
       try {
         await staged(key, body, (name) => rename(name, path));
         return false;
@@ -104,7 +111,7 @@ export function directoryStorage(root: string): Storage {
     },
 
     async putIfAbsent(key, body) {
-      const path = pathOf(key);
+      const path = ownPath(key);
       try {
         // link(2) fails atomically when the name exists: the file system's compare-and-swap.
         await staged(key, body, async (name) => {
@@ -119,7 +126,7 @@ export function directoryStorage(root: string): Storage {
     },
 
     async replace(key, body, tag) {
-      const path = pathOf(key);
+      const path = ownPath(key);
       try {
         return await staged(key, body, async (name) => {
           // Not atomic: another writer may replace the file between the comparison and the rename.

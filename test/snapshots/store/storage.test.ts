@@ -208,6 +208,22 @@ describe("directory storage", () => {
     for (const key of ["../out", "a/../../out", "/etc/passwd", "a//b", "", "a/", "a\\b", "a b", "é"]) {
       await expect(async () => storage.put(key, Buffer.from("x")), key).rejects.toThrow("not an object key");
     }
+    for (const key of ["../out", "a/../../out", "/etc/passwd", "a//b", "", "a/", "a\0b"])
+      await expect(async () => storage.get(key), key).rejects.toThrow("not an object key");
+  });
+
+  test("reads and deletes whatever it lists, also what has no name of an object", async () => {
+    const storage = await openStorage("foreign", directory);
+    await storage.put("keys/good", Buffer.from("x"));
+    for (const name of ["a b", "é (1).json", "a\\b", "..."]) {
+      await writeFile(join(directory, "foreign", "keys", name), name);
+      const listed: string[] = [];
+      for await (const { key } of storage.list("keys/")) listed.push(key);
+      expect(listed).toContain(`keys/${name}`);
+      expect(String(await storage.get(`keys/${name}`))).toBe(name);
+      await storage.delete(`keys/${name}`);
+      expect(await storage.get(`keys/${name}`)).toBeUndefined();
+    }
   });
 
   test("opens regular files alone: nothing that could be waited for without an end", async () => {
