@@ -2,7 +2,7 @@ import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/ke
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
 import { sha256 } from "../store/sha256.ts";
-import type { Storage } from "../store/storage.ts";
+import { type Storage, StorageError } from "../store/storage.ts";
 import { isWellFormedKey } from "./key-format.ts";
 import { keyIdOf, readKeyObject } from "./records.ts";
 
@@ -27,7 +27,8 @@ export interface KeyRing {
   /** The state of a key now. */
   judge(key: string): KeyVerdict;
   /**
-   * Reads new keys and revocations. Throws StorageError, and keeps the keys it has, when the store cannot be read.
+   * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. When that
+   * is so of some objects alone, the others count: whoever can put such an object there must not hold up revocations.
    */
   reload(): Promise<void>;
 }
@@ -59,11 +60,17 @@ export function keyRing(
   const reported = new Set<string>();
   /** Object keys of revocations that were read, and are gone. Nobody has the right to delete one. */
   const gone = new Set<string>();
+  /** Why one of the objects could not be read at the last reload. */
+  let unread: StorageError | undefined;
 
   async function read(objectKey: string) {
     try {
       return (await readKeyObject(storage, objectKey)) ?? {};
     } catch (error) {
+      if (error instanceof StorageError && ready) {
+        unread ??= error;
+        return {};
+      }
       if (!(error instanceof CorruptObjectError)) throw error;
       if (!reported.has(objectKey)) damaged(error);
       reported.add(objectKey);
@@ -109,6 +116,7 @@ export function keyRing(
     const nextRecords: typeof records = new Map();
     const nextRevocations: typeof revocations = new Map();
     const nextEnds: typeof ends = new Map();
+    unread = undefined;
     for await (const { key: objectKey } of storage.list(layout.keys)) {
       if (isKeyRevocation(objectKey)) {
         const revocation = await revocationOf(objectKey);
@@ -129,6 +137,7 @@ export function keyRing(
     ends = nextEnds;
     bySecret = new Map([...records.values()].map((record) => [record.secretHash, record]));
     ready = true;
+    if (unread) throw unread;
   }
 
   return {

@@ -6,11 +6,11 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { KeyRecord } from "../../../schemas/keys.ts";
 import { generateKey, isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../../snapshots/keys/records.ts";
-import { keyRing } from "../../../snapshots/keys/ring.ts";
+import { type KeyRing, keyRing } from "../../../snapshots/keys/ring.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { runCommand } from "../../helpers/archive-command.ts";
 import { publishArchive } from "../../helpers/proxy-archive.ts";
@@ -231,6 +231,26 @@ describe("keyRing(storage, options)", () => {
     const broken = keyRing({ ...storage, list: () => failing() }, { now: () => 0, damaged: () => {} });
     await expect(broken.reload()).rejects.toThrow("down");
     expect([broken.ready(), keys.judge(key).state]).toEqual([false, "active"]);
+  });
+
+  test("takes revocations up beside an object that the store does not give out", async () => {
+    const secret = layout.key("00000000000000aa");
+    const get: Storage["get"] = async (key, options) => {
+      if (key === secret) throw new StorageError(`${key}: access denied`);
+      return storage.get(key, options);
+    };
+    const of = (): KeyRing => keyRing({ ...storage, get }, { now: () => now.getTime(), damaged: failing });
+    const { key, record } = await issueKey(storage, request, now);
+    const keys = of();
+    await keys.reload();
+    await storage.put(secret, Buffer.from("{}"));
+    await revokeKey(storage, record.id, now);
+    await expect(keys.reload()).rejects.toThrow(`${secret}: access denied`);
+    expect(keys.judge(key).state).toBe("revoked");
+    // A ring that has never read all knows of no key whether it is revoked.
+    const fresh = of();
+    await expect(fresh.reload()).rejects.toThrow("access denied");
+    expect(fresh.ready()).toBe(false);
   });
 });
 
