@@ -145,13 +145,17 @@ export class Catalog {
   }
 
   async #refresh(): Promise<void> {
-    await this.#followLog();
-    const { newest } = this.log;
-    if (newest && newest.digest !== this.#current?.commit.digest)
-      this.#makeCurrent(await this.#load(await this.#list(newest)));
-    if (newest?.checkpoint !== undefined) await this.#belief.remember(newest.checkpoint);
-    this.#checkedAt = await this.#readChecked();
-    await this.#forgetCollected();
+    try {
+      await this.#followLog();
+      const { newest } = this.log;
+      if (newest && newest.digest !== this.#current?.commit.digest)
+        this.#makeCurrent(await this.#load(await this.#list(newest)));
+      if (newest?.checkpoint !== undefined) await this.#belief.remember(newest.checkpoint);
+      this.#checkedAt = await this.#readChecked();
+    } finally {
+      // Also beside a log or a record that cannot be believed, which may stay so for long.
+      await this.#forgetCollected();
+    }
   }
 
   /** Drops snapshots whose manifests are gone, so that they are answered as by a process that never had them. */
