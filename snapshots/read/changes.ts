@@ -157,6 +157,9 @@ export class ChangesReader {
       for (const ref of parts) {
         const key = layout.changePart(ref.hash);
         const part = new ChangePart(key, await this.#read(key, ref));
+        // The bound on lines was checked with the record's numbers.
+        if (part.lines !== ref.lines)
+          throw new CorruptObjectError(key, "its record is wrong about its lines");
         const place = texts.add(ref);
         for (let line = 0; line < part.lines; line += 1) {
           if (line % linesAtOnce === 0) await breathe();

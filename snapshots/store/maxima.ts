@@ -22,7 +22,7 @@ export function maxRunBytes(markets: number, around: number): number {
 // 512 markets, in runs that a bad compressor may have made a little longer than they are.
 const pageBytes = cuts.pageMax * maxMarketBytes + mebibyte;
 
-const maxBytes: readonly (readonly [prefix: string, bytes: number])[] = [
+const maxBytes: readonly (readonly [prefix: string, bytes: number, suffix?: string])[] = [
   [layout.manifests, 16 * mebibyte],
   [layout.publicObjects, 64 * mebibyte],
   [layout.privateObjects, 16 * mebibyte],
@@ -33,12 +33,14 @@ const maxBytes: readonly (readonly [prefix: string, bytes: number])[] = [
   [layout.sourceFiles, 64 * mebibyte],
   [layout.words, 256 * mebibyte],
   [layout.pages, pageBytes],
+  [layout.changes, 4 * mebibyte, ".json"],
   [layout.changes, pageBytes],
   [layout.exportChunks, mebibyte],
 ];
 
 /** Refuses an object that is larger than one of its kind can be. Throws CorruptObjectError. */
 export function requireSize(key: string, bytes: number): void {
-  const most = maxBytes.find(([prefix]) => key.startsWith(prefix))?.[1];
+  const [, most] =
+    maxBytes.find(([prefix, _, suffix = ""]) => key.startsWith(prefix) && key.endsWith(suffix)) ?? [];
   if (most !== undefined && bytes > most) throw tooLarge(key, bytes, most);
 }

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import type { ChangeRecord } from "../../../schemas/snapshot.ts";
 import type { Sides } from "../../../snapshots/changes/difference.ts";
 import { Entries } from "../../../snapshots/changes/entries.ts";
 import { atOnce } from "../../../snapshots/changes/sort.ts";
@@ -9,9 +10,13 @@ import { PageTexts } from "../../../snapshots/read/change-texts.ts";
 import { ChangesReader } from "../../../snapshots/read/changes.ts";
 import type { Payer } from "../../../snapshots/read/effort.ts";
 import { ObjectCache } from "../../../snapshots/read/object-cache.ts";
+import { readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { recordsOf } from "../../helpers/archive-records.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { replaceCommit } from "../../helpers/archive-tamper.ts";
 import { publishRecords } from "../../helpers/proxy-archive.ts";
 
 /** Entries that count how many were looked at since the last breath. */
@@ -100,5 +105,26 @@ describe("work on a far difference", () => {
     const gone = payer({ leaves: 0 });
     await expect(plan(new ChangesReader(catalog), gone)).rejects.toThrow("nobody waits");
     expect(gone.paid).toBe(0);
+  });
+
+  test("is not done with a record whose parts have other numbers of lines than it says", async () => {
+    const objects = new Map<string, Buffer>();
+    const forged = memoryStorage(objects);
+    for (const n of [0, 1]) await publishRecords(forged, recordsOf(n, n + 20));
+    const { changes } = (await readCommit(forged, 2))!;
+    const record: ChangeRecord = JSON.parse(String(objects.get(layout.changeRecord(changes!.hash))));
+    for (const part of record.after) part.lines += 1;
+    const bytes = Buffer.from(JSON.stringify(record));
+    const ref = { hash: sha256(bytes), bytes: bytes.length };
+    objects.set(layout.changeRecord(ref.hash), bytes);
+    replaceCommit(objects, { changes: ref });
+    const reading = countingStorage(forged);
+    const other = new Catalog(reading, { cacheBytes: 2 ** 22 });
+    await other.refresh();
+    const [until, since] = (await other.log.believed()).map(({ snapshotId }) => snapshotId);
+    const asked = await new ChangesReader(other).ask({ since: since!, until, skip: 0 }, payer());
+    expect((await asked.plan()).count).toBe(2);
+    // The snapshots themselves told it.
+    expect(reading.calls.some(({ key }) => key.startsWith(layout.pages))).toBe(true);
   });
 });

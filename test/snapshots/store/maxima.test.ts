@@ -52,7 +52,7 @@ describe("objects that match their hashes and are larger than any can be", () =>
       [layout.wordsOf(hash), 256],
       [layout.page(hash), 129],
       [layout.changePart(hash), 129],
-      [layout.changeRecord(hash), 129],
+      [layout.changeRecord(hash), 4],
       [layout.exportChunksOf(hash), 1],
     ] as const;
     for (const [key, most] of kinds) {
