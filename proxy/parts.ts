@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
-import type { Catalog } from "../snapshots/read/catalog.ts";
+import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import type { Trust } from "./access/client-address.ts";
 import type { LiveFeed } from "./feed/live-feed.ts";
 import type { Limits } from "./limits.ts";

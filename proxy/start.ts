@@ -2,7 +2,7 @@ import { type AddressInfo, createServer, type Server } from "node:net";
 import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/ring.ts";
-import { Catalog } from "../snapshots/read/catalog.ts";
+import { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import { messageOf } from "../snapshots/store/error-code.ts";
 import { noStoreAt, storeExists } from "../snapshots/store/exists.ts";
 import { openStorage } from "../snapshots/store/open-storage.ts";

@@ -1,4 +1,4 @@
-import { SourceRefusal } from "../snapshots/sources/refusals.ts";
+import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
 import { wayBack } from "./incidents.ts";
 import type { Shell } from "./shell.ts";
 

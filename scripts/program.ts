@@ -1,5 +1,5 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
-import { nearest } from "../snapshots/read/nearest.ts";
+import { nearest } from "../snapshots/read/query/nearest.ts";
 import { messageOf } from "../snapshots/store/error-code.ts";
 import { type ExitCode, exitCodes, reportFailure, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { printable } from "../snapshots/sources/printable.ts";
+import { printable } from "../snapshots/sources/contract/printable.ts";
 
 /** A stream for text, such as process.stdout. */
 export interface Output {

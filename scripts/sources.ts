@@ -36,7 +36,7 @@ export function sourcesAt(
   if (typeof location === "string") return (known) => open(location, { known });
   return async (known) => {
     const { createS3Client } = await import("../snapshots/store/s3.ts");
-    const { mirrorSources } = await import("../snapshots/sources/mirror.ts");
+    const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
     const client = createS3Client(shell.env);
     const options = { cacheDirectory: cacheDirectory(shell), progress, known };
     const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());

@@ -1,8 +1,8 @@
 import { statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
-import { noSkips } from "./helpers/no-skips.ts";
-import { nodeOptions } from "./helpers/programs.ts";
+import { noSkips } from "./helpers/publish/no-skips.ts";
+import { nodeOptions } from "./helpers/servers/programs.ts";
 
 export default defineConfig({
   plugins: process.env.CI ? [noSkips] : [],

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
-import { snapshotIdOf } from "../../snapshots/read/query.ts";
+import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";

@@ -1,6 +1,6 @@
 import { parquet } from "../../schemas/endpoints.ts";
 import type { ExportFile } from "../../schemas/snapshot.ts";
-import type { Exports } from "../../snapshots/read/exports.ts";
+import type { Exports } from "../../snapshots/read/catalog/exports.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";
 import { heldTag } from "./coding.ts";

@@ -1,5 +1,5 @@
 import { common, ofLines, rateLimit } from "../../schemas/openapi/headers.ts";
-import type { Catalog } from "../../snapshots/read/catalog.ts";
+import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 
 /** Helmet's headers for answers that are data; a test compares them. Pages have a policy of their own. */
 export const securityHeaders = {

@@ -1,5 +1,5 @@
 import type { Asked } from "../../snapshots/read/asked.ts";
-import type { Catalog } from "../../snapshots/read/catalog.ts";
+import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { ServiceError } from "../errors/service-error.ts";

@@ -1,8 +1,8 @@
 import { csv, ndjson } from "../../schemas/endpoints.ts";
-import type { ChangesPlan } from "../../snapshots/read/changes.ts";
-import { csvForm, markedCsvForm } from "../../snapshots/read/csv.ts";
-import type { PagePlan } from "../../snapshots/read/paging.ts";
-import { ndjsonForm, type RowsForm, type RowsPlan } from "../../snapshots/read/rows.ts";
+import { csvForm, markedCsvForm } from "../../snapshots/read/archive/csv.ts";
+import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
+import { ndjsonForm, type RowsForm, type RowsPlan } from "../../snapshots/read/archive/rows.ts";
+import type { ChangesPlan } from "../../snapshots/read/changes/changes.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";

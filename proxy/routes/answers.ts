@@ -1,6 +1,6 @@
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { asOfParameter } from "../../schemas/query.ts";
-import { snapshotIdOf } from "../../snapshots/read/query.ts";
+import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Middleware, Request, Response } from "../exchange.ts";

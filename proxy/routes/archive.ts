@@ -1,22 +1,22 @@
 import { ndjson } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
-import { commitOf, readSnapshot } from "../../snapshots/read/as-of.ts";
+import { askFacets } from "../../snapshots/read/archive/facets.ts";
+import { type FoundMarket, findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
+import { askPage, type PagePlan } from "../../snapshots/read/archive/paging.ts";
+import { askRows } from "../../snapshots/read/archive/rows.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
-import { ChangesReader } from "../../snapshots/read/changes.ts";
-import type { Payer } from "../../snapshots/read/effort.ts";
-import { listExports } from "../../snapshots/read/exports.ts";
-import { askFacets } from "../../snapshots/read/facets.ts";
-import { type FoundMarket, findMarket, proveMarket } from "../../snapshots/read/market.ts";
-import { askPage, type PagePlan } from "../../snapshots/read/paging.ts";
+import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
+import { listExports } from "../../snapshots/read/catalog/exports.ts";
+import type { Snapshot } from "../../snapshots/read/catalog/snapshot.ts";
+import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
+import type { Payer } from "../../snapshots/read/changes/effort.ts";
 import {
   parseArchiveQuery,
   parseAsOf,
   parseChangesQuery,
   parseFacetQuery,
   parseRowsQuery,
-} from "../../snapshots/read/query.ts";
-import { askRows } from "../../snapshots/read/rows.ts";
-import type { Snapshot } from "../../snapshots/read/snapshot.ts";
+} from "../../snapshots/read/query/query.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { fileReply } from "../reply/file.ts";

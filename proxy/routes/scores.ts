@@ -1,6 +1,6 @@
-import { commitAsOf } from "../../snapshots/read/as-of.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
-import { type AsOf, parseAsOf } from "../../snapshots/read/query.ts";
+import { commitAsOf } from "../../snapshots/read/catalog/as-of.ts";
+import { type AsOf, parseAsOf } from "../../snapshots/read/query/query.ts";
 import {
   type FoundScore,
   findScore,
@@ -10,7 +10,7 @@ import {
   type ScoreName,
   scoreNamed,
   supersededScore,
-} from "../../snapshots/read/scores.ts";
+} from "../../snapshots/read/scores/scores.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded, tagsOf } from "../reply/coding.ts";

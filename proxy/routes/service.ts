@@ -1,7 +1,7 @@
 import { endpoints } from "../../schemas/endpoints.ts";
 import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
-import { listSnapshots } from "../../snapshots/read/snapshot-list.ts";
-import { statusOf } from "../../snapshots/read/status.ts";
+import { listSnapshots } from "../../snapshots/read/catalog/snapshot-list.ts";
+import { statusOf } from "../../snapshots/read/catalog/status.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
 import { type Answer, momentary, textReply } from "../reply/reply.ts";

@@ -1,7 +1,7 @@
 import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/keys.ts";
 import { KeyPlan, plans } from "../../schemas/plans.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
-import { printable } from "../../snapshots/sources/printable.ts";
+import { printable } from "../../snapshots/sources/contract/printable.ts";
 import { exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
 import { openStore, openStoreToWrite, storeOption } from "../store.ts";

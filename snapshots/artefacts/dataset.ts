@@ -3,7 +3,7 @@ import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { type ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import type { ExportRecord, ObjectRef } from "../../schemas/snapshot.ts";
 import { exportFileName } from "../export/export-records.ts";
-import { marketsTable } from "../sources/source-tables.ts";
+import { marketsTable } from "../sources/contract/source-tables.ts";
 import {
   datasetAddress,
   feedAddress,

@@ -1,7 +1,7 @@
-import { member } from "../sources/file-column.ts";
-import { marketsTable } from "../sources/source-tables.ts";
-import { identifier, quoted } from "../sources/sql-literals.ts";
-import type { Field, Shape } from "../sources/table-schema.ts";
+import { member } from "../sources/contract/file-column.ts";
+import { marketsTable } from "../sources/contract/source-tables.ts";
+import type { Field, Shape } from "../sources/contract/table-schema.ts";
+import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 
 /** The columns of a source of markets. The latest time that they allow does not matter here. */
 const { fields } = marketsTable(new Date(0));

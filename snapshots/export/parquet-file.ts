@@ -3,9 +3,9 @@ import { DuckDBBlobVector } from "@duckdb/node-api";
 import { idOfLine } from "../format/market-line.ts";
 import type { Page } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
-import { openSession, type SessionOptions, withConnection } from "../sources/duckdb.ts";
-import { maxRecordBytes } from "../sources/record-size.ts";
-import { quoted } from "../sources/sql-literals.ts";
+import { maxRecordBytes } from "../sources/contract/record-size.ts";
+import { openSession, type SessionOptions, withConnection } from "../sources/duckdb/duckdb.ts";
+import { quoted } from "../sources/duckdb/sql-literals.ts";
 import { marketColumns } from "./market-columns.ts";
 
 /** Row groups consist of blocks of this many rows, which DuckDB handles at once. */

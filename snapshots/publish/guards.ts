@@ -4,7 +4,7 @@ import { type Difference, difference, type Sides } from "../changes/difference.t
 import { Entries } from "../changes/entries.ts";
 import { keyOfLine, memberOfLine } from "../format/market-line.ts";
 import { leafHash } from "../format/tree.ts";
-import { SourceRefusal } from "../sources/refusals.ts";
+import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 

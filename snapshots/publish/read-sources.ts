@@ -1,7 +1,7 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { idHash } from "../index/id-table.ts";
-import { namesOnlyChanges } from "../sources/changed-files.ts";
-import { SourceRefusal } from "../sources/refusals.ts";
+import { SourceRefusal } from "../sources/contract/refusals.ts";
+import { namesOnlyChanges } from "../sources/files/changed-files.ts";
 import {
   type FileNumbers,
   type KnownFiles,

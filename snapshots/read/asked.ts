@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { LogEntry } from "./commit-log.ts";
+import type { LogEntry } from "./catalog/commit-log.ts";
 
 /** What a query asks for, before anything of it is worked out. */
 export interface Asked<Plan> {

@@ -1,4 +1,4 @@
-import { quoted, textList } from "../sources/sql-literals.ts";
+import { quoted, textList } from "../sources/duckdb/sql-literals.ts";
 import { sampleEpoch, tierName } from "./sql.ts";
 import * as words from "./words.ts";
 

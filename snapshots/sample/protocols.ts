@@ -1,5 +1,5 @@
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
-import { textList } from "../sources/sql-literals.ts";
+import { textList } from "../sources/duckdb/sql-literals.ts";
 import { sampleEpoch, tierName, tierNumber } from "./sql.ts";
 import { chains, protocolKinds, protocolStems } from "./words.ts";
 

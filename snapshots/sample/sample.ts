@@ -1,7 +1,7 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { openSession, withConnection } from "../sources/duckdb.ts";
-import { quoted } from "../sources/sql-literals.ts";
+import { openSession, withConnection } from "../sources/duckdb/duckdb.ts";
+import { quoted } from "../sources/duckdb/sql-literals.ts";
 import { marketsQuery } from "./markets.ts";
 import { protocolScoresQuery } from "./protocols.ts";
 import { randomMacros } from "./sql.ts";

@@ -1,5 +1,5 @@
 import { forgeTiers } from "../../schemas/scales.ts";
-import { textList } from "../sources/sql-literals.ts";
+import { textList } from "../sources/duckdb/sql-literals.ts";
 
 /** The end of all sample times. It is a constant in the past, so that rows do not depend on the clock. */
 export const sampleEpoch = "2025-12-31 00:00:00+00";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startSharedCache } from "../helpers/edge-cache.ts";
-import { findNginx, type Nginx } from "../helpers/nginx.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { type Answer, bearer, type Call, call, outcome, until } from "../helpers/proxy-client.ts";
+import { startSharedCache } from "../helpers/http/edge-cache.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { type Answer, bearer, type Call, call, outcome, until } from "../helpers/http/proxy-client.ts";
+import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { findNginx, type Nginx } from "../helpers/servers/nginx.ts";
 
 const nginx = findNginx();
 const archive = "/api/v1/markets/historical?pageSize=20";

@@ -5,7 +5,7 @@ import type { Commit } from "../../schemas/snapshot.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { PreviousSnapshot } from "../../snapshots/publish/previous-snapshot.ts";
-import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
@@ -21,14 +21,14 @@ import {
 } from "../../snapshots/trust/checkpoint.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { signNote } from "../../snapshots/trust/signed-note.ts";
-import { testFolder } from "../helpers/archive-store.ts";
-import { exportNewest } from "../helpers/exports.ts";
-import { linkedStore } from "../helpers/linked-store.ts";
-import { listen } from "../helpers/live-feed.ts";
-import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/proxy.ts";
-import { market, publishRecords, slugs } from "../helpers/proxy-archive.ts";
-import { type Answer, bearer, until } from "../helpers/proxy-client.ts";
-import { testKey } from "../helpers/signing.ts";
+import { exportNewest } from "../helpers/archive/exports.ts";
+import { listen } from "../helpers/http/live-feed.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/http/proxy.ts";
+import { type Answer, bearer, until } from "../helpers/http/proxy-client.ts";
+import { market, publishRecords, slugs } from "../helpers/publish/proxy-archive.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
+import { linkedStore } from "../helpers/store/linked-store.ts";
+import { testKey } from "../helpers/store/signing.ts";
 
 // A thief has every right on the store, but none of the private keys. Proxies trust one public key. Nothing that the thief
 // made is served, by a proxy that was running or by one that starts afterwards; what was good goes on being served.

@@ -1,11 +1,11 @@
 import { setImmediate as nextRound } from "node:timers/promises";
 import { createLabelTables, loadSegment, type Segment } from "../../snapshots/index/segment.ts";
-import { Archive } from "../../snapshots/read/archive.ts";
+import { Archive } from "../../snapshots/read/archive/archive.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readManifest, readObject } from "../../snapshots/store/objects.ts";
-import { archiveQuery } from "../helpers/query.ts";
+import { archiveQuery } from "../helpers/archive/query.ts";
 
 /** A filter's evaluation alone, in this process: no HTTP, no pages, and no other requests to take turns with. */
 export interface Evaluated {

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { freePort } from "../helpers/programs.ts";
+import { freePort } from "../helpers/servers/programs.ts";
 import { ask, type Target } from "./client.ts";
 import { startPostgres } from "./postgres.ts";
 import { nodeCommand, startServer, whenReady } from "./processes.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
-import { nodeOptions } from "../helpers/programs.ts";
+import { nodeOptions } from "../helpers/servers/programs.ts";
 import type { Endings } from "./endings.ts";
 
 const root = join(import.meta.dirname, "../..");

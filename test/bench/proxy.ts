@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
-import { freePort } from "../helpers/programs.ts";
+import { freePort } from "../helpers/servers/programs.ts";
 import { ask, type Target } from "./client.ts";
 import { nodeCommand, startServer, whenReady } from "./processes.ts";
 import type { Bench } from "./run.ts";

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { peakMemory } from "../helpers/archive-memory.ts";
+import { peakMemory } from "../helpers/archive/archive-memory.ts";
 import { publishCommand } from "./data.ts";
 import type { Measurement } from "./measurement.ts";
 import { runProgram } from "./processes.ts";

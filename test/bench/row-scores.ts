@@ -1,6 +1,6 @@
 import { copyFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { startNginx } from "../helpers/nginx.ts";
+import { startNginx } from "../helpers/servers/nginx.ts";
 import { ask, jsonOf, type Target } from "./client.ts";
 import { type Loaded, prepareLoad } from "./load.ts";
 import { type Measurement, median } from "./measurement.ts";

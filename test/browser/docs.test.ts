@@ -2,10 +2,10 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { meanings } from "../../schemas/meanings.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
-import { findChromium, launch } from "../helpers/chromium.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { until } from "../helpers/proxy-client.ts";
-import { tracesOf } from "../helpers/site-page.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { until } from "../helpers/http/proxy-client.ts";
+import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { tracesOf } from "../helpers/servers/site-page.ts";
 
 const program = findChromium();
 

@@ -5,11 +5,11 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { FeedMessage, type ScoreChange } from "../../schemas/feed.ts";
-import { findChromium, launch } from "../helpers/chromium.ts";
-import { connections, feedPath, hello, startFeedProxy } from "../helpers/live-feed.ts";
-import type { TestProxy } from "../helpers/proxy.ts";
-import { until } from "../helpers/proxy-client.ts";
-import { bookOf, changesBetween, publishBook } from "../helpers/score-books.ts";
+import { connections, feedPath, hello, startFeedProxy } from "../helpers/http/live-feed.ts";
+import type { TestProxy } from "../helpers/http/proxy.ts";
+import { until } from "../helpers/http/proxy-client.ts";
+import { bookOf, changesBetween, publishBook } from "../helpers/publish/score-books.ts";
+import { findChromium, launch } from "../helpers/servers/chromium.ts";
 
 const chromium = findChromium();
 const Feed = z.object({ protocol: z.string(), heard: z.array(z.string()), events: z.array(z.string()) });

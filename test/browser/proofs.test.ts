@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { findChromium, launch } from "../helpers/chromium.ts";
-import { checkpointOf, flipped, noteKey } from "../helpers/proofs.ts";
-import { startTestProxy } from "../helpers/proxy.ts";
-import { market } from "../helpers/proxy-archive.ts";
-import { bearer } from "../helpers/proxy-client.ts";
+import { checkpointOf, flipped, noteKey } from "../helpers/archive/proofs.ts";
+import { startTestProxy } from "../helpers/http/proxy.ts";
+import { bearer } from "../helpers/http/proxy-client.ts";
+import { market } from "../helpers/publish/proxy-archive.ts";
+import { findChromium, launch } from "../helpers/servers/chromium.ts";
 
 const program = findChromium();
 

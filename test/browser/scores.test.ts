@@ -3,9 +3,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { findChromium, launch } from "../helpers/chromium.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { bearer } from "../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer } from "../helpers/http/proxy-client.ts";
+import { findChromium, launch } from "../helpers/servers/chromium.ts";
 
 const program = findChromium();
 

@@ -1,11 +1,11 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { findChromium, launch } from "../helpers/chromium.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { market, publishRecords } from "../helpers/proxy-archive.ts";
-import { until } from "../helpers/proxy-client.ts";
-import { enterKey, openWatched } from "../helpers/site-page.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { until } from "../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../helpers/publish/proxy-archive.ts";
+import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { enterKey, openWatched } from "../helpers/servers/site-page.ts";
 
 const program = findChromium();
 

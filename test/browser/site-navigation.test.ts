@@ -1,8 +1,8 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { archiveParameters } from "../../schemas/query.ts";
-import { findChromium } from "../helpers/chromium.ts";
-import { bearer } from "../helpers/proxy-client.ts";
+import { bearer } from "../helpers/http/proxy-client.ts";
+import { findChromium } from "../helpers/servers/chromium.ts";
 import {
   enterKey,
   focusIsOn,
@@ -10,8 +10,8 @@ import {
   seriousFaults,
   tabTo,
   type WatchedPage,
-} from "../helpers/site-page.ts";
-import { asRow, expectListed, protocols, rowsOf, serveSite } from "../helpers/site-served.ts";
+} from "../helpers/servers/site-page.ts";
+import { asRow, expectListed, protocols, rowsOf, serveSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
 

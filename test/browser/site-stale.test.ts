@@ -1,11 +1,11 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { findChromium } from "../helpers/chromium.ts";
-import { startTestProxy } from "../helpers/proxy.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { bearer, until } from "../helpers/proxy-client.ts";
-import { enterKey, openWatched, seriousFaults, settled } from "../helpers/site-page.ts";
-import { choicesOf, serveSmallSite } from "../helpers/site-served.ts";
+import { startTestProxy } from "../helpers/http/proxy.ts";
+import { bearer, until } from "../helpers/http/proxy-client.ts";
+import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { findChromium } from "../helpers/servers/chromium.ts";
+import { enterKey, openWatched, seriousFaults, settled } from "../helpers/servers/site-page.ts";
+import { choicesOf, serveSmallSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
 

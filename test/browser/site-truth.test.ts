@@ -1,9 +1,9 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { forgeTiers } from "../../schemas/scales.ts";
-import { findChromium } from "../helpers/chromium.ts";
-import { enterKey, openWatched, phone, settled, unsoundness } from "../helpers/site-page.ts";
-import { contrast, rgb, serveSmallSite } from "../helpers/site-served.ts";
+import { findChromium } from "../helpers/servers/chromium.ts";
+import { enterKey, openWatched, phone, settled, unsoundness } from "../helpers/servers/site-page.ts";
+import { contrast, rgb, serveSmallSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
 

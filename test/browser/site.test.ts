@@ -7,8 +7,8 @@ import { meanings } from "../../schemas/meanings.ts";
 import type { HistoricalMarket, ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { badgeColours } from "../../snapshots/artefacts/badge.ts";
-import { findChromium } from "../helpers/chromium.ts";
-import { bearer } from "../helpers/proxy-client.ts";
+import { bearer } from "../helpers/http/proxy-client.ts";
+import { findChromium } from "../helpers/servers/chromium.ts";
 import {
   enterKey,
   focusIsOn,
@@ -16,8 +16,8 @@ import {
   tracesOf,
   unsoundness,
   type WatchedPage,
-} from "../helpers/site-page.ts";
-import { pictureFile, takePicture } from "../helpers/site-picture.ts";
+} from "../helpers/servers/site-page.ts";
+import { pictureFile, takePicture } from "../helpers/servers/site-picture.ts";
 import {
   asRow,
   cellsOf,
@@ -28,7 +28,7 @@ import {
   rowsOf,
   serveSite,
   spoken,
-} from "../helpers/site-served.ts";
+} from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
 const root = new URL("../..", import.meta.url).pathname;

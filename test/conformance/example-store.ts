@@ -6,17 +6,17 @@ import type { HistoricalMarket } from "../../schemas/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
-import { Catalog } from "../../snapshots/read/catalog.ts";
-import { findMarket, proveMarket } from "../../snapshots/read/market.ts";
+import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
+import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
-import { plainFilter } from "../helpers/archive-plain-filter.ts";
-import type { Query } from "../helpers/archive-proxy.ts";
-import { inArchiveOrder } from "../helpers/archive-records.ts";
-import { market, sourcesOf } from "../helpers/proxy-archive.ts";
+import { plainFilter } from "../helpers/archive/archive-plain-filter.ts";
+import type { Query } from "../helpers/archive/archive-proxy.ts";
+import { inArchiveOrder } from "../helpers/archive/archive-records.ts";
+import { market, sourcesOf } from "../helpers/publish/proxy-archive.ts";
 
 // The example store, and what readers must find in it. To make all of it anew, after a change of the format:
 //

@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof } from "../../proxy/site/client/client.js";
 import { MarketProof } from "../../schemas/envelopes.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
-import { findProgram } from "../helpers/programs.ts";
-import { checkpointOf, flipped, noteKey, proofIn, type Shape } from "../helpers/proofs.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { market, publishArchive } from "../helpers/proxy-archive.ts";
-import { bearer, until } from "../helpers/proxy-client.ts";
+import { checkpointOf, flipped, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer, until } from "../helpers/http/proxy-client.ts";
+import { market, publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { findProgram } from "../helpers/servers/programs.ts";
 
 const key = noteKey("prs.example/log");
 const python = findProgram("python3");

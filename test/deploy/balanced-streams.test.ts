@@ -3,12 +3,12 @@ import { createServer, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList } from "../../schemas/envelopes.ts";
-import { testFolder } from "../helpers/archive-store.ts";
-import { exportNewest } from "../helpers/exports.ts";
-import { findNginx, type Nginx, startBalancer } from "../helpers/nginx.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { bearer, call, raw, until } from "../helpers/proxy-client.ts";
+import { exportNewest } from "../helpers/archive/exports.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer, call, raw, until } from "../helpers/http/proxy-client.ts";
+import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { findNginx, type Nginx, startBalancer } from "../helpers/servers/nginx.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
 
 const nginx = findNginx();
 const folder = testFolder();

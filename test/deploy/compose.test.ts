@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
 import { readConfig } from "../../proxy/config.ts";
-import { deployed } from "../helpers/deployed.ts";
+import { deployed } from "../helpers/http/deployed.ts";
 
 const root = join(import.meta.dirname, "../..");
 

@@ -6,9 +6,9 @@ import { readConfig } from "../../proxy/config.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
 import { feedLimits } from "../../schemas/feed.ts";
 import { exitCodes } from "../../scripts/cli.ts";
-import { testFolder } from "../helpers/archive-store.ts";
-import { deployed, installedIn, settingsOf, variablesOf } from "../helpers/deployed.ts";
-import { findProgram } from "../helpers/programs.ts";
+import { deployed, installedIn, settingsOf, variablesOf } from "../helpers/http/deployed.ts";
+import { findProgram } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
 
 const root = join(import.meta.dirname, "../..");
 const files = readdirSync(join(root, ".github/deploy"), { recursive: true, encoding: "utf8" }).sort();

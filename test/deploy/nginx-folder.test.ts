@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { publishSources, testFolder } from "../helpers/archive-store.ts";
-import { findNginx, type Nginx, startFolderCdn } from "../helpers/nginx.ts";
-import { type Call, call } from "../helpers/proxy-client.ts";
+import { type Call, call } from "../helpers/http/proxy-client.ts";
+import { findNginx, type Nginx, startFolderCdn } from "../helpers/servers/nginx.ts";
+import { publishSources, testFolder } from "../helpers/store/archive-store.ts";
 
 const nginx = findNginx();
 

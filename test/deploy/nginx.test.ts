@@ -12,10 +12,10 @@ import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { publishSources } from "../helpers/archive-store.ts";
-import { createBucket, letCdnRead, s3Environment } from "../helpers/ceph.ts";
-import { findNginx, type Nginx, startCdn } from "../helpers/nginx.ts";
-import { type Call, call } from "../helpers/proxy-client.ts";
+import { type Call, call } from "../helpers/http/proxy-client.ts";
+import { createBucket, letCdnRead, s3Environment } from "../helpers/servers/ceph.ts";
+import { findNginx, type Nginx, startCdn } from "../helpers/servers/nginx.ts";
+import { publishSources } from "../helpers/store/archive-store.ts";
 
 const environment = s3Environment();
 const nginx = findNginx();

@@ -5,13 +5,14 @@ import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { keyRing } from "../../snapshots/keys/ring.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../snapshots/read/catalog.ts";
+import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { testFolder } from "../helpers/archive-store.ts";
-import { listed } from "../helpers/faulty-store.ts";
+import { publishArchive, slugs } from "../helpers/publish/proxy-archive.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
+import { listed } from "../helpers/store/faulty-store.ts";
 import {
   callers,
   distribution,
@@ -21,10 +22,9 @@ import {
   policies,
   type Role,
   type StoreRequest,
-} from "../helpers/guarded-store.ts";
-import type { Policy } from "../helpers/iam.ts";
-import { publishArchive, slugs } from "../helpers/proxy-archive.ts";
-import { testKey } from "../helpers/signing.ts";
+} from "../helpers/store/guarded-store.ts";
+import type { Policy } from "../helpers/store/iam.ts";
+import { testKey } from "../helpers/store/signing.ts";
 
 const folder = testFolder();
 const hash = "0123456789abcdef".repeat(4);

@@ -6,9 +6,15 @@ import { newestCommit } from "../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { createBucket, letCdnRead, letNobodyRead, s3Environment, withClient } from "../helpers/ceph.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { call, problemOf } from "../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { call, problemOf } from "../helpers/http/proxy-client.ts";
+import {
+  createBucket,
+  letCdnRead,
+  letNobodyRead,
+  s3Environment,
+  withClient,
+} from "../helpers/servers/ceph.ts";
 
 const environment = s3Environment();
 

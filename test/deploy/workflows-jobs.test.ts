@@ -10,10 +10,10 @@ import { parse } from "yaml";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { recordsOf } from "../helpers/archive-records.ts";
-import { testFolder } from "../helpers/archive-store.ts";
-import { publishRecords } from "../helpers/proxy-archive.ts";
-import { keyText } from "../helpers/signing.ts";
+import { recordsOf } from "../helpers/archive/archive-records.ts";
+import { publishRecords } from "../helpers/publish/proxy-archive.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
+import { keyText } from "../helpers/store/signing.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 const folder = testFolder();

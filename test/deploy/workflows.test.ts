@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import { TextDocument } from "vscode-languageserver-textdocument";
 import { parse } from "yaml";
 import { z } from "zod";
-import { names, policies } from "../helpers/guarded-store.ts";
-import { isAllowed } from "../helpers/iam.ts";
+import { names, policies } from "../helpers/store/guarded-store.ts";
+import { isAllowed } from "../helpers/store/iam.ts";
 
 const folder = new URL("../../.github/workflows/", import.meta.url);
 const workflows = readdirSync(folder).map((name) => ({

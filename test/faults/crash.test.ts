@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { memoryStorage } from "../helpers/archive-storage.ts";
+import { memoryStorage } from "../helpers/store/archive-storage.ts";
 import {
   Crash,
   expectAllGood,
@@ -9,7 +9,7 @@ import {
   oldAndNew,
   publishNew,
   steppedStorage,
-} from "../helpers/faulty-store.ts";
+} from "../helpers/store/faulty-store.ts";
 
 let snapshots: OldAndNew;
 

@@ -6,9 +6,9 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { createS3Client, type S3Limits, s3Storage } from "../../snapshots/store/s3.ts";
 import { parseS3Location, type S3Location } from "../../snapshots/store/s3-location.ts";
 import { type Storage, StorageError } from "../../snapshots/store/storage.ts";
-import { memoryStorage } from "../helpers/archive-storage.ts";
-import { createBucket, s3Environment } from "../helpers/ceph.ts";
-import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/faulty-s3.ts";
+import { createBucket, s3Environment } from "../helpers/servers/ceph.ts";
+import { memoryStorage } from "../helpers/store/archive-storage.ts";
+import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/store/faulty-s3.ts";
 import {
   copyOf,
   expectAllGood,
@@ -18,8 +18,8 @@ import {
   oldAndNew,
   publishNew,
   seenBy,
-} from "../helpers/faulty-store.ts";
-import { startSmallS3 } from "../helpers/small-s3.ts";
+} from "../helpers/store/faulty-store.ts";
+import { startSmallS3 } from "../helpers/store/small-s3.ts";
 
 const environment = s3Environment();
 

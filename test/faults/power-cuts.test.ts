@@ -9,8 +9,8 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { CommitUnknownError } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { changedStorage, memoryStorage } from "../helpers/archive-storage.ts";
-import { testFolder } from "../helpers/archive-store.ts";
+import { changedStorage, memoryStorage } from "../helpers/store/archive-storage.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
 import {
   Crash,
   expectWhole,
@@ -20,7 +20,7 @@ import {
   publishOld,
   seenBy,
   steppedStorage,
-} from "../helpers/faulty-store.ts";
+} from "../helpers/store/faulty-store.ts";
 
 /** Told of every file and folder that was synced. */
 const hooks = { synced: async (_folder: string): Promise<void> => {} };

@@ -7,11 +7,11 @@ import { commandMilliseconds } from "../../proxy/quota/redis.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import type { S3Limits } from "../../snapshots/store/s3.ts";
-import { memoryStorage } from "../helpers/archive-storage.ts";
-import { findProgram } from "../helpers/programs.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { bearer, outcome, until } from "../helpers/proxy-client.ts";
-import { type SmallS3, startSmallS3 } from "../helpers/small-s3.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
+import { findProgram } from "../helpers/servers/programs.ts";
+import { memoryStorage } from "../helpers/store/archive-storage.ts";
+import { type SmallS3, startSmallS3 } from "../helpers/store/small-s3.ts";
 
 const archive = "/api/v1/markets/historical";
 const history = "/api/v1/scores/aave/history";

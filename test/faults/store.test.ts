@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
-import { Catalog } from "../../snapshots/read/catalog.ts";
+import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { OpenSources } from "../../snapshots/sources/sources.ts";
 import { listCommits, newestCommit } from "../../snapshots/store/commits.ts";
@@ -12,10 +12,10 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { addMarkets } from "../helpers/archive-odd-markets.ts";
-import { startArchiveProxy } from "../helpers/archive-proxy.ts";
-import { memoryStorage } from "../helpers/archive-storage.ts";
-import { testFolder, writeSources } from "../helpers/archive-store.ts";
+import { addMarkets } from "../helpers/archive/archive-odd-markets.ts";
+import { startArchiveProxy } from "../helpers/archive/archive-proxy.ts";
+import { memoryStorage } from "../helpers/store/archive-storage.ts";
+import { testFolder, writeSources } from "../helpers/store/archive-store.ts";
 import {
   expectAllGood,
   expectWhole,
@@ -26,8 +26,8 @@ import {
   publishNew,
   publishOld,
   seenBy,
-} from "../helpers/faulty-store.ts";
-import { mountSmallDisk } from "../helpers/small-disk.ts";
+} from "../helpers/store/faulty-store.ts";
+import { mountSmallDisk } from "../helpers/store/small-disk.ts";
 
 const folder = testFolder();
 const smallDisk = mountSmallDisk();

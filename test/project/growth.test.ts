@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { runCommand, snapshotCommand } from "../helpers/archive-command.ts";
-import { nodeOptions } from "../helpers/programs.ts";
-import { bearer, call, until } from "../helpers/proxy-client.ts";
-import { type ProxyCommand, startProxyCommand, startUnit } from "../helpers/proxy-command.ts";
+import { bearer, call, until } from "../helpers/http/proxy-client.ts";
+import { type ProxyCommand, startProxyCommand, startUnit } from "../helpers/http/proxy-command.ts";
+import { runCommand, snapshotCommand } from "../helpers/publish/archive-command.ts";
+import { nodeOptions } from "../helpers/servers/programs.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");

@@ -7,18 +7,18 @@ import { readConfig } from "../../proxy/config.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { runCommand } from "../helpers/archive-command.ts";
-import { type Query, search } from "../helpers/archive-proxy.ts";
-import { withDuckDb } from "../helpers/archive-sql.ts";
-import { testFolder } from "../helpers/archive-store.ts";
-import { loadSample, publishCounted, writeTables } from "../helpers/editable-sources.ts";
-import { exportNewest } from "../helpers/exports.ts";
-import { type Block, blocksIn, guide, guides } from "../helpers/guides.ts";
-import { takenUp } from "../helpers/live-feed.ts";
-import { wantsRows } from "../helpers/ndjson.ts";
-import { findProgram, nodeOptions } from "../helpers/programs.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { type Answer, bearer } from "../helpers/proxy-client.ts";
+import { type Query, search } from "../helpers/archive/archive-proxy.ts";
+import { withDuckDb } from "../helpers/archive/archive-sql.ts";
+import { exportNewest } from "../helpers/archive/exports.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
+import { wantsRows } from "../helpers/http/ndjson.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { type Answer, bearer } from "../helpers/http/proxy-client.ts";
+import { runCommand } from "../helpers/publish/archive-command.ts";
+import { loadSample, publishCounted, writeTables } from "../helpers/publish/editable-sources.ts";
+import { type Block, blocksIn, guide, guides } from "../helpers/publish/guides.ts";
+import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
 
 // Every block of the guides is run here as it stands there, or named with what covers it.
 
@@ -33,6 +33,7 @@ const elsewhere: [start: string, covered: string][] = [
   [`${vitest} test/proxy/`, "readme.test.ts knows the folder; npm test runs the same command"],
   ["npm run bench\n", "bench.test.ts"],
   ["import pandas\n", "csv.test.ts, where pandas is installed"],
+  ["--- a/schemas/market.ts\n", "growth.test.ts applies it"],
 ];
 
 /** A guide whose commands need machines of its own: files.test.ts installs as it says, and deployment.test.ts follows it. */

@@ -10,7 +10,7 @@ import { sampleProgram } from "../../scripts/commands/sample.ts";
 import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
 import { startProgram } from "../../scripts/commands/start.ts";
 import { syncProgram } from "../../scripts/commands/sync.ts";
-import { guide, guides } from "../helpers/guides.ts";
+import { guide, guides } from "../helpers/publish/guides.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 

@@ -3,17 +3,17 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../schemas/records.ts";
-import { askPage } from "../../snapshots/read/paging.ts";
+import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { testFields } from "../helpers/archive-field-check.ts";
-import { testFilters } from "../helpers/archive-filter-check.ts";
-import { type Query, search } from "../helpers/archive-proxy.ts";
-import { serveArchive } from "../helpers/archive-served.ts";
-import { sourceScores } from "../helpers/archive-source-rows.ts";
-import { cursorWalk, idsOf } from "../helpers/archive-walk.ts";
-import { archiveQuery } from "../helpers/query.ts";
-import { sourceDetails } from "../helpers/score-details.ts";
-import { withSources } from "../helpers/sources.ts";
+import { testFields } from "../helpers/archive/archive-field-check.ts";
+import { testFilters } from "../helpers/archive/archive-filter-check.ts";
+import { type Query, search } from "../helpers/archive/archive-proxy.ts";
+import { sourceScores } from "../helpers/archive/archive-source-rows.ts";
+import { cursorWalk, idsOf } from "../helpers/archive/archive-walk.ts";
+import { archiveQuery } from "../helpers/archive/query.ts";
+import { serveArchive } from "../helpers/http/archive-served.ts";
+import { sourceDetails } from "../helpers/publish/score-details.ts";
+import { withSources } from "../helpers/publish/sources.ts";
 
 // Real input that is not part of the project; everything here is skipped on machines without it.
 const directory = join(import.meta.dirname, "../../../shared/data/sources");

@@ -13,11 +13,11 @@ import { sqliteQuota } from "../../proxy/quota/sqlite.ts";
 import { createProxyServer } from "../../proxy/server.ts";
 import { createMetrics } from "../../proxy/telemetry/metrics.ts";
 import { keyRing } from "../../snapshots/keys/ring.ts";
-import { Catalog } from "../../snapshots/read/catalog.ts";
+import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { bearer, call, outcome, problemOf, until } from "../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer, call, outcome, problemOf, until } from "../helpers/http/proxy-client.ts";
+import { publishArchive } from "../helpers/publish/proxy-archive.ts";
 
 const archive = "/api/v1/markets/historical";
 

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { call, outcome, until } from "../helpers/proxy-client.ts";
-import { type ProxyCommand, startProxyCommand } from "../helpers/proxy-command.ts";
+import { call, outcome, until } from "../helpers/http/proxy-client.ts";
+import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
+import { publishArchive } from "../helpers/publish/proxy-archive.ts";
 
 let directory: string;
 let proxies: ProxyCommand[];

@@ -7,10 +7,15 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
-import { freePort } from "../helpers/programs.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { bearer, call, outcome, until } from "../helpers/proxy-client.ts";
-import { type ProxyCommand, signalGroup, startProxyCommand, workersOf } from "../helpers/proxy-command.ts";
+import { bearer, call, outcome, until } from "../helpers/http/proxy-client.ts";
+import {
+  type ProxyCommand,
+  signalGroup,
+  startProxyCommand,
+  workersOf,
+} from "../helpers/http/proxy-command.ts";
+import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { freePort } from "../helpers/servers/programs.ts";
 
 const list = "/api/v1/scores";
 const linux = process.platform === "linux";

@@ -9,11 +9,11 @@ import { describeApi } from "../../schemas/openapi/document.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
-import { exportNewest } from "../helpers/exports.ts";
-import { takenUp } from "../helpers/live-feed.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { call } from "../helpers/proxy-client.ts";
-import { testKey } from "../helpers/signing.ts";
+import { exportNewest } from "../helpers/archive/exports.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { call } from "../helpers/http/proxy-client.ts";
+import { testKey } from "../helpers/store/signing.ts";
 
 // The client is the one that /docs/ uses: it makes its requests of nothing but the description.
 

@@ -9,7 +9,7 @@ import { describeApi } from "../../schemas/openapi/document.ts";
 import { ofLines } from "../../schemas/openapi/headers.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
-import { decodeCursor, encodeCursor } from "../../snapshots/read/cursor.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { Sources } from "../../snapshots/sources/sources.ts";
@@ -18,11 +18,11 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/checkpoint.ts";
-import { exportNewest } from "../helpers/exports.ts";
-import { listen, takenUp } from "../helpers/live-feed.ts";
-import { startTestProxy, type TestProxy } from "../helpers/proxy.ts";
-import { type Answer, bearer, type Call, problemOf } from "../helpers/proxy-client.ts";
-import { testKey } from "../helpers/signing.ts";
+import { exportNewest } from "../helpers/archive/exports.ts";
+import { listen, takenUp } from "../helpers/http/live-feed.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { type Answer, bearer, type Call, problemOf } from "../helpers/http/proxy-client.ts";
+import { testKey } from "../helpers/store/signing.ts";
 
 // The examples of the API's description are what a proxy over a sample answers. To write them anew:
 // npx vitest run --config test/vitest.config.ts test/schemas/openapi-examples.test.ts -u

@@ -7,7 +7,7 @@ import { meanings } from "../../schemas/meanings.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
-import { archiveQuery, rowsQuery } from "../helpers/query.ts";
+import { archiveQuery, rowsQuery } from "../helpers/archive/query.ts";
 
 const document = describeApi();
 const config = await createConfig({ extends: ["recommended"] });

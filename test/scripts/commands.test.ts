@@ -12,8 +12,8 @@ import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
-import { runCommand } from "../helpers/archive-command.ts";
-import { findNode, nodeOptions } from "../helpers/programs.ts";
+import { runCommand } from "../helpers/publish/archive-command.ts";
+import { findNode, nodeOptions } from "../helpers/servers/programs.ts";
 
 const root = join(import.meta.dirname, "../..");
 let folder: string;

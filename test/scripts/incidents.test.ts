@@ -4,12 +4,12 @@ import { expect, test } from "vitest";
 import { incidents, wayBack } from "../../scripts/incidents.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { snapshotCommand } from "../helpers/archive-command.ts";
-import { recordsOf } from "../helpers/archive-records.ts";
-import { testFolder } from "../helpers/archive-store.ts";
-import { deployed } from "../helpers/deployed.ts";
-import { listed } from "../helpers/faulty-store.ts";
-import { publishRecords } from "../helpers/proxy-archive.ts";
+import { recordsOf } from "../helpers/archive/archive-records.ts";
+import { deployed } from "../helpers/http/deployed.ts";
+import { snapshotCommand } from "../helpers/publish/archive-command.ts";
+import { publishRecords } from "../helpers/publish/proxy-archive.ts";
+import { testFolder } from "../helpers/store/archive-store.ts";
+import { listed } from "../helpers/store/faulty-store.ts";
 
 const folder = testFolder();
 

@@ -8,9 +8,9 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
-import { nodeOptions } from "../helpers/programs.ts";
-import { publishArchive } from "../helpers/proxy-archive.ts";
-import { until } from "../helpers/proxy-client.ts";
+import { until } from "../helpers/http/proxy-client.ts";
+import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { nodeOptions } from "../helpers/servers/programs.ts";
 
 /** A copy of the project, so that the store of this one is left alone. */
 let project: string;

@@ -1,9 +1,9 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
-import { type Refusal, SourceRefusal } from "../../../snapshots/sources/refusals.ts";
+import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
-import { lateRule } from "../../../snapshots/sources/table-schema.ts";
 import { describeClocks } from "../../../snapshots/store/clock.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { integerOption, requiredOption } from "../../cli.ts";

@@ -5,8 +5,8 @@ import { ServiceError } from "../../../proxy/errors/service-error.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { bearer, outcome, problemOf, until } from "../../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical";
 

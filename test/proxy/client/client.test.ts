@@ -5,16 +5,16 @@ import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { ApiError, Client, type ClientOptions } from "../../../proxy/site/client/client.js";
-import { findChromium, launch } from "../../helpers/chromium.ts";
 import {
   type FaultyLink,
   gatewayAnswer,
   type LinkFault,
   startFaultyLink,
-} from "../../helpers/faulty-link.ts";
-import { findNode } from "../../helpers/programs.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { bearer } from "../../helpers/proxy-client.ts";
+} from "../../helpers/http/faulty-link.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer } from "../../helpers/http/proxy-client.ts";
+import { findChromium, launch } from "../../helpers/servers/chromium.ts";
+import { findNode } from "../../helpers/servers/programs.ts";
 
 const root = new URL("../../..", import.meta.url).pathname;
 const markets = 300;
@@ -77,7 +77,7 @@ describe("the client's file", () => {
 
 describe("runs as it is served", () => {
   const run = promisify(execFile);
-  const script = join(root, "test/helpers/client-exercise.mjs");
+  const script = join(root, "test/helpers/http/client-exercise.mjs");
   /** The text of its function, for pages. */
   const exercise = /export (async function exercise.*?^\})/ms.exec(readFileSync(script, "utf8"))?.[1];
   const url = () => `http://127.0.0.1:${proxy.port}`;

@@ -3,9 +3,9 @@ import { Agent } from "node:http";
 import { connect } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { bearer, call, outcome, until } from "../../helpers/proxy-client.ts";
-import { type FaultyOrigin, good, startOriginOf } from "../../helpers/proxy-origin.ts";
+import { type FaultyOrigin, good, startOriginOf } from "../../helpers/attack/proxy-origin.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
 
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical?pageSize=500";

@@ -7,10 +7,10 @@ import { canonicalTarget } from "../../../proxy/routes/target.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
 import { isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
-import { decodeCursor } from "../../../snapshots/read/cursor.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { type Answer, bearer, outcome, problemOf } from "../../helpers/proxy-client.ts";
-import { archiveQuery } from "../../helpers/query.ts";
+import { decodeCursor } from "../../../snapshots/read/query/cursor.ts";
+import { archiveQuery } from "../../helpers/archive/query.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical";
 const kibibyte = 1024;

@@ -1,8 +1,8 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Limits } from "../../../proxy/limits.ts";
-import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/proxy.ts";
-import { bearer, outcome, until } from "../../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
+import { bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical?pageSize=500";
 const list = "/api/v1/scores";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { found, spellingsOf } from "../../helpers/attack-canaries.ts";
+import { found, spellingsOf } from "../../helpers/attack/attack-canaries.ts";
 import {
   connections,
   feedPath,
@@ -13,11 +13,11 @@ import {
   listen,
   listenGreeted,
   startFeedProxy,
-} from "../../helpers/live-feed.ts";
-import { findNginx, startNginx } from "../../helpers/nginx.ts";
-import type { TestProxy } from "../../helpers/proxy.ts";
-import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/proxy-client.ts";
-import { bookOf } from "../../helpers/score-books.ts";
+} from "../../helpers/http/live-feed.ts";
+import type { TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { bookOf } from "../../helpers/publish/score-books.ts";
+import { findNginx, startNginx } from "../../helpers/servers/nginx.ts";
 
 let proxy: TestProxy;
 let first: string;

@@ -6,7 +6,7 @@ import type { Commit } from "../../../schemas/snapshot.ts";
 import { revokeKey } from "../../../snapshots/keys/records.ts";
 import { appendCommit, newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { collectGarbage } from "../../helpers/archive-memory.ts";
+import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
 import {
   connections,
   hello,
@@ -16,10 +16,10 @@ import {
   listenGreeted,
   rawListener,
   startFeedProxy,
-} from "../../helpers/live-feed.ts";
-import type { TestProxy, TestProxyOptions } from "../../helpers/proxy.ts";
-import { until } from "../../helpers/proxy-client.ts";
-import { type Book, bookOf, publishBook } from "../../helpers/score-books.ts";
+} from "../../helpers/http/live-feed.ts";
+import type { TestProxy, TestProxyOptions } from "../../helpers/http/proxy.ts";
+import { until } from "../../helpers/http/proxy-client.ts";
+import { type Book, bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 
 let proxy: TestProxy;
 let key: string;

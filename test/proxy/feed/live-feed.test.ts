@@ -15,10 +15,10 @@ import {
   newestManifest,
   startFeedProxy,
   takenUp,
-} from "../../helpers/live-feed.ts";
-import type { TestProxy } from "../../helpers/proxy.ts";
-import { until } from "../../helpers/proxy-client.ts";
-import { type Book, bookOf, changesBetween, publishBook } from "../../helpers/score-books.ts";
+} from "../../helpers/http/live-feed.ts";
+import type { TestProxy } from "../../helpers/http/proxy.ts";
+import { until } from "../../helpers/http/proxy-client.ts";
+import { type Book, bookOf, changesBetween, publishBook } from "../../helpers/publish/score-books.ts";
 
 const books = [
   bookOf({ aave: 500, curve: 600, lido: 700 }),

@@ -3,12 +3,12 @@ import type { Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { connections, listenGreeted, rawListener, startFeedProxy } from "../../helpers/live-feed.ts";
-import type { TestProxy } from "../../helpers/proxy.ts";
-import { until } from "../../helpers/proxy-client.ts";
-import { startProxyCommand } from "../../helpers/proxy-command.ts";
-import { bookOf, publishBook } from "../../helpers/score-books.ts";
-import { startSmallS3 } from "../../helpers/small-s3.ts";
+import { connections, listenGreeted, rawListener, startFeedProxy } from "../../helpers/http/live-feed.ts";
+import type { TestProxy } from "../../helpers/http/proxy.ts";
+import { until } from "../../helpers/http/proxy-client.ts";
+import { startProxyCommand } from "../../helpers/http/proxy-command.ts";
+import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
+import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 let proxy: TestProxy;
 let key: string;

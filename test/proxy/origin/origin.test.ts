@@ -2,8 +2,6 @@ import type { Socket } from "node:net";
 import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { outcome, problemOf, until } from "../../helpers/proxy-client.ts";
 import {
   type Behaviour,
   type FaultyOrigin,
@@ -11,7 +9,9 @@ import {
   respond,
   startFaultyOrigin,
   startOriginOf,
-} from "../../helpers/proxy-origin.ts";
+} from "../../helpers/attack/proxy-origin.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 
 let proxy: TestProxy;
 let origin: FaultyOrigin;

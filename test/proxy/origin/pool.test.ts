@@ -5,8 +5,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Request, Response } from "../../../proxy/exchange.ts";
 import { cdnOrigin } from "../../../proxy/origin/origin.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
-import { call, until } from "../../helpers/proxy-client.ts";
-import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/proxy-origin.ts";
+import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/attack/proxy-origin.ts";
+import { call, until } from "../../helpers/http/proxy-client.ts";
 
 /** The sockets of the cdn's pool. */
 const sockets = 64;

@@ -6,9 +6,9 @@ import { createQuota } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
 import type { QuotaStore } from "../../../proxy/quota/store.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { type Answer, bearer, outcome, problemOf } from "../../helpers/proxy-client.ts";
-import { findRedis, testRedis } from "../../helpers/redis.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const list = "/api/v1/scores";
 const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);

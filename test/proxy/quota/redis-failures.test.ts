@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FailurePolicy } from "../../../proxy/quota/quota.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { type Answer, bearer, outcome, until } from "../../helpers/proxy-client.ts";
-import { findRedis, type Relay, startRelay, type TestRedis, testRedis } from "../../helpers/redis.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { findRedis, type Relay, startRelay, type TestRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const [list, usagePath] = ["/api/v1/scores", "/api/v1/usage"];
 const program = findRedis();

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ConfigError, readConfig } from "../../../proxy/config.ts";
-import { freePort } from "../../helpers/programs.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { bearer, outcome, until } from "../../helpers/proxy-client.ts";
-import { findRedis, startRelay, type TestRedis, testRedis } from "../../helpers/redis.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { freePort } from "../../helpers/servers/programs.ts";
+import { findRedis, startRelay, type TestRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const [list, usage] = ["/api/v1/scores", "/api/v1/usage"];
 const program = findRedis();

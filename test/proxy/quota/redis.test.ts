@@ -6,11 +6,11 @@ import type { Config } from "../../../proxy/config.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { publishArchive } from "../../helpers/proxy-archive.ts";
-import { type Answer, bearer, call, outcome, until } from "../../helpers/proxy-client.ts";
-import { type ProxyCommand, startProxyCommand } from "../../helpers/proxy-command.ts";
-import { findRedis, type TestRedis, testRedis } from "../../helpers/redis.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { type ProxyCommand, startProxyCommand } from "../../helpers/http/proxy-command.ts";
+import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { findRedis, type TestRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const list = "/api/v1/scores";
 const program = findRedis();

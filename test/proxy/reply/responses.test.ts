@@ -6,9 +6,17 @@ import helmet from "helmet";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { securityHeaders } from "../../../proxy/reply/headers.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { publishArchive } from "../../helpers/proxy-archive.ts";
-import { type Answer, bearer, call, outcome, problemOf, raw, until } from "../../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import {
+  type Answer,
+  bearer,
+  call,
+  outcome,
+  problemOf,
+  raw,
+  until,
+} from "../../helpers/http/proxy-client.ts";
+import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
 
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical?pageSize=20";

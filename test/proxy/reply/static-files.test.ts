@@ -5,8 +5,8 @@ import { clientFiles } from "../../../proxy/site/client/files.ts";
 import { servedSite } from "../../../proxy/site/files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { outcome, until } from "../../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { outcome, until } from "../../helpers/http/proxy-client.ts";
 
 const clients = ["/client.js", "/client.d.ts", "/client.mjs", "/client.d.mts"];
 

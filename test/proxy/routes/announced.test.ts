@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Endpoint, type EndpointId, endpoints } from "../../../schemas/endpoints.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { bearer, outcome } from "../../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, outcome } from "../../helpers/http/proxy-client.ts";
 
 let proxy: TestProxy;
 let aegis: string;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MarketPage, ScoreList, Status } from "../../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../../schemas/records.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { slugs } from "../../helpers/proxy-archive.ts";
-import { bearer, outcome } from "../../helpers/proxy-client.ts";
-import { describeStores } from "../../helpers/stores.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, outcome } from "../../helpers/http/proxy-client.ts";
+import { slugs } from "../../helpers/publish/proxy-archive.ts";
+import { describeStores } from "../../helpers/store/stores.ts";
 
 describeStores("what each address answers from %s", ({ newLocation, environment }) => {
   let proxy: TestProxy;

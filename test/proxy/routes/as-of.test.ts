@@ -3,16 +3,16 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { MarketPage, SnapshotList } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { CommitLog } from "../../../snapshots/read/commit-log.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { inArchiveOrder } from "../../helpers/archive-records.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { market, publishRecords, slugs } from "../../helpers/proxy-archive.ts";
-import { type Answer, bearer, problemOf, until } from "../../helpers/proxy-client.ts";
-import { startSmallS3 } from "../../helpers/small-s3.ts";
+import { inArchiveOrder } from "../../helpers/archive/archive-records.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { market, publishRecords, slugs } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 // Published at noon of these days; the fourth is withdrawn by the fifth, which has the content of the third again, and the
 // second is collected.

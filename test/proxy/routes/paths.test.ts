@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { canonicalTarget } from "../../../proxy/routes/target.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
-import { addressOf } from "../../helpers/addresses.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { problemOf } from "../../helpers/proxy-client.ts";
+import { addressOf } from "../../helpers/http/addresses.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { problemOf } from "../../helpers/http/proxy-client.ts";
 
 let proxy: TestProxy;
 beforeAll(async () => {

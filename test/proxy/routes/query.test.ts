@@ -4,10 +4,10 @@ import { searchBounds } from "../../../schemas/filters.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
-import { wantsRows } from "../../helpers/ndjson.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
-import { bearer, problemOf, until } from "../../helpers/proxy-client.ts";
+import { wantsRows } from "../../helpers/http/ndjson.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
 
 const kibibyte = 1024;
 /** A label that takes as many bytes as one may, and most in a cursor. */

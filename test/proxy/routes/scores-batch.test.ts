@@ -1,9 +1,9 @@
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { ScoreBatch } from "../../../schemas/envelopes.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { slugs } from "../../helpers/proxy-archive.ts";
-import { type Answer, bearer, type Call, outcome, problemOf } from "../../helpers/proxy-client.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, type Call, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { slugs } from "../../helpers/publish/proxy-archive.ts";
 
 const batch = "/api/v1/scores/batch";
 const limit = 16 * 1024;

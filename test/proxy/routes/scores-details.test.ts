@@ -4,12 +4,12 @@ import { requirePlan } from "../../../proxy/access/identity.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { type Answer, bearer, outcome, until } from "../../helpers/proxy-client.ts";
-import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/proxy-origin.ts";
-import { publishFreely } from "../../helpers/publish-freely.ts";
-import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
-import { sourceFixtures, start } from "../../helpers/sources.ts";
+import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/attack/proxy-origin.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { publishFreely } from "../../helpers/publish/publish-freely.ts";
+import { type ScoreDetails, sourceDetails } from "../../helpers/publish/score-details.ts";
+import { sourceFixtures, start } from "../../helpers/publish/sources.ts";
 
 const kinds = ["history", "dimensions"] as const;
 

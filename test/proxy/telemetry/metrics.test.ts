@@ -2,10 +2,10 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { endpoints } from "../../../schemas/endpoints.ts";
-import { deployed } from "../../helpers/deployed.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { publishArchive } from "../../helpers/proxy-archive.ts";
-import { bearer, until } from "../../helpers/proxy-client.ts";
+import { deployed } from "../../helpers/http/deployed.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer, until } from "../../helpers/http/proxy-client.ts";
+import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
 
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical";

@@ -4,16 +4,16 @@ import { expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { changeObjects } from "../../../snapshots/changes/record.ts";
 import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { ChangesReader } from "../../../snapshots/read/changes.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
 import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
 import type { StreamChunk } from "../../../snapshots/read/stream.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { inArchiveOrder } from "../../helpers/archive-records.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { type Event, edited, events } from "../../helpers/changes-history.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { inArchiveOrder } from "../../helpers/archive/archive-records.ts";
+import { type Event, edited, events } from "../../helpers/publish/changes-history.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 /** Pays for everything. */
 const nobody = { gone: () => false, pay: async () => {} };

@@ -11,12 +11,12 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { snapshotCommand } from "../../helpers/archive-command.ts";
-import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
-import { storeOf } from "../../helpers/rollback-store.ts";
+import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
+import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
+import { storeOf } from "../../helpers/store/rollback-store.ts";
 
 const folder = testFolder();
 const reader = (storage: Storage) => (key: string, ref: { hash: string; bytes: number }) =>

@@ -2,10 +2,10 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Query, search } from "../../helpers/archive-proxy.ts";
-import { serveSample } from "../../helpers/archive-served.ts";
-import { findChromium, launch } from "../../helpers/chromium.ts";
-import { findProgram } from "../../helpers/programs.ts";
+import { type Query, search } from "../../helpers/archive/archive-proxy.ts";
+import { serveSample } from "../../helpers/http/archive-served.ts";
+import { findChromium, launch } from "../../helpers/servers/chromium.ts";
+import { findProgram } from "../../helpers/servers/programs.ts";
 
 const run = promisify(execFile);
 const served = serveSample({ markets: 600 });

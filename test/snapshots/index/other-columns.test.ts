@@ -5,12 +5,12 @@ import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
 import { encodeSegment, type IndexRow, readPages } from "../../../snapshots/index/segment.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { segmentEnds } from "../../helpers/archive-odd-markets.ts";
-import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
-import { recordsOf } from "../../helpers/archive-records.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { newestManifest, type Objects, replaceSegment } from "../../helpers/archive-tamper.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
+import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { newestManifest, type Objects, replaceSegment } from "../../helpers/store/archive-tamper.ts";
 
 const [segmentEnd] = segmentEnds().take(1);
 /** Markets of two segments. */

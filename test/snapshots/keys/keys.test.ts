@@ -12,9 +12,9 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { runCommand } from "../../helpers/archive-command.ts";
-import { publishArchive } from "../../helpers/proxy-archive.ts";
-import { describeStores } from "../../helpers/stores.ts";
+import { runCommand } from "../../helpers/publish/archive-command.ts";
+import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { describeStores } from "../../helpers/store/stores.ts";
 
 let directory: string;
 let storage: Storage;

@@ -5,13 +5,13 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
-import { changedStorage } from "../../helpers/archive-storage.ts";
-import { seenBy, steppedStorage } from "../../helpers/faulty-store.ts";
-import { interleaved, randomly } from "../../helpers/interleaving.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
-import { hour, start, storeWith } from "../../helpers/timed-store.ts";
-import { faultsOf } from "../../helpers/verified.ts";
+import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { changedStorage } from "../../helpers/store/archive-storage.ts";
+import { seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
+import { interleaved, randomly } from "../../helpers/store/interleaving.ts";
+import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 const now = new Date(start + 100 * hour);
 const content = (round: number) =>

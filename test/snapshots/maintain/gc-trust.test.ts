@@ -6,10 +6,10 @@ import { seal } from "../../../snapshots/store/sealed.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
-import { listed } from "../../helpers/faulty-store.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
-import { testKey } from "../../helpers/signing.ts";
-import { content, timedStore } from "../../helpers/timed-store.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { listed } from "../../helpers/store/faulty-store.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { content, timedStore } from "../../helpers/store/timed-store.ts";
 
 // A thief can create objects, and so commits above the newest. Collections that know whose commits count never delete for them.
 

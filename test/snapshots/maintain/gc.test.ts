@@ -4,10 +4,11 @@ import { announce } from "../../../snapshots/store/gc-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive-proxy.ts";
-import { recordsOf } from "../../helpers/archive-records.ts";
-import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { idsOf } from "../../helpers/archive-walk.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { idsOf } from "../../helpers/archive/archive-walk.ts";
+import { publishRecords, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {
   Crash,
   expectAllGood,
@@ -18,10 +19,9 @@ import {
   publishNew,
   seenBy,
   steppedStorage,
-} from "../../helpers/faulty-store.ts";
-import { publishRecords, sourcesOf } from "../../helpers/proxy-archive.ts";
-import { content, hour, start, storeWith, timedStore } from "../../helpers/timed-store.ts";
-import { faultsOf } from "../../helpers/verified.ts";
+} from "../../helpers/store/faulty-store.ts";
+import { content, hour, start, storeWith, timedStore } from "../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 const keysOf = async (storage: Storage) => (await listed(storage)).map(({ key }) => key).sort();
 

@@ -7,13 +7,13 @@ import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { unseal } from "../../../snapshots/store/sealed.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { snapshotCommand } from "../../helpers/archive-command.ts";
-import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive-proxy.ts";
-import { inArchiveOrder, recordsAfter } from "../../helpers/archive-records.ts";
-import { withDuckDb } from "../../helpers/archive-sql.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { loadSample, publishCounted, writeTables } from "../../helpers/editable-sources.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { inArchiveOrder, recordsAfter } from "../../helpers/archive/archive-records.ts";
+import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
 import {
   type Content,
   contents,
@@ -21,7 +21,7 @@ import {
   publishContent,
   rollBack,
   storeOf,
-} from "../../helpers/rollback-store.ts";
+} from "../../helpers/store/rollback-store.ts";
 
 const folder = testFolder();
 let proxy: ArchiveProxy | undefined;

@@ -10,10 +10,10 @@ import { readManifest } from "../../../snapshots/store/objects.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { recordsOf } from "../../helpers/archive-records.ts";
-import { changedStorage, countingStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { changedStorage, countingStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
 import {
   contents,
   expectShown,
@@ -22,7 +22,7 @@ import {
   rollBack,
   snapshotOf,
   storeOf,
-} from "../../helpers/rollback-store.ts";
+} from "../../helpers/store/rollback-store.ts";
 
 const folder = testFolder();
 

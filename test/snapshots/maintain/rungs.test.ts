@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { keepersOf, type Retention, rungs } from "../../../snapshots/maintain/rungs.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { listed } from "../../helpers/faulty-store.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
-import { content, timedStore } from "../../helpers/timed-store.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { listed } from "../../helpers/store/faulty-store.ts";
+import { content, timedStore } from "../../helpers/store/timed-store.ts";
 
 const hour = 3_600_000;
 const start = Date.parse("2024-01-30T21:00:00.000Z");

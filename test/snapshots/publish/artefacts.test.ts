@@ -12,9 +12,15 @@ import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "../../helpers/proxy-archive.ts";
+import {
+  market,
+  publishRecords,
+  score,
+  scoreRowsOf,
+  sourcesOf,
+} from "../../helpers/publish/proxy-archive.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
 
 const folder = testFolder();
 const siteUrl = "https://scores.example.org/";

@@ -8,15 +8,15 @@ import { CollectedMeanwhileError } from "../../../snapshots/store/gc-records.ts"
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { addMarkets } from "../../helpers/archive-odd-markets.ts";
-import { recordsOf } from "../../helpers/archive-records.ts";
-import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { contentOf, testFolder, writeSources } from "../../helpers/archive-store.ts";
-import { newestManifest, replaceManifest } from "../../helpers/archive-tamper.ts";
-import { publishCounted } from "../../helpers/editable-sources.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/proxy.ts";
-import { publishRecords, sourcesOf } from "../../helpers/proxy-archive.ts";
-import { bearer } from "../../helpers/proxy-client.ts";
+import { addMarkets } from "../../helpers/archive/archive-odd-markets.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { bearer } from "../../helpers/http/proxy-client.ts";
+import { publishCounted } from "../../helpers/publish/editable-sources.ts";
+import { publishRecords, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { contentOf, testFolder, writeSources } from "../../helpers/store/archive-store.ts";
+import { newestManifest, replaceManifest } from "../../helpers/store/archive-tamper.ts";
 
 const folder = testFolder();
 const markets = recordsOf(0, 60);

@@ -9,12 +9,12 @@ import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readManifest, readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { segmentEnds } from "../../helpers/archive-odd-markets.ts";
-import { firstColumn, withDuckDb } from "../../helpers/archive-sql.ts";
-import { countingStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { loadSample, publishCounted, writeTables } from "../../helpers/editable-sources.ts";
-import { faultsOf } from "../../helpers/verified.ts";
+import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
+import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
+import { countingStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();
 let places = 0;

@@ -2,22 +2,27 @@ import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { groupFiles } from "../../../snapshots/sources/file-groups.ts";
-import { contractDigest, digestKind, rowDigest } from "../../../snapshots/sources/known-rows.ts";
-import { readParquet } from "../../../snapshots/sources/parquet.ts";
-import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
-import { marketsTable } from "../../../snapshots/sources/source-tables.ts";
+import { jsonOfRow } from "../../../snapshots/sources/contract/render-json.ts";
+import { marketsTable } from "../../../snapshots/sources/contract/source-tables.ts";
+import { type Field, integer, text } from "../../../snapshots/sources/contract/table-schema.ts";
+import { contractDigest, digestKind, rowDigest } from "../../../snapshots/sources/duckdb/known-rows.ts";
+import { readParquet } from "../../../snapshots/sources/duckdb/parquet.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
+import { groupFiles } from "../../../snapshots/sources/files/file-groups.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
-import { quoted } from "../../../snapshots/sources/sql-literals.ts";
-import { type Field, integer, text } from "../../../snapshots/sources/table-schema.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { withDuckDb } from "../../helpers/archive-sql.ts";
-import { countingStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { loadSample, publishCounted, publishTime, writeTables } from "../../helpers/editable-sources.ts";
+import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import {
+  loadSample,
+  publishCounted,
+  publishTime,
+  writeTables,
+} from "../../helpers/publish/editable-sources.ts";
+import { countingStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
 
 const folder = testFolder();
 const sample = join(folder, "sample-of-one");

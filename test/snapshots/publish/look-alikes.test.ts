@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
-import { firstColumn, withDuckDb } from "../../helpers/archive-sql.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { loadSample, publishCounted, writeTables } from "../../helpers/editable-sources.ts";
+import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
 
 const folder = testFolder();
 

@@ -12,10 +12,10 @@ import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readManifest } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { changedStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { listed } from "../../helpers/faulty-store.ts";
-import { market, scoreRows, sourceFileOf } from "../../helpers/proxy-archive.ts";
-import { publishFreely } from "../../helpers/publish-freely.ts";
+import { market, scoreRows, sourceFileOf } from "../../helpers/publish/proxy-archive.ts";
+import { publishFreely } from "../../helpers/publish/publish-freely.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { listed } from "../../helpers/store/faulty-store.ts";
 
 /** A market as these tests need it: its place, and what tells one content from another. */
 interface Row extends MarketKey {

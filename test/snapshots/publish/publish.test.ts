@@ -1,20 +1,20 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { CommitLostError, CommitUnknownError, newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { addMarkets } from "../../helpers/archive-odd-markets.ts";
-import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
-import { inArchiveOrder, recordsOf } from "../../helpers/archive-records.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/archive-store.ts";
-import { Crash } from "../../helpers/faulty-store.ts";
-import { publishRecords, slugs } from "../../helpers/proxy-archive.ts";
-import { describeStores } from "../../helpers/stores.ts";
-import { faultsOf } from "../../helpers/verified.ts";
+import { addMarkets } from "../../helpers/archive/archive-odd-markets.ts";
+import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords, slugs } from "../../helpers/publish/proxy-archive.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/store/archive-store.ts";
+import { Crash } from "../../helpers/store/faulty-store.ts";
+import { describeStores } from "../../helpers/store/stores.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 describeStores("publishing to %s", ({ environment, newStore }) => {
   describe("a dry run", () => {

@@ -3,17 +3,17 @@ import { readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
-import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
+import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
-import { countingStorage } from "../../helpers/archive-storage.ts";
-import { contentOf, publishSources, testFolder } from "../../helpers/archive-store.ts";
 import {
   replaced,
   replacedDimension,
   replacedDimensions,
   type SourceFiles,
   sourceFixtures,
-} from "../../helpers/sources.ts";
+} from "../../helpers/publish/sources.ts";
+import { countingStorage } from "../../helpers/store/archive-storage.ts";
+import { contentOf, publishSources, testFolder } from "../../helpers/store/archive-store.ts";
 
 const folder = testFolder();
 const storage = directoryStorage(join(folder, "store"));

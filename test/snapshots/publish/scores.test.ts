@@ -7,13 +7,18 @@ import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import { readManifest, readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { withDuckDb } from "../../helpers/archive-sql.ts";
-import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { loadSample, publishCounted, publishTime, writeTables } from "../../helpers/editable-sources.ts";
-import { listed } from "../../helpers/faulty-store.ts";
-import { sourceDetails } from "../../helpers/score-details.ts";
-import { faultsOf } from "../../helpers/verified.ts";
+import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import {
+  loadSample,
+  publishCounted,
+  publishTime,
+  writeTables,
+} from "../../helpers/publish/editable-sources.ts";
+import { sourceDetails } from "../../helpers/publish/score-details.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
+import { listed } from "../../helpers/store/faulty-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();
 let places = 0;

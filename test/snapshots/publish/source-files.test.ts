@@ -5,21 +5,26 @@ import fc from "fast-check";
 import { expect, test, vi } from "vitest";
 import type { Manifest } from "../../../schemas/snapshot.ts";
 import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
-import { contentOf, hashContents } from "../../../snapshots/sources/file-hashes.ts";
-import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
-import { quoted } from "../../../snapshots/sources/sql-literals.ts";
+import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
+import { contentOf, hashContents } from "../../../snapshots/sources/files/file-hashes.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readManifest } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { snapshotCommand } from "../../helpers/archive-command.ts";
-import { segmentEnds } from "../../helpers/archive-odd-markets.ts";
-import { firstColumn, withDuckDb } from "../../helpers/archive-sql.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { loadSample, publishCounted, type RunChoices, writeTables } from "../../helpers/editable-sources.ts";
-import { startSmallS3 } from "../../helpers/small-s3.ts";
-import { faultsOf } from "../../helpers/verified.ts";
+import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
+import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import {
+  loadSample,
+  publishCounted,
+  type RunChoices,
+  writeTables,
+} from "../../helpers/publish/editable-sources.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
+import { startSmallS3 } from "../../helpers/store/small-s3.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();
 /** The edits of a run; EDITS=500 looks for long. */

@@ -5,12 +5,12 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts";
 import { readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
-import { inArchiveOrder } from "../../helpers/archive-records.ts";
-import { listed } from "../../helpers/faulty-store.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
-import { type Answer, call, problemOf } from "../../helpers/proxy-client.ts";
-import { timedStore } from "../../helpers/timed-store.ts";
+import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { inArchiveOrder } from "../../helpers/archive/archive-records.ts";
+import { type Answer, call, problemOf } from "../../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { listed } from "../../helpers/store/faulty-store.ts";
+import { timedStore } from "../../helpers/store/timed-store.ts";
 
 // AS_OF_HISTORIES=300 npx vitest run --config test/vitest.config.ts --testTimeout=3600000 test/snapshots/read/as-of-history.test.ts
 const histories = Number(process.env.AS_OF_HISTORIES ?? 8);

@@ -4,20 +4,20 @@ import type { Sides } from "../../../snapshots/changes/difference.ts";
 import { Entries } from "../../../snapshots/changes/entries.ts";
 import { atOnce } from "../../../snapshots/changes/sort.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { netOf } from "../../../snapshots/read/change-lines.ts";
-import { PageTexts } from "../../../snapshots/read/change-texts.ts";
-import { ChangesReader } from "../../../snapshots/read/changes.ts";
-import type { Payer } from "../../../snapshots/read/effort.ts";
-import { ObjectCache } from "../../../snapshots/read/object-cache.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { ObjectCache } from "../../../snapshots/read/catalog/object-cache.ts";
+import { netOf } from "../../../snapshots/read/changes/change-lines.ts";
+import { PageTexts } from "../../../snapshots/read/changes/change-texts.ts";
+import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
+import type { Payer } from "../../../snapshots/read/changes/effort.ts";
 import { readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { recordsOf } from "../../helpers/archive-records.ts";
-import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { replaceCommit } from "../../helpers/archive-tamper.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { replaceCommit } from "../../helpers/store/archive-tamper.ts";
 
 /** Entries that count how many were looked at since the last breath. */
 class Watched extends Entries {

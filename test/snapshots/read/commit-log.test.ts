@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { formatVersion } from "../../../schemas/snapshot.ts";
-import { CommitLog } from "../../../snapshots/read/commit-log.ts";
+import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { DamagedLogError } from "../../../snapshots/read/errors.ts";
 import { appendCommit, newestCommit, publishedAtAfter } from "../../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
@@ -9,7 +9,7 @@ import { MissingObjectError } from "../../../snapshots/store/objects.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 const start = Date.parse("2026-01-01T00:00:00.000Z");
 const minute = 60_000;

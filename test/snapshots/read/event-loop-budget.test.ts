@@ -5,16 +5,16 @@ import { setImmediate as nextRound } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runMarkets } from "../../../snapshots/format/page.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { csvForm } from "../../../snapshots/read/csv.ts";
-import { askPage } from "../../../snapshots/read/paging.ts";
-import { askRows, ndjsonForm } from "../../../snapshots/read/rows.ts";
+import { csvForm } from "../../../snapshots/read/archive/csv.ts";
+import { askPage } from "../../../snapshots/read/archive/paging.ts";
+import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { startArchiveProxy } from "../../helpers/archive-proxy.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
-import { bearer, call, until } from "../../helpers/proxy-client.ts";
-import { archiveQuery, rowsQuery } from "../../helpers/query.ts";
+import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
+import { bearer, call, until } from "../../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
 
 const scattered = 200;
 /** The most that may be inflated in one round of the event loop. */

@@ -1,6 +1,6 @@
 import { describe } from "vitest";
-import { testFacets } from "../../helpers/archive-facet-check.ts";
-import { serveSample } from "../../helpers/archive-served.ts";
+import { testFacets } from "../../helpers/archive/archive-facet-check.ts";
+import { serveSample } from "../../helpers/http/archive-served.ts";
 
 describe("facets of a sample of 2,000 markets", () => {
   testFacets(serveSample({ markets: 2_000, seed: 3 }), 80);

@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { idHash } from "../../../snapshots/index/id-table.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { findMarket } from "../../../snapshots/read/archive/market.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { MarketNotFoundError } from "../../../snapshots/read/errors.ts";
-import { findMarket } from "../../../snapshots/read/market.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
-import { recordsOf } from "../../helpers/archive-records.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 const cacheBytes = 64 * 1024;
 const unknown = (n: number) => market(900_000 + n).id;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { ObjectCache } from "../../../snapshots/read/object-cache.ts";
+import { ObjectCache } from "../../../snapshots/read/catalog/object-cache.ts";
 import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 /** A store with three objects of 100 bytes, and what refers to them. */
 function store() {

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { PageCache } from "../../../snapshots/read/page-cache.ts";
-import type { Snapshot } from "../../../snapshots/read/snapshot.ts";
-import { collectGarbage } from "../../helpers/archive-memory.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { publishArchive } from "../../helpers/proxy-archive.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { PageCache } from "../../../snapshots/read/catalog/page-cache.ts";
+import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
+import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
+import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 const mebibyte = 1024 * 1024;
 

@@ -5,14 +5,13 @@ import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
-import { ScoreChangeLog } from "../../../snapshots/read/score-change-log.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { ScoreChangeLog } from "../../../snapshots/read/scores/score-change-log.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { newestManifest } from "../../helpers/live-feed.ts";
+import { newestManifest } from "../../helpers/http/live-feed.ts";
 import {
   type Book,
   bookOf,
@@ -20,7 +19,8 @@ import {
   publishBook,
   rowsShown,
   scoreOf,
-} from "../../helpers/score-books.ts";
+} from "../../helpers/publish/score-books.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 const feedOver = (storage: Storage) => new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
 

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { commitAsOf, readSnapshot } from "../../../snapshots/read/as-of.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { commitAsOf, readSnapshot } from "../../../snapshots/read/catalog/as-of.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 const markets = Array.from({ length: 200 }, (_, n) => market(n));
 /** Snapshots of which each has other markets throughout, except for the last two, which differ in their scores only. */

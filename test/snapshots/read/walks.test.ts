@@ -3,12 +3,12 @@ import { crc32, createInflateRaw } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MarketPage } from "../../../schemas/envelopes.ts";
-import { combinations } from "../../helpers/archive-combinations.ts";
-import { testFields } from "../../helpers/archive-field-check.ts";
-import { type Query, startArchiveProxy } from "../../helpers/archive-proxy.ts";
-import { serveSample } from "../../helpers/archive-served.ts";
-import { idsOf } from "../../helpers/archive-walk.ts";
-import { testWalks } from "../../helpers/archive-walk-check.ts";
+import { combinations } from "../../helpers/archive/archive-combinations.ts";
+import { testFields } from "../../helpers/archive/archive-field-check.ts";
+import { type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { idsOf } from "../../helpers/archive/archive-walk.ts";
+import { testWalks } from "../../helpers/archive/archive-walk-check.ts";
+import { serveSample } from "../../helpers/http/archive-served.ts";
 
 const served = serveSample({ markets: 300 });
 

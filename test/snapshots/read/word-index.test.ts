@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
-import type { Snapshot } from "../../../snapshots/read/snapshot.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
-import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
-import { archiveQuery } from "../../helpers/query.ts";
+import { archiveQuery } from "../../helpers/archive/query.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 const markets = 100;
 

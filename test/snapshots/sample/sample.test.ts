@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
-import { runCommand, type Surroundings } from "../../helpers/archive-command.ts";
-import { readAll, type SourceContent, withSources } from "../../helpers/sources.ts";
+import { runCommand, type Surroundings } from "../../helpers/publish/archive-command.ts";
+import { readAll, type SourceContent, withSources } from "../../helpers/publish/sources.ts";
 
 let folder: string;
 let content: SourceContent;

@@ -3,8 +3,8 @@ import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
-import { readAll, refusalsOf, replaced, sourceFixtures } from "../../helpers/sources.ts";
+import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import { readAll, refusalsOf, replaced, sourceFixtures } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { refusalsOf, replacedDimensions, sourceFixtures } from "../../helpers/sources.ts";
+import { refusalsOf, replacedDimensions, sourceFixtures } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readAll, sourceFixtures, withSources } from "../../helpers/sources.ts";
+import { readAll, sourceFixtures, withSources } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 

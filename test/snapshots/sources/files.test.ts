@@ -2,8 +2,8 @@ import { appendFile, cp, readFile, rename, rm, symlink, truncate, utimes, writeF
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
-import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import {
   readAll,
   refusalsOf,
@@ -12,7 +12,7 @@ import {
   sourceFixtures,
   start,
   withSources,
-} from "../../helpers/sources.ts";
+} from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 

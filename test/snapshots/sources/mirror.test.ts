@@ -2,19 +2,19 @@ import { mkdtemp, readdir, readFile, stat, utimes, writeFile } from "node:fs/pro
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { mirrorSources } from "../../../snapshots/sources/mirror.ts";
+import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import { mirrorSources } from "../../../snapshots/sources/files/mirror.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
-import { type Refusal, SourceRefusal } from "../../../snapshots/sources/refusals.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { createS3Client } from "../../../snapshots/store/s3.ts";
 import { parseS3Location } from "../../../snapshots/store/s3-location.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { type Ended, snapshotCommand } from "../../helpers/archive-command.ts";
-import { publishSources, testFolder, writeSources } from "../../helpers/archive-store.ts";
-import { createBucket, s3Environment } from "../../helpers/ceph.ts";
-import { type S3Proxy, startS3Proxy } from "../../helpers/s3-proxy.ts";
+import { type Ended, snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
+import { publishSources, testFolder, writeSources } from "../../helpers/store/archive-store.ts";
+import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
 
 const environment = s3Environment();
 const names = ["markets/odd.parquet", "markets/part-00000.parquet", "protocol_scores.parquet"];

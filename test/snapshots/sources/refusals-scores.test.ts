@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
-import { SourceRefusal } from "../../../snapshots/sources/refusals.ts";
+import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import {
   expectRefused,
   type RefusedValue,
@@ -8,7 +8,7 @@ import {
   replaced,
   rules,
   sourceFixtures,
-} from "../../helpers/sources.ts";
+} from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 let [marketId, scoreSlug] = ["", ""];

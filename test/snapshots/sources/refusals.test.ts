@@ -9,7 +9,7 @@ import {
   rules,
   sourceFixtures,
   withDimension,
-} from "../../helpers/sources.ts";
+} from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 

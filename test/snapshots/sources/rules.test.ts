@@ -3,11 +3,11 @@ import { describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
-import { matchColumns } from "../../../snapshots/sources/match-columns.ts";
-import { jsonOfRow } from "../../../snapshots/sources/render-json.ts";
-import { faultsOfRow, soundRow } from "../../../snapshots/sources/row-checks.ts";
-import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/source-tables.ts";
-import { sourceFixtures, start } from "../../helpers/sources.ts";
+import { matchColumns } from "../../../snapshots/sources/contract/match-columns.ts";
+import { jsonOfRow } from "../../../snapshots/sources/contract/render-json.ts";
+import { faultsOfRow, soundRow } from "../../../snapshots/sources/contract/row-checks.ts";
+import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/contract/source-tables.ts";
+import { sourceFixtures, start } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 

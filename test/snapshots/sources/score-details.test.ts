@@ -3,9 +3,9 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
-import { quoted } from "../../../snapshots/sources/sql-literals.ts";
-import { type ScoreDetails, sourceDetails } from "../../helpers/score-details.ts";
-import { readAll, sourceFixtures } from "../../helpers/sources.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
+import { type ScoreDetails, sourceDetails } from "../../helpers/publish/score-details.ts";
+import { readAll, sourceFixtures } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import { HistoricalMarket, ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
-import { sourceMarkets, sourceScores } from "../../helpers/archive-source-rows.ts";
+import { sourceMarkets, sourceScores } from "../../helpers/archive/archive-source-rows.ts";
 import {
   readAll,
   refusalsOf,
@@ -12,7 +12,7 @@ import {
   type SourceFiles,
   sourceFixtures,
   withDimension,
-} from "../../helpers/sources.ts";
+} from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 let plain: SourceContent;

@@ -5,11 +5,12 @@ import { maxProtocols, maxSegments } from "../../../schemas/snapshot.ts";
 import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
 import { createLabelTables, loadSegment } from "../../../snapshots/index/segment.ts";
 import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
-import { Catalog } from "../../../snapshots/read/catalog.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
-import { countingStorage, memoryStorage } from "../../helpers/archive-storage.ts";
+import { publishRecords, scoreRows, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {
   goodStore,
   newestManifest,
@@ -17,8 +18,7 @@ import {
   type Objects,
   replaceCommit,
   replaceManifest,
-} from "../../helpers/archive-tamper.ts";
-import { publishRecords, scoreRows, sourcesOf } from "../../helpers/proxy-archive.ts";
+} from "../../helpers/store/archive-tamper.ts";
 
 const mebibyte = 2 ** 20;
 const hash = "a".repeat(64);

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { createBucket, s3Environment } from "../../helpers/ceph.ts";
-import { findProgram } from "../../helpers/programs.ts";
-import { type SmallS3, startSmallS3 } from "../../helpers/small-s3.ts";
+import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
+import { findProgram } from "../../helpers/servers/programs.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { type SmallS3, startSmallS3 } from "../../helpers/store/small-s3.ts";
 
 const s3 = s3Environment();
 let directory: string;

@@ -4,9 +4,9 @@ import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { changedStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
-import { testKey } from "../../helpers/signing.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { testKey } from "../../helpers/store/signing.ts";
 
 const ours = testKey();
 const signing = { key: ours };

@@ -12,9 +12,9 @@ import {
   verifierText,
 } from "../../../snapshots/trust/note-keys.ts";
 import { NoteError, openNote, parseNote, signNote } from "../../../snapshots/trust/signed-note.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { findProgram } from "../../helpers/programs.ts";
-import { keyText, testKey } from "../../helpers/signing.ts";
+import { findProgram } from "../../helpers/servers/programs.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
+import { keyText, testKey } from "../../helpers/store/signing.ts";
 
 // The key and note of the first implementation's documentation, golang.org/x/mod/sumdb/note.
 const peter = {

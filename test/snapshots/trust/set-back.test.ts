@@ -7,12 +7,12 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
-import { changedStorage, memoryStorage } from "../../helpers/archive-storage.ts";
-import { testFolder } from "../../helpers/archive-store.ts";
-import { market, publishRecords } from "../../helpers/proxy-archive.ts";
-import { testKey } from "../../helpers/signing.ts";
-import { timedStore } from "../../helpers/timed-store.ts";
-import { faultsOf } from "../../helpers/verified.ts";
+import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder } from "../../helpers/store/archive-store.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { timedStore } from "../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 // Somebody takes the newest commits away. What the publisher's own key signed still names them.
 

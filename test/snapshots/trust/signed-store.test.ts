@@ -10,11 +10,11 @@ import type { SigningKey } from "../../../snapshots/trust/note-keys.ts";
 import { parseSigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { snapshotCommand } from "../../helpers/archive-command.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { testFolder, writeSources } from "../../helpers/archive-store.ts";
-import { market, publishRecords, slugs } from "../../helpers/proxy-archive.ts";
-import { keyText, testKey } from "../../helpers/signing.ts";
+import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { market, publishRecords, slugs } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { testFolder, writeSources } from "../../helpers/store/archive-store.ts";
+import { keyText, testKey } from "../../helpers/store/signing.ts";
 
 const folder = testFolder();
 const ours = testKey();

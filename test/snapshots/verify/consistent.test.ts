@@ -4,7 +4,7 @@ import type { Commit } from "../../../schemas/snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {
   agreeing,
   type Changes,
@@ -16,7 +16,7 @@ import {
   rebuild,
   replaceCommit,
   replaceManifest,
-} from "../../helpers/archive-tamper.ts";
+} from "../../helpers/store/archive-tamper.ts";
 
 let good: Objects;
 

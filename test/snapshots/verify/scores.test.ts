@@ -10,7 +10,7 @@ import {
   newestManifest,
   type Objects,
   replaceManifest,
-} from "../../helpers/archive-tamper.ts";
+} from "../../helpers/store/archive-tamper.ts";
 
 let good: Objects;
 beforeAll(async () => {

@@ -3,14 +3,14 @@ import { publishedSite } from "../../../proxy/site/files.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {
   faultyKeys,
   goodStore,
   newestSegment,
   type Objects,
   replaceSegment,
-} from "../../helpers/archive-tamper.ts";
+} from "../../helpers/store/archive-tamper.ts";
 
 let good: Objects;
 

@@ -5,10 +5,10 @@ import { unicodeVersion } from "../../../snapshots/index/words.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { recordsOf } from "../../helpers/archive-records.ts";
-import { memoryStorage } from "../../helpers/archive-storage.ts";
-import { newestManifest, type Objects, replaceManifest } from "../../helpers/archive-tamper.ts";
-import { publishRecords } from "../../helpers/proxy-archive.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { newestManifest, type Objects, replaceManifest } from "../../helpers/store/archive-tamper.ts";
 
 const objects: Objects = new Map();
 const storage = memoryStorage(objects);

@@ -1,0 +1,53 @@
+import { marketDimensionKeys, plainMembers } from "../../../schemas/market.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+import type { RowsForm } from "./rows.ts";
+
+/** The columns of a market in CSV (INTERFACE 4.5): its members, then the score of each dimension. */
+export const csvColumns: readonly string[] = [...plainMembers, ...marketDimensionKeys];
+
+// Parsing this many markets takes about as long as inflating a run.
+const marketsPerStep = 8;
+
+/**
+ * The places in a text at which a spreadsheet would see a formula begin: its start, and what follows a character that ends a
+ * cell for a spreadsheet that separates by semicolons or tabs, since that does not heed quotes within a cell. Apostrophes count
+ * as part of what follows, so that each one that was put there can be told and taken away again.
+ */
+const formulas = /^(?='*[=+\-@＝＋－＠\t\r\n])|(?<=[;\t\r\n])(?=['"]*[=+\-@＝＋－＠])/g;
+
+/** A header line, then one record per market (RFC 4180). */
+export const csvForm: RowsForm = {
+  name: "csv",
+  head: Buffer.from(recordOf(csvColumns)),
+  async textOf(markets) {
+    let text = "";
+    for (const [place, market] of markets.entries()) {
+      if (place % marketsPerStep === 0) await awaitBudget();
+      text += recordOf(valuesOf(JSON.parse(market.toString("utf8"))));
+    }
+    return Buffer.from(text);
+  },
+};
+
+/** The same behind a byte order mark, without which some spreadsheets do not read a file as UTF-8. */
+export const markedCsvForm: RowsForm = {
+  ...csvForm,
+  name: "csv-bom",
+  head: Buffer.concat([Buffer.from("\ufeff"), csvForm.head]),
+};
+
+function valuesOf(market: HistoricalMarket): (string | number | boolean)[] {
+  const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));
+  return [...plainMembers.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
+}
+
+function recordOf(values: readonly (string | number | boolean)[]): string {
+  return `${values.map((value) => (typeof value === "string" ? quotedText(value) : value)).join(",")}\r\n`;
+}
+
+/** A text as a field. Apostrophes keep spreadsheets from running what would begin as a formula does. */
+function quotedText(text: string): string {
+  const safe = text.replaceAll(formulas, "'");
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,70 @@
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import { filterBytes, IdFilter, idHash, ordinalsOf } from "../../index/id-table.ts";
+import type { Segment } from "../../index/segment.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
+import { readObject } from "../../store/objects.ts";
+import type { Storage } from "../../store/storage.ts";
+import type { ObjectCache } from "../catalog/object-cache.ts";
+import { SingleFlight } from "../catalog/single-flight.ts";
+import type { Snapshot } from "../catalog/snapshot.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+
+// Each takes half a megabyte at most, until its filter is made.
+const readAtOnce = 8;
+// Making the filter of a large segment takes as long as inflating this many runs.
+const stepsPerFilter = 32;
+
+/**
+ * Finds markets by id. The first search in a snapshot reads the ids of all its segments once and keeps a filter of each,
+ * two bytes a market, for as long as the segment itself is in memory. From then on only the segments that may hold an id
+ * are asked, so that ids nobody has cost no reading.
+ */
+export class IdIndex {
+  readonly #storage: Storage;
+  readonly #objects: ObjectCache;
+  readonly #filters = new WeakMap<Segment, IdFilter>();
+  readonly #making = new SingleFlight<IdFilter>();
+
+  constructor(storage: Storage, objects: ObjectCache) {
+    this.#storage = storage;
+    this.#objects = objects;
+  }
+
+  /** The ordinals of the markets that may have this id: nearly always one or none. Throws as ObjectCache.get does. */
+  async candidates({ archive, manifest }: Snapshot, id: string): Promise<number[]> {
+    const hash = idHash(id);
+    const segments = archive.segments.map((segment, index) => ({
+      segment,
+      ids: manifest.segments[index]!.ids,
+      start: archive.startOf(index),
+    }));
+    const without = segments.filter(({ segment }) => !this.#filters.has(segment));
+    if (without.length > 0) {
+      const make = async ({ segment, ids }: (typeof segments)[number]) => {
+        this.#filters.set(segment, await this.#making.run(ids.hash, () => this.#filterOf(ids)));
+      };
+      await inParallel(without, make, readAtOnce);
+    }
+    const found: number[] = [];
+    for (const { segment, ids, start } of segments) {
+      if (!this.#filters.get(segment)!.mayHold(hash)) continue;
+      const stored = await this.#objects.get(layout.idsOf(ids.hash), ids);
+      for (const ordinal of ordinalsOf(stored, hash)) found.push(start + ordinal);
+    }
+    return found;
+  }
+
+  /** Bytes that the filters of these segments take. */
+  residentBytes(segments: readonly Segment[]): number {
+    const filtered = segments.filter((segment) => this.#filters.has(segment));
+    return filtered.reduce((sum, { markets }) => sum + filterBytes(markets), 0);
+  }
+
+  /** Past the cache, where the ids of all segments would take the place of pages. */
+  async #filterOf(ids: SegmentRef["ids"]): Promise<IdFilter> {
+    const stored = await readObject(this.#storage, layout.idsOf(ids.hash), ids, awaitBudget);
+    await awaitBudget(stepsPerFilter);
+    return new IdFilter(stored);
+  }
+}

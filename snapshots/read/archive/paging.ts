@@ -1,0 +1,252 @@
+import { feedVersion } from "../../../schemas/envelopes.ts";
+import { paging } from "../../../schemas/filters.ts";
+import { gzipAround } from "../../format/gzip.ts";
+import { compareKeys, type MarketKey } from "../../format/market-key.ts";
+import { MissingObjectError } from "../../store/objects.ts";
+import { type Asked, weakTag } from "../asked.ts";
+import { commitAsOf, commitOf, readSnapshot } from "../catalog/as-of.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import type { PlannedPage } from "../catalog/page-cache.ts";
+import type { Snapshot } from "../catalog/snapshot.ts";
+import { CursorExpiredError, CursorMismatchError, InvalidCursorError } from "../errors.ts";
+import { type Cursor, decodeCursor, encodeCursor } from "../query/cursor.ts";
+import type { ArchiveFilter, ArchiveQuery } from "../query/query.ts";
+import { Lines } from "./lines.ts";
+import type { Matches } from "./matches.ts";
+
+/** A planned archive page. Its headers are known before its body is built. */
+export interface PagePlan {
+  /** Cursor of the page that follows, if any. */
+  nextCursor: string | null;
+  /** The whole body in parts: one gzip member with `gzip`, plain JSON without. */
+  body(envelope: Envelope): Promise<readonly Buffer[]>;
+}
+
+interface Envelope {
+  tier: string;
+  timestamp: string;
+  gzip: boolean;
+}
+
+/** Where a response begins: after the first `skip` matches. */
+export interface Position {
+  snapshot: Snapshot;
+  filter: ArchiveFilter;
+  matches: Matches;
+  skip: number;
+  pageSize: number;
+}
+
+/**
+ * The page that a query asks for. A cursor pins the snapshot that it was issued for. Throws, as its `plan` does,
+ * InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as commitOf, readSnapshot and ObjectCache.get do.
+ */
+export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<Asked<PagePlan>> {
+  // The commit is part of the name: without a cursor, the same query means another page after a publish.
+  const { filter, page: number = 1, cursor = "", asOf } = query;
+  const { pageSize = cursor ? "" : paging.defaultPageSize } = query;
+  const parts = [number, pageSize, cursor, filter.canonical];
+  const current = asOf ? await commitAsOf(catalog, asOf) : catalog.current()?.commit;
+  const name = [current?.digest, ...parts].join(" ");
+  const kept = catalog.pages.get(name);
+  const start = kept ? { commit: kept.snapshot.commit } : await startOf(catalog, query);
+  const etag = kept?.etag ?? weakTag(start.commit, ...parts);
+  const plan = async () => {
+    const position = (found: Position) => planPosition(catalog, found, etag);
+    const { page, lines } = kept
+      ? { page: kept, lines: undefined }
+      : await planAt(catalog, query, start, position);
+    const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
+    const spliced = async () => {
+      if (kept) return kept.spliced;
+      const made = await (await read()).spliced();
+      catalog.pages.set(name, { ...page, spliced: made });
+      return made;
+    };
+    return {
+      nextCursor: page.numbers.nextCursor,
+      async body({ tier, timestamp, gzip }: Envelope) {
+        // In the order of INTERFACE 2.7, the markets last.
+        const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
+        const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
+        return gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing);
+      },
+    };
+  };
+  return { commit: start.commit, etag, plan };
+}
+
+const closing = Buffer.from("]}");
+
+/** The commit from whose snapshot a query is answered, and its cursor. */
+export interface Start {
+  commit: LogEntry;
+  cursor?: Cursor;
+}
+
+/** Resolves where a query begins, without work on the archive. Throws as askPage does. */
+export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<Start> {
+  if (query.cursor === undefined) return { commit: await commitOf(catalog, query.asOf) };
+  const cursor = decodeCursor(query.cursor);
+  requireSameFilter(query.filter, cursor.filter);
+  const commit = await catalog.standing(cursor.commit, cursor.snapshotId);
+  if (!commit) throw await unknownSnapshot(catalog, cursor, query.pageSize ?? cursor.pageSize);
+  return { commit, cursor };
+}
+
+/** Plans a response from where a query begins. Throws as askPage does. */
+export async function planAt<Plan>(
+  catalog: Catalog,
+  query: ArchiveQuery,
+  { commit, cursor }: Start,
+  plan: (position: Position) => Promise<Plan>,
+): Promise<Plan> {
+  if (!cursor)
+    return readSnapshot(catalog, commit, async (snapshot) =>
+      plan(await firstPosition(catalog, snapshot, query)),
+    );
+  const pageSize = query.pageSize ?? cursor.pageSize;
+  try {
+    const snapshot = await catalog.snapshot(commit);
+    return await plan(await continuation(catalog, snapshot, cursor, pageSize));
+  } catch (error) {
+    // The garbage collection may delete a superseded snapshot while it is read.
+    const collected =
+      error instanceof MissingObjectError && commit.digest !== catalog.current()?.commit.digest;
+    throw collected ? await expired(catalog, cursor, pageSize) : error;
+  }
+}
+
+async function firstPosition(
+  catalog: Catalog,
+  snapshot: Snapshot,
+  { filter, page = 1, pageSize = paging.defaultPageSize }: ArchiveQuery,
+): Promise<Position> {
+  const matches = await catalog.words.match(snapshot, filter);
+  return { snapshot, filter, matches, skip: (page - 1) * pageSize, pageSize };
+}
+
+/** The position after the market that a cursor names. The cursor must agree with its snapshot in every field. */
+async function continuation(
+  catalog: Catalog,
+  snapshot: Snapshot,
+  cursor: Cursor,
+  pageSize: number,
+): Promise<Position> {
+  const { archive } = snapshot;
+  const { ordinal, after, filter } = cursor;
+  const position = { snapshot, filter, matches: await catalog.words.match(snapshot, filter), pageSize };
+  if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0)
+    return { ...position, skip: 0 };
+  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt)
+    throw new InvalidCursorError();
+  if (!position.matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id)
+    throw new InvalidCursorError();
+  return { ...position, skip: position.matches.countFrom(ordinal) };
+}
+
+async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): Promise<string> {
+  return (await Lines.read(archive, [ordinal], catalog)).lastId();
+}
+
+async function planPosition(
+  catalog: Catalog,
+  position: Position,
+  etag: string,
+): Promise<{ page: PlannedPage; lines: Lines }> {
+  const { snapshot, matches, skip, pageSize } = position;
+  const ordinals = matches.slice(skip, pageSize);
+  const lines = await Lines.read(snapshot.archive, ordinals, catalog);
+  const more = skip + ordinals.length < matches.total;
+  const nextCursor = more
+    ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, await lines.lastId()))
+    : null;
+  const page = Math.floor(skip / pageSize) + 1;
+  const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
+  return { page: { snapshot, etag, numbers, ordinals }, lines };
+}
+
+function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, id: string): Cursor {
+  const { commit, snapshotId } = snapshot.commit;
+  return {
+    commit,
+    snapshotId,
+    ordinal,
+    after: { resolvedAt: snapshot.archive.resolvedAt(ordinal), id },
+    pageSize,
+    filter,
+  };
+}
+
+/** Filters sent with a cursor must equal the cursor's own. A caller may leave them all out. */
+function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
+  if (asked.canonical === "" || asked.canonical === carried.canonical) return;
+  const [given, kept] = [new URLSearchParams(asked.canonical), new URLSearchParams(carried.canonical)];
+  const names = new Set([...given.keys(), ...kept.keys()]);
+  const differing = [...names].filter((name) => given.get(name) !== kept.get(name));
+  const show = (value: string | null) => (value === null ? "nothing" : JSON.stringify(value));
+  const differences = differing.map(
+    (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
+  );
+  const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
+  throw new CursorMismatchError(differing[0] ?? "cursor", detail);
+}
+
+/** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
+async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Error> {
+  const newest = catalog.requireCurrent().commit.commit;
+  const commit = await catalog.commit(cursor.commit);
+  const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest;
+  return agrees ? expired(catalog, cursor, pageSize) : new InvalidCursorError();
+}
+
+/** Resumes in the current snapshot at the first match strictly after the same market. */
+async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CursorExpiredError> {
+  const snapshot = catalog.requireCurrent();
+  const { filter, after } = cursor;
+  const matches = await catalog.words.match(snapshot, filter);
+  const position = {
+    snapshot,
+    filter,
+    matches,
+    pageSize,
+    skip: matches.countFrom(await ordinalAtOrAfter(catalog, snapshot, after)),
+  };
+  const resumeCursor = position.skip < matches.total ? encodeCursor(await cursorAt(catalog, position)) : null;
+  const detail = `The snapshot of this cursor is no longer kept. ${
+    resumeCursor ? "Go on with resumeCursor in the current one" : "No market follows in the current one"
+  }, or start again without a cursor for one consistent archive.`;
+  return new CursorExpiredError(detail, resumeCursor);
+}
+
+/** The cursor for a position: after the last of its `skip` matches. */
+export async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
+  const { snapshot, filter, matches, skip, pageSize } = position;
+  if (skip > 0) {
+    const ordinal = matches.slice(skip - 1, 1)[0]!;
+    return cursorAfter(position, ordinal, await idAt(catalog, snapshot, ordinal));
+  }
+  const { commit, snapshotId } = snapshot.commit;
+  return {
+    commit,
+    snapshotId,
+    ordinal: snapshot.archive.markets,
+    after: { resolvedAt: 0, id: "" },
+    pageSize,
+    filter,
+  };
+}
+
+/** The lowest ordinal whose market has this key or a newer one. */
+async function ordinalAtOrAfter(catalog: Catalog, snapshot: Snapshot, key: MarketKey): Promise<number> {
+  if (key.id === "") return snapshot.archive.markets;
+  let { from, to } = snapshot.archive.resolvedAtExactly(key.resolvedAt);
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const found = { resolvedAt: key.resolvedAt, id: await idAt(catalog, snapshot, middle) };
+    if (compareKeys(found, key) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}

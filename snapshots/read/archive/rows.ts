@@ -1,0 +1,116 @@
+import { paging } from "../../../schemas/filters.ts";
+import { type Asked, weakTag } from "../asked.ts";
+import { whileKept } from "../catalog/as-of.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { Snapshot } from "../catalog/snapshot.ts";
+import { CursorExpiredError, InvalidParameterError } from "../errors.ts";
+import { encodeCursor } from "../query/cursor.ts";
+import type { RowsQuery } from "../query/query.ts";
+import type { Stream } from "../stream.ts";
+import { Lines } from "./lines.ts";
+import { cursorAt, type Position, planAt, startOf } from "./paging.ts";
+
+/** How rows are written. */
+export interface RowsForm {
+  /** Tells the entity tags of the forms apart. */
+  name: string;
+  /** What comes before the rows. */
+  head: Buffer;
+  /** The text of some rows, given the JSON texts of their markets. */
+  textOf(markets: readonly Buffer[]): Promise<Buffer>;
+}
+
+/** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
+export interface RowsPlan extends Stream {
+  snapshot: Snapshot;
+  /** All matches, including those before this position. */
+  total: number;
+  /** Cursor for this position. */
+  cursor: string;
+}
+
+// The pages of this many rows are fetched concurrently. One at a time, a remote store's latency would set the pace.
+const rowsFetched = paging.maxPageSize;
+// In the worst case every match lies in another page, and each needs a run inflated. This bounds the memory of one
+// response for any filter.
+const rowsAtOnce = rowsFetched / 4;
+
+/**
+ * What a query asks for in one answer. Throws as askPage does, and its `plan` InvalidParameterError when more are to be
+ * skipped than there are.
+ */
+export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<Asked<RowsPlan>> {
+  const { skip, cursor = "", filter } = query;
+  const whole = async <T>(working: Promise<T>) =>
+    working.catch((error) => {
+      throw skip > 0 && error instanceof CursorExpiredError ? gone() : error;
+    });
+  const start = await whole(startOf(catalog, query));
+  return {
+    commit: start.commit,
+    etag: weakTag(start.commit, filter.canonical, cursor, skip, form.name),
+    async plan() {
+      const from = (position: Position) => planFrom(catalog, position, skip, form);
+      const plan = await whole(planAt(catalog, query, start, from));
+      return query.asOf ? { ...plan, read: () => readKept(catalog, plan) } : plan;
+    },
+  };
+}
+
+async function planFrom(catalog: Catalog, start: Position, skip: number, form: RowsForm): Promise<RowsPlan> {
+  const { snapshot, matches } = start;
+  const left = matches.total - start.skip;
+  if (skip > left) {
+    throw new InvalidParameterError("skip", `skip is more than the ${left} markets behind the cursor.`);
+  }
+  const position = { ...start, skip: start.skip + skip };
+  return {
+    snapshot,
+    total: matches.total,
+    count: left - skip,
+    advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",
+    cursor: encodeCursor(await cursorAt(catalog, position)),
+    read: () => readFrom(catalog, position, form),
+  };
+}
+
+/** Rows of an earlier snapshot, which a collection may delete meanwhile. Throws SnapshotExpiredError then. */
+async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
+  const chunks = read();
+  const next = () => whileKept(catalog, snapshot.commit, () => chunks.next());
+  for (let chunk = await next(); !chunk.done; chunk = await next()) yield chunk.value;
+}
+
+async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position, form: RowsForm) {
+  // In one chunk with the first rows: if these cannot be read, nothing has been sent.
+  let { head } = form;
+  if (skip >= matches.total) yield { count: 0, text: head };
+  const read = (ordinals: readonly number[]) => Lines.read(snapshot.archive, ordinals, catalog);
+  for (let at = skip; at < matches.total; at += rowsFetched) {
+    const ordinals = matches.slice(at, rowsFetched);
+    await read(ordinals);
+    for (let from = 0; from < ordinals.length; from += rowsAtOnce) {
+      const some = ordinals.slice(from, from + rowsAtOnce);
+      const text = await form.textOf(await (await read(some)).all());
+      yield { count: some.length, text: Buffer.concat([head, text]) };
+      head = nothing;
+    }
+  }
+}
+
+const nothing = Buffer.alloc(0);
+const lineEnd = Buffer.from("\n");
+
+/** One market a line, as its JSON text. */
+export const ndjsonForm: RowsForm = {
+  name: "rows",
+  head: nothing,
+  textOf: async (markets) => Buffer.concat(markets.flatMap((market) => [market, lineEnd])),
+};
+
+/** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
+function gone(): CursorExpiredError {
+  return new CursorExpiredError(
+    "The snapshot of this cursor is no longer kept, and skip counts markets of that one; start again without a cursor.",
+  );
+}

@@ -1,0 +1,118 @@
+import { historyDays } from "../../../schemas/envelopes.ts";
+import type { Nearest } from "../../../schemas/errors.ts";
+import type { Plan } from "../../../schemas/plans.ts";
+import { asOfParameter } from "../../../schemas/query.ts";
+import { MissingObjectError } from "../../store/objects.ts";
+import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
+import { type AsOf, parseAsOf } from "../query/query.ts";
+import type { Catalog } from "./catalog.ts";
+import type { LogEntry } from "./commit-log.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+const dayMilliseconds = 86_400_000;
+
+/**
+ * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws SnapshotNotFoundError,
+ * SnapshotExpiredError for one that is withdrawn, NoSnapshotError, or as CommitLog.entry does.
+ */
+export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry> {
+  const { commit: current } = catalog.requireCurrent();
+  if ("time" in asOf) {
+    if (asOf.time >= catalog.now()) return current;
+    const found = await catalog.log.at(new Date(asOf.time).toISOString());
+    if (found) return found;
+    throw new SnapshotNotFoundError(
+      asOfParameter.name,
+      "Nothing was published at or before this time; GET /api/v1/snapshots lists what can be read.",
+    );
+  }
+  const found = await namedCommit(catalog, asOf.snapshotId);
+  if (!found)
+    throw new SnapshotNotFoundError(
+      asOfParameter.name,
+      "No snapshot of this id was ever published; GET /api/v1/snapshots lists what can be read.",
+    );
+  if (catalog.log.isWithdrawn(found.commit))
+    throw await expired(catalog, found, "The snapshot was withdrawn by a rollback");
+  return found;
+}
+
+/** The newest commit with a snapshot, if possible one that was not withdrawn. */
+async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEntry | undefined> {
+  const { log } = catalog;
+  const standing = await log.find(
+    (entry) => entry.snapshotId === snapshotId && !log.isWithdrawn(entry.commit),
+  );
+  return standing ?? catalog.newestWith((entry) => entry.snapshotId === snapshotId);
+}
+
+/** The commit that `asOf` means, or the current one. Throws NoSnapshotError, or as `commitAsOf` does. */
+export async function commitOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
+  return asOf ? commitAsOf(catalog, asOf) : catalog.requireCurrent().commit;
+}
+
+/** What `read` makes of the snapshot of a commit. Throws as `whileKept` and Catalog.snapshot do. */
+export function readSnapshot<T>(
+  catalog: Catalog,
+  commit: LogEntry,
+  read: (snapshot: Snapshot) => Promise<T>,
+): Promise<T> {
+  return whileKept(catalog, commit, async () => read(await catalog.snapshot(commit)));
+}
+
+/**
+ * Works on the snapshot of a commit, which a collection may delete meanwhile. Throws SnapshotExpiredError then, and what
+ * `work` throws.
+ */
+export async function whileKept<T>(catalog: Catalog, commit: LogEntry, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isCurrent = commit.digest === catalog.current()?.commit.digest;
+    if (isCurrent || !(error instanceof MissingObjectError)) throw error;
+    throw await expired(catalog, commit, "The snapshot is no longer kept");
+  }
+}
+
+async function expired(
+  catalog: Catalog,
+  { commit }: LogEntry,
+  reason: string,
+): Promise<SnapshotExpiredError> {
+  const readable = await catalog.readable();
+  const nearest: Nearest = {
+    before: named(readable.find((entry) => entry.commit < commit)),
+    after: named(readable.findLast((entry) => entry.commit > commit)),
+  };
+  return new SnapshotExpiredError(
+    asOfParameter.name,
+    `${reason}. nearest names those before and after it that can be read; GET /api/v1/snapshots lists all.`,
+    nearest,
+  );
+}
+
+function named(entry: LogEntry | undefined): Nearest["before"] {
+  return entry ? { snapshotId: entry.snapshotId, publishedAt: entry.publishedAt } : null;
+}
+
+/** What the value of `asOf` means in a query that was not checked yet; undefined for what will be refused. */
+export function askedAsOf(text: string): AsOf | undefined {
+  try {
+    return parseAsOf(new Map([[asOfParameter.name, text]]));
+  } catch (error) {
+    if (error instanceof InvalidParameterError) return undefined;
+    throw error;
+  }
+}
+
+/** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. Throws as CommitLog.entry does. */
+export async function publishedAt(catalog: Catalog, snapshotId: string): Promise<number | undefined> {
+  const commit = await namedCommit(catalog, snapshotId);
+  return commit && Date.parse(commit.publishedAt);
+}
+
+/** The plan that looking back at scores to a time takes (INTERFACE 5.2): Developer as far back as a history goes, Aegis beyond. */
+export function planSince(catalog: Catalog, time: number | undefined): Plan {
+  const aegis = time !== undefined && time < catalog.now() - historyDays * dayMilliseconds;
+  return aegis ? "aegis" : "developer";
+}

@@ -1,0 +1,314 @@
+import { labelFields } from "../../../schemas/filters.ts";
+import { Checked, type SegmentRef } from "../../../schemas/snapshot.ts";
+import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../../index/segment.ts";
+import { readCommit } from "../../store/commits.ts";
+import { layout } from "../../store/layout.ts";
+import { MissingObjectError, readManifest, readObject } from "../../store/objects.ts";
+import { unseal } from "../../store/sealed.ts";
+import type { Storage } from "../../store/storage.ts";
+import { type Belief, believeAll } from "../../trust/belief.ts";
+import { Archive } from "../archive/archive.ts";
+import { IdIndex } from "../archive/id-index.ts";
+import { WordIndex } from "../archive/word-index.ts";
+import { DamagedLogError, NoSnapshotError } from "../errors.ts";
+import { CommitLog, type LogEntry } from "./commit-log.ts";
+import { DerivedCache } from "./derived-cache.ts";
+import { Exports } from "./exports.ts";
+import { ObjectCache } from "./object-cache.ts";
+import { PageCache } from "./page-cache.ts";
+import { readableCommits, storedManifests } from "./readable-commits.ts";
+import { Recent } from "./recent.ts";
+import { SingleFlight } from "./single-flight.ts";
+import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
+import { SupersededSnapshots } from "./superseded.ts";
+
+// A walk recompresses the runs at both ends of its pages; those are about a fifth of the bytes it copies.
+const derivedShare = 1 / 8;
+// A cached response keeps its stored pages in memory even after the object cache evicted them.
+const pageShare = 3 / 8;
+/** Superseded snapshots may take this much beside the caches. */
+const supersededShare = 1 / 4;
+
+/** What a catalog is told beside its store. */
+export interface CatalogOptions {
+  /** Bounds the three caches together. The current indexes come on top, and a quarter of this for older snapshots. */
+  cacheBytes: number;
+  /** How long a listing of the readable snapshots serves. */
+  pollSeconds?: number;
+  /** Epoch milliseconds. */
+  now?: () => number;
+  /** Which commits are taken up; left out, all of them. */
+  belief?: Belief;
+}
+
+/** The snapshots of one store. Keeps serving the last good one while the store fails. */
+export class Catalog {
+  /** Stored pages and score objects. */
+  readonly objects: ObjectCache;
+  /** Values computed from stored pages. */
+  readonly derived: DerivedCache;
+  /** Pages of responses, ready to send. */
+  readonly pages: PageCache;
+  /** Finds markets by words. */
+  readonly words: WordIndex;
+  /** The commits up to the newest one that is known, whose snapshot may not be loaded yet. */
+  readonly log: CommitLog;
+  /** Finds markets by id. */
+  readonly ids: IdIndex;
+  /** Parquet files of snapshots. */
+  readonly exports: Exports;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly #storage: Storage;
+  readonly #belief: Belief;
+  readonly #readable: Recent<readonly LogEntry[]>;
+  readonly #tables: LabelTables = createLabelTables();
+  /** Segments by hash. Snapshots share them, and memory is freed with the last snapshot that holds a segment. */
+  readonly #segments = new Map<string, WeakRef<Segment>>();
+  readonly #superseded: SupersededSnapshots;
+  readonly #following = new SingleFlight<void>();
+  readonly #refreshing = new SingleFlight<void>();
+  readonly #listing = new SingleFlight<ListedSnapshot>();
+  readonly #loading = new SingleFlight<Snapshot>();
+  #current: Snapshot | undefined;
+  #checkedAt: string | undefined;
+
+  constructor(
+    storage: Storage,
+    { cacheBytes, pollSeconds = 5, now = Date.now, belief = believeAll(storage) }: CatalogOptions,
+  ) {
+    this.#storage = storage;
+    this.#belief = belief;
+    this.now = now;
+    const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
+    this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
+    this.derived = new DerivedCache(share(derivedShare));
+    this.pages = new PageCache(share(pageShare));
+    this.words = new WordIndex(storage, () => this.#mostMarkets());
+    this.#superseded = new SupersededSnapshots(share(supersededShare));
+    this.log = new CommitLog(storage);
+    this.ids = new IdIndex(storage, this.objects);
+    const recent = { log: this.log, seconds: pollSeconds, now };
+    this.#readable = new Recent(() => readableCommits(storage, this.log), recent);
+    this.exports = new Exports(storage, { objects: this.objects, belief, ...recent });
+  }
+
+  /** The snapshot that `refresh` loaded last; undefined before the first one. */
+  current(): Snapshot | undefined {
+    return this.#current;
+  }
+
+  /** The snapshot that `refresh` loaded last. Throws NoSnapshotError before the first one. */
+  requireCurrent(): Snapshot {
+    if (this.#current) return this.#current;
+    throw new NoSnapshotError();
+  }
+
+  /** Older snapshots that are in memory and were not withdrawn, newest first. */
+  superseded(): ListedSnapshot[] {
+    const { commit: newest = 0 } = this.#current?.commit ?? {};
+    const held = this.#superseded.values().filter(({ commit }) => commit.commit < newest);
+    return held
+      .filter(({ commit }) => !this.log.isWithdrawn(commit.commit))
+      .sort((a, b) => b.commit.commit - a.commit.commit);
+  }
+
+  /** When the newest publish run succeeded (ISO 8601): from checked.json, or the current commit's `publishedAt`. */
+  checkedAt(): string | undefined {
+    return this.#checkedAt;
+  }
+
+  /** Bytes that the indexes of all snapshots in memory take. */
+  residentBytes(): number {
+    const segments = this.#liveSegments();
+    const held = [...segments, ...Object.values(this.#tables), this.words];
+    return held.reduce((sum, { residentBytes }) => sum + residentBytes, this.ids.residentBytes(segments));
+  }
+
+  #mostMarkets(): number {
+    const held = this.#superseded.values().map(({ manifest }) => manifest.counts.markets);
+    return Math.max(this.#current?.archive.markets ?? 0, ...held);
+  }
+
+  /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */
+  supersededBytes(): number {
+    return this.#superseded.bytes;
+  }
+
+  /**
+   * Loads the newest commit of the store. Throws CorruptObjectError, MissingObjectError or StorageError when that fails,
+   * or when the store's newest commit is older than the current one. The current snapshot then stays. Concurrent calls share
+   * one look.
+   */
+  refresh(): Promise<void> {
+    return this.#refreshing.run("refresh", () => this.#refresh());
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      await this.#followLog();
+      const { newest } = this.log;
+      if (newest && newest.digest !== this.#current?.commit.digest)
+        this.#makeCurrent(await this.#load(await this.#list(newest)));
+      if (newest?.checkpoint !== undefined) await this.#belief.remember(newest.checkpoint);
+      this.#checkedAt = await this.#readChecked();
+    } finally {
+      // Also beside a log or a record that cannot be believed, which may stay so for long.
+      await this.#forgetCollected();
+    }
+  }
+
+  /** Drops snapshots whose manifests are gone, so that they are answered as by a process that never had them. */
+  async #forgetCollected(): Promise<void> {
+    if (this.#superseded.values().length === 0) return;
+    const kept = await storedManifests(this.#storage);
+    for (const { commit } of this.#superseded.values())
+      if (!kept.has(commit.manifest.hash)) this.#superseded.drop(commit.commit);
+  }
+
+  #makeCurrent(snapshot: Snapshot): void {
+    const before = this.#current;
+    this.#current = snapshot;
+    this.#superseded.share(snapshot);
+    if (before) this.#superseded.set(before);
+    this.pages.clear();
+  }
+
+  /** Takes up the newest commit of the store in the log. Its snapshot becomes the current one only once it is loaded. */
+  #followLog(): Promise<void> {
+    return this.#following.run("log", async () => {
+      const commit = await this.#belief.newest(this.log.newest);
+      if (commit) await this.log.takeUp(commit);
+    });
+  }
+
+  /**
+   * A commit that has this snapshot and was not withdrawn, though its snapshot may be collected; undefined when the log has
+   * none of this number. Throws as `commit` does.
+   */
+  async standing(number: number, snapshotId: string): Promise<LogEntry | undefined> {
+    const commit = await this.commit(number);
+    return commit?.snapshotId === snapshotId && !this.log.isWithdrawn(number) ? commit : undefined;
+  }
+
+  /**
+   * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store for
+   * one that is newer than all known ones, since other readers may be ahead. Throws DamagedLogError or StorageError.
+   */
+  async commit(number: number): Promise<LogEntry | undefined> {
+    if (number > (this.log.newest?.commit ?? 0)) await this.#followLog();
+    try {
+      return await this.log.entry(number);
+    } catch (error) {
+      if (error instanceof DamagedLogError && error.cause instanceof MissingObjectError) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * The newest commit that fits. When there is none, looks into the store for one that is newer than all known ones.
+   * Throws as CommitLog.entry does, also when what fits may be behind the damage.
+   */
+  async newestWith(fits: (commit: LogEntry) => boolean): Promise<LogEntry | undefined> {
+    const known = await this.log.find(fits);
+    if (known) return known;
+    const before = this.log.newest;
+    await this.#followLog();
+    return this.log.newest === before ? undefined : this.log.find(fits);
+  }
+
+  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. Throws StorageError. */
+  readable(): Promise<readonly LogEntry[]> {
+    return this.#readable.get();
+  }
+
+  /** Whether a commit's snapshot can be read, by the current one or a listing. False also when that cannot be told. */
+  async isReadable({ digest }: LogEntry): Promise<boolean> {
+    if (digest === this.#current?.commit.digest) return true;
+    const readable = await this.readable().catch(() => []);
+    return readable.some((commit) => commit.digest === digest);
+  }
+
+  /**
+   * The signed note of a commit as far as it is believed, or null. The log keeps that of the newest commit only. Throws
+   * StorageError or CorruptObjectError.
+   */
+  async checkpointOf({ commit, digest }: LogEntry): Promise<string | null> {
+    const { newest } = this.log;
+    if (newest?.digest === digest) return newest.checkpoint ?? null;
+    const found = await readCommit(this.#storage, commit);
+    // A commit's digest does not cover its checkpoint, so anybody can have changed that.
+    return (found?.digest === digest && this.#belief.checkpointOf(found)) || null;
+  }
+
+  /** The manifest of a commit's snapshot. Throws MissingObjectError when it was collected, CorruptObjectError or StorageError. */
+  async listed(commit: LogEntry): Promise<ListedSnapshot> {
+    if (commit.digest === this.#current?.commit.digest) return this.#current;
+    const held = this.#superseded.get(commit.commit);
+    if (held) return held;
+    return this.#listing.run(commit.digest, () => this.#keep(this.#list(commit)));
+  }
+
+  /** A commit's snapshot with its indexes. Throws as `listed` does. */
+  async snapshot(commit: LogEntry): Promise<Snapshot> {
+    const listed = await this.listed(commit);
+    if ("archive" in listed) return listed as Snapshot;
+    return this.#loading.run(commit.digest, () => this.#keep(this.#load(listed)));
+  }
+
+  /** Keeps a snapshot for others to use. */
+  async #keep<T extends ListedSnapshot>(loading: Promise<T>): Promise<T> {
+    const loaded = await loading;
+    if (loaded.commit.digest !== this.#current?.commit.digest) this.#superseded.set(loaded);
+    return loaded;
+  }
+
+  async #list(commit: LogEntry): Promise<ListedSnapshot> {
+    return { commit, manifest: await readManifest(this.#storage, commit.manifest) };
+  }
+
+  /** Loads and verifies the indexes of a snapshot. Readers see it only once it is complete. */
+  async #load({ commit, manifest }: ListedSnapshot): Promise<Snapshot> {
+    const segments: Segment[] = [];
+    for (const ref of manifest.segments) segments.push(await this.#loadSegment(ref));
+    const snapshot = { commit, manifest, archive: new Archive(segments, this.#tables) };
+    this.#forgetLabels();
+    return snapshot;
+  }
+
+  async #loadSegment(ref: SegmentRef): Promise<Segment> {
+    const known = this.#segments.get(ref.hash)?.deref();
+    if (known) return known;
+    const key = layout.segment(ref.hash);
+    const segment = loadSegment(key, await readObject(this.#storage, key, ref), this.#tables);
+    this.#segments.set(ref.hash, new WeakRef(segment));
+    return segment;
+  }
+
+  #liveSegments(): Segment[] {
+    return [...this.#segments.values()].flatMap((reference) => reference.deref() ?? []);
+  }
+
+  /** Drops labels that no live segment uses. Requests under way keep their segments alive. */
+  #forgetLabels(): void {
+    for (const [hash, reference] of this.#segments) if (!reference.deref()) this.#segments.delete(hash);
+    for (const { field } of labelFields) {
+      const columns = this.#liveSegments().flatMap((segment) => segment.labels.get(field) ?? []);
+      this.#tables[field].retain(columns.flatMap((column) => [column.frequentIds, column.rareIds]));
+    }
+  }
+
+  async #readChecked(): Promise<string | undefined> {
+    const bytes = await this.#storage.get(layout.checked, { maxBytes: 4096 });
+    const checked = bytes && unseal(layout.checked, bytes, Checked);
+    const { commit, publishedAt } = this.#current?.commit ?? {};
+    const believed = checked && this.#belief.believesRun(checked, this.log.newest?.commit ?? 0);
+    // The record of a run that ended with another commit says nothing of this one.
+    if (believed && checked.commit === commit) return checked.checkedAt;
+    // A forged record must not make the data look older either than what is known of it.
+    return [this.#checkedAt, publishedAt]
+      .filter((time) => time !== undefined)
+      .sort()
+      .at(-1);
+  }
+}

@@ -1,0 +1,175 @@
+import type { Commit, SnapshotCounts } from "../../../schemas/snapshot.ts";
+import { commitsBefore, isBroken } from "../../store/commit-chain.ts";
+import type { Storage } from "../../store/storage.ts";
+import { DamagedLogError } from "../errors.ts";
+
+/** What readers keep of a commit. */
+export interface LogEntry
+  extends Pick<
+    Commit,
+    | "commit"
+    | "snapshotId"
+    | "archiveRoot"
+    | "manifest"
+    | "changes"
+    | "changeCounts"
+    | "publishedAt"
+    | "digest"
+  > {
+  counts: Pick<SnapshotCounts, "markets" | "protocols">;
+}
+
+// Five hashes as strings, four small objects, numbers, and a place in the map.
+const entryBytes = 800;
+
+/**
+ * The log of commits as readers see it, from the newest one back. Older commits are fetched when somebody asks for them,
+ * once, and count only when they have the digest that their successor names. What is behind a commit that has not is
+ * never read.
+ */
+export class CommitLog {
+  readonly #storage: Storage;
+  #newest: Commit | undefined;
+  /** The oldest commit that was fetched. Everything from there to the newest is in `#entries`. */
+  #oldest: Commit | undefined;
+  #entries = new Map<number, LogEntry>();
+  #fetching: Promise<void> | undefined;
+  /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
+  #broken: DamagedLogError | undefined;
+
+  constructor(storage: Storage) {
+    this.#storage = storage;
+  }
+
+  /** The commit that was taken up last. */
+  get newest(): Commit | undefined {
+    return this.#newest;
+  }
+
+  /** The memory that the log takes. */
+  get residentBytes(): number {
+    return this.#entries.size * entryBytes;
+  }
+
+  /**
+   * Makes a commit the newest one. What is known of the log stays when the commit leads back to it. Throws StorageError, and
+   * then changes nothing.
+   */
+  async takeUp(newest: Commit): Promise<void> {
+    this.#broken = undefined;
+    if (newest.digest === this.#newest?.digest) return;
+    const fresh = await this.#since(this.#newest, newest);
+    if (!fresh) this.#entries = new Map();
+    for (const commit of fresh ?? [newest]) this.#entries.set(commit.commit, entryOf(commit));
+    if (!fresh) this.#oldest = newest;
+    this.#newest = newest;
+  }
+
+  /** Whether a rollback withdrew a commit. */
+  isWithdrawn(number: number): boolean {
+    const withdrawn = this.#newest?.withdrawn ?? [];
+    return withdrawn.some(([first, last]) => first <= number && number <= last);
+  }
+
+  /**
+   * A commit by its number; undefined when there is none in the log. Throws DamagedLogError when the log does not lead
+   * there, or StorageError.
+   */
+  async entry(number: number): Promise<LogEntry | undefined> {
+    if (number < 1 || number > (this.#newest?.commit ?? 0)) return undefined;
+    while (number < this.#oldest!.commit) await this.#fetchOlder();
+    return this.#entries.get(number);
+  }
+
+  /** The newest commit that fits. Throws as `entry` does. */
+  async find(fits: (entry: LogEntry) => boolean): Promise<LogEntry | undefined> {
+    for (let number = this.#newest?.commit ?? 0; number > 0; number -= 1) {
+      const entry = this.#entries.get(number) ?? (await this.entry(number));
+      if (entry && fits(entry)) return entry;
+    }
+    return undefined;
+  }
+
+  /** The newest commit published at or before a time (ISO 8601) that no rollback withdrew. Throws as `entry` does. */
+  at(time: string): Promise<LogEntry | undefined> {
+    return this.find((entry) => entry.publishedAt <= time && !this.isWithdrawn(entry.commit));
+  }
+
+  /** Every commit that can be believed, newest first. Throws StorageError. */
+  async believed(): Promise<LogEntry[]> {
+    const entries: LogEntry[] = [];
+    try {
+      await this.find((entry) => {
+        entries.push(entry);
+        return false;
+      });
+    } catch (error) {
+      if (!(error instanceof DamagedLogError)) throw error;
+    }
+    return entries;
+  }
+
+  /** The commits after `known` up to `newest`; undefined when `newest` does not lead back to it. */
+  async #since(known: Commit | undefined, newest: Commit): Promise<Commit[] | undefined> {
+    if (!known || newest.commit <= known.commit) return undefined;
+    const fresh = [newest];
+    try {
+      for (let oldest = newest; oldest.commit > known.commit + 1; oldest = fresh.at(-1)!)
+        fresh.push(...(await commitsBefore(this.#storage, oldest, known.commit + 1)));
+    } catch (error) {
+      if (isBroken(error)) return undefined;
+      throw error;
+    }
+    return fresh.at(-1)!.previous === known.digest ? fresh : undefined;
+  }
+
+  /** Fetches the next commits back, unless that is already in progress. */
+  async #fetchOlder(): Promise<void> {
+    if (this.#broken) throw this.#broken;
+    this.#fetching ??= this.#fetch().finally(() => {
+      this.#fetching = undefined;
+    });
+    await this.#fetching;
+  }
+
+  async #fetch(): Promise<void> {
+    const successor = this.#oldest!;
+    try {
+      const older = await commitsBefore(this.#storage, successor);
+      // The log may have been replaced meanwhile by one that does not lead here.
+      if (this.#oldest !== successor) return;
+      for (const commit of older) this.#entries.set(commit.commit, entryOf(commit));
+      this.#oldest = older.at(-1);
+    } catch (error) {
+      if (!isBroken(error)) throw error;
+      const damaged = new DamagedLogError(successor.publishedAt, error);
+      if (this.#oldest === successor) this.#broken = damaged;
+      throw damaged;
+    }
+  }
+}
+
+function entryOf(commit: Commit): LogEntry {
+  const {
+    commit: number,
+    snapshotId,
+    archiveRoot,
+    manifest,
+    changes,
+    changeCounts,
+    publishedAt,
+    digest,
+  } = commit;
+  const { markets, protocols } = commit.counts;
+  return {
+    commit: number,
+    snapshotId,
+    archiveRoot,
+    manifest,
+    changes,
+    changeCounts,
+    publishedAt,
+    digest,
+    counts: { markets, protocols },
+  };
+}

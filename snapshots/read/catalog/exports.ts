@@ -1,0 +1,142 @@
+import type { ExportList } from "../../../schemas/envelopes.ts";
+import type { ExportFile, ExportRecord } from "../../../schemas/snapshot.ts";
+import { checkedHashes, readChunks } from "../../export/chunks.ts";
+import { exportFileName, readSoundExport } from "../../export/export-records.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { hashIn, layout } from "../../store/layout.ts";
+import type { ObjectInfo, Storage } from "../../store/storage.ts";
+import type { Belief } from "../../trust/belief.ts";
+import { DamagedLogError, ExportNotFoundError } from "../errors.ts";
+import type { Stream } from "../stream.ts";
+import type { CommitLog } from "./commit-log.ts";
+import type { ObjectCache } from "./object-cache.ts";
+import { Recent } from "./recent.ts";
+
+/** The answer to which exports there are (INTERFACE 4.11). Throws StorageError. */
+export async function listExports(exports: Exports): Promise<ExportList> {
+  const records = await exports.list();
+  const listed = records.map(({ snapshotId, publishedAt, archiveRoot, files }) => ({
+    snapshotId,
+    publishedAt,
+    rows: sum(files.map((file) => file.rows)),
+    bytes: sum(files.map((file) => file.bytes)),
+    format: "parquet" as const,
+    archiveRoot,
+    files: files.map(({ rows, bytes, hash }, place) => {
+      const name = exportFileName(place);
+      return { name, url: `/api/v1/markets/exports/${snapshotId}/${name}`, rows, bytes, sha256: hash };
+    }),
+  }));
+  return { count: listed.length, exports: listed };
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
+
+/** So many records are looked at, the newest ones: a collection keeps far fewer, but anybody may have put some there. */
+const maxRecords = 100;
+
+/** The exports of a store that can be believed, and their files. */
+export class Exports {
+  readonly #storage: Storage;
+  readonly #objects: ObjectCache;
+  readonly #log: CommitLog;
+  readonly #belief: Belief;
+  readonly #recent: Recent<readonly ExportRecord[]>;
+  /** By key and tag, what the last look made of the records, so that each is read once. */
+  #known = new Map<string, ExportRecord | undefined>();
+
+  constructor(
+    storage: Storage,
+    parts: { objects: ObjectCache; log: CommitLog; belief: Belief; seconds: number; now: () => number },
+  ) {
+    this.#storage = storage;
+    this.#objects = parts.objects;
+    this.#log = parts.log;
+    this.#belief = parts.belief;
+    this.#recent = new Recent(() => this.#look(), parts);
+  }
+
+  /** Newest first. Throws StorageError. */
+  list(): Promise<readonly ExportRecord[]> {
+    return this.#recent.get();
+  }
+
+  /** A file by its name. Throws ExportNotFoundError, DamagedLogError or StorageError. */
+  async file(snapshotId: string, name: string): Promise<ExportFile> {
+    const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
+    const file = record?.files.find((_, place) => exportFileName(place) === name);
+    if (file) return file;
+    // Throws where an export cannot be believed because the log does not lead to its commit.
+    if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
+    const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
+    throw new ExportNotFoundError(`${what}; GET /api/v1/markets/exports lists all.`);
+  }
+
+  /**
+   * The bytes of a file from `from` to `to` (exclusive), each chunk checked before any byte of it is passed on. Reading
+   * throws MissingObjectError, CorruptObjectError or StorageError.
+   */
+  read(file: ExportFile, range: { from: number; to: number }): Stream {
+    const [storage, objects] = [this.#storage, this.#objects];
+    return {
+      count: range.to - range.from,
+      advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
+      async *read() {
+        const { hash } = file.chunks;
+        const stored = await objects.get(layout.exportChunksOf(hash), file.chunks);
+        const hashes = checkedHashes(stored, hash, file.bytes);
+        for await (const text of readChunks(storage, file, hashes, range)) yield { count: text.length, text };
+      },
+    };
+  }
+
+  async #look(): Promise<readonly ExportRecord[]> {
+    const known = new Map<string, ExportRecord | undefined>();
+    await inParallel(await this.#newest(), async ({ key, tag }) => {
+      const name = `${key} ${tag}`;
+      known.set(name, this.#known.has(name) ? this.#known.get(name) : await this.#read(key));
+    });
+    this.#known = known;
+    const listed: ExportRecord[] = [];
+    for (const record of known.values()) if (record && (await this.#agrees(record))) listed.push(record);
+    return listed.sort((a, b) => b.commit - a.commit);
+  }
+
+  /** The records that were written last. */
+  async #newest(): Promise<ObjectInfo[]> {
+    let newest: ObjectInfo[] = [];
+    for await (const info of this.#storage.list(layout.exportRecords)) {
+      // Another key with the same digits would list the same record twice.
+      if (info.key !== layout.exportRecord(hashIn(info.key))) continue;
+      newest.push(info);
+      if (newest.length >= 2 * maxRecords) newest = lastWritten(newest);
+    }
+    return lastWritten(newest);
+  }
+
+  /** A record that is sound and believed. */
+  async #read(key: string): Promise<ExportRecord | undefined> {
+    const record = await readSoundExport(this.#storage, hashIn(key));
+    return record && this.#belief.believesExport(record) ? record : undefined;
+  }
+
+  /** Whether a record agrees with a commit that no rollback withdrew. */
+  async #agrees(record: ExportRecord): Promise<boolean> {
+    if (this.#log.isWithdrawn(record.commit)) return false;
+    try {
+      const commit = await this.#log.entry(record.commit);
+      return (
+        commit?.snapshotId === record.snapshotId &&
+        commit.archiveRoot === record.archiveRoot &&
+        commit.publishedAt === record.publishedAt
+      );
+    } catch (error) {
+      if (error instanceof DamagedLogError) return false;
+      throw error;
+    }
+  }
+}
+
+function lastWritten(infos: readonly ObjectInfo[]): ObjectInfo[] {
+  return infos.toSorted((a, b) => b.modified.getTime() - a.modified.getTime()).slice(0, maxRecords);
+}

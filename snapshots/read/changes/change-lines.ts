@@ -1,0 +1,115 @@
+import { difference, putsOf, type Sides } from "../../changes/difference.ts";
+import { idColumn, idCount, idText } from "../../changes/entries.ts";
+import { atOnce, type Breathe } from "../../changes/sort.ts";
+import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
+import type { StreamChunk } from "../stream.ts";
+import { type ChangeTexts, KeptRuns, placeOf } from "./change-texts.ts";
+
+/** The net difference between two snapshots. */
+export interface NetChanges {
+  /** A column of ids, ascending. */
+  deletes: Uint32Array;
+  /** Where the text of each market to be put is, newest first. */
+  puts: Uint32Array;
+  texts: ChangeTexts;
+  /** The memory that it takes. */
+  bytes: number;
+}
+
+/** The net difference between two sides, the texts of the newer one being tagged. */
+export async function netOf(sides: Sides, texts: ChangeTexts, breathe: Breathe): Promise<NetChanges> {
+  const found = await difference(sides, breathe);
+  const puts = await putsOf(found, sides.after, breathe);
+  const deletes = idColumn(found.removed.length);
+  for (const [place, index] of puts.entries()) {
+    if (place % atOnce === 0) await breathe();
+    puts[place] = sides.after.tag(index);
+  }
+  for (const [place, index] of found.removed.entries()) {
+    if (place % atOnce === 0) await breathe();
+    sides.before.copyId(index, deletes, place);
+  }
+  return { deletes, puts, texts, bytes: deletes.byteLength + puts.byteLength + texts.bytes };
+}
+
+/** How many lines it has. */
+export const linesOf = ({ deletes, puts }: NetChanges) => idCount(deletes) + puts.length;
+
+/** Deletes of a chunk at most, and puts of a chunk that are not a stored run. */
+const [deletesAtOnce, putsAtOnce] = [500, 64];
+const level = 6;
+
+/** Lines that are sent together. `piece` is there when they are stored as they are sent. */
+interface Chunk {
+  count: number;
+  text: () => Promise<Buffer>;
+  piece?: () => Promise<DeflatePiece>;
+}
+
+/** The lines of an answer behind the first `skip`. */
+export async function* readChanges(net: NetChanges, skip: number): AsyncGenerator<StreamChunk, void, void> {
+  for (const { count, text } of chunksOf(net, skip)) yield { count, text: await text() };
+}
+
+/** The same as one gzip member. Whole runs are copied as they are stored. */
+export async function* readChangesGzip(
+  net: NetChanges,
+  skip: number,
+): AsyncGenerator<StreamChunk, void, void> {
+  const member = new GzipMember();
+  for (const { count, text, piece } of chunksOf(net, skip)) {
+    const deflated = piece ? await piece() : await compressPiece(await text(), level);
+    yield { count, text: member.add(deflated) };
+  }
+  yield { count: 0, text: member.end() };
+}
+
+function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generator<Chunk> {
+  const runs = new KeptRuns(texts);
+  const gone = idCount(deletes);
+  for (let at = skip; at < gone; at += deletesAtOnce) {
+    const count = Math.min(deletesAtOnce, gone - at);
+    const lines = () => Array.from({ length: count }, (_, place) => deleteLine(idText(deletes, at + place)));
+    yield { count, text: async () => Buffer.from(lines().join("")) };
+  }
+  for (let at = Math.max(0, skip - gone); at < puts.length; ) {
+    const whole = wholeRunAt(puts, at, texts);
+    const count = whole || looseFrom(puts, at, texts);
+    const some = puts.subarray(at, at + count);
+    const { place, line } = placeOf(some[0]!);
+    const { piece } = texts;
+    yield {
+      count,
+      text: () => textOf(some, runs),
+      ...(whole && piece && { piece: () => texts.piece!(place, line / texts.runLines) }),
+    };
+    at += count;
+  }
+}
+
+const deleteLine = (id: string) => `{"op":"delete","id":"${id}"}\n`;
+
+/** How many lines the stored run has that begins here and is wanted as a whole; 0 when there is none. */
+function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
+  const { place, line } = placeOf(puts[at]!);
+  const count = Math.min(texts.runLines, texts.lines(place) - line);
+  const last = at + count - 1;
+  const begins = line % texts.runLines === 0 && last < puts.length;
+  if (!begins) return 0;
+  for (let next = at + 1; next <= last; next += 1) if (puts[next] !== puts[next - 1]! + 1) return 0;
+  return count;
+}
+
+/** How many lines to take up to the next whole run. */
+function looseFrom(puts: Uint32Array, at: number, texts: ChangeTexts): number {
+  let end = at + 1;
+  while (end < puts.length && end - at < putsAtOnce && !(texts.piece && wholeRunAt(puts, end, texts)))
+    end += 1;
+  return end - at;
+}
+
+async function textOf(tags: Uint32Array, runs: KeptRuns): Promise<Buffer> {
+  const lines: Buffer[] = [];
+  for (const tag of tags) lines.push(await runs.line(tag));
+  return Buffer.concat(lines);
+}

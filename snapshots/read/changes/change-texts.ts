@@ -1,0 +1,132 @@
+import { LRUCache } from "lru-cache";
+import type { ChangePartRef } from "../../../schemas/snapshot.ts";
+import { ChangePart, partLines, putLine, runLines } from "../../format/change-part.ts";
+import { cuts } from "../../format/cuts.ts";
+import type { DeflatePiece } from "../../format/gzip.ts";
+import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
+import { layout } from "../../store/layout.ts";
+import type { ObjectCache } from "../catalog/object-cache.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+
+/** Where the texts of changed markets are stored: in objects of at most 512 lines, in runs. */
+export interface ChangeTexts {
+  /** Lines of a run; the last one of an object may have fewer. */
+  readonly runLines: number;
+  /** The memory that it takes. */
+  readonly bytes: number;
+  /** Lines of an object. */
+  lines(place: number): number;
+  /** The lines of a run, each as a put with its line feed. Throws as ObjectCache.get does, or CorruptObjectError. */
+  run(place: number, run: number): Promise<Buffer[]>;
+  /** The same lines compressed, where they are stored in this form. */
+  piece?(place: number, run: number): Promise<DeflatePiece>;
+}
+
+const most = Math.max(partLines, cuts.pageMax);
+
+/** A number for a line of an object. */
+export const tagOf = (place: number, line: number) => place * most + line;
+/** The object and the line that a number stands for. */
+export const placeOf = (tag: number) => ({ place: Math.floor(tag / most), line: tag % most });
+
+// An object of a part or a page table entry with up to 32 runs.
+const [partBytes, pageBytes] = [300, 4000];
+/** Each has about 200 kB. */
+const keptRuns = 16;
+
+/** Texts in parts of change records. */
+export class PartTexts implements ChangeTexts {
+  readonly runLines = runLines;
+  readonly #objects: ObjectCache;
+  readonly #parts: ChangePartRef[] = [];
+
+  constructor(objects: ObjectCache) {
+    this.#objects = objects;
+  }
+
+  get bytes(): number {
+    return this.#parts.length * partBytes;
+  }
+
+  /** Adds a part, and returns its place. */
+  add(part: ChangePartRef): number {
+    return this.#parts.push(part) - 1;
+  }
+
+  lines(place: number): number {
+    return this.#parts[place]!.lines;
+  }
+
+  async run(place: number, run: number): Promise<Buffer[]> {
+    return (await this.#part(place)).runLines(run);
+  }
+
+  async piece(place: number, run: number): Promise<DeflatePiece> {
+    return (await this.#part(place)).run(run);
+  }
+
+  async #part(place: number): Promise<ChangePart> {
+    const ref = this.#parts[place]!;
+    const key = layout.changePart(ref.hash);
+    const stored = await this.#objects.get(key, ref);
+    await awaitBudget();
+    return new ChangePart(key, stored);
+  }
+}
+
+/** Texts in pages of a snapshot. */
+export class PageTexts implements ChangeTexts {
+  readonly runLines = runMarkets;
+  readonly #objects: ObjectCache;
+  readonly #pages: StoredPage[] = [];
+
+  constructor(objects: ObjectCache) {
+    this.#objects = objects;
+  }
+
+  get bytes(): number {
+    return this.#pages.length * pageBytes;
+  }
+
+  /** Adds a page unless it is the one that was added last, and returns its place. */
+  add(page: StoredPage): number {
+    if (this.#pages.at(-1) !== page) this.#pages.push(page);
+    return this.#pages.length - 1;
+  }
+
+  lines(place: number): number {
+    return this.#pages[place]!.markets;
+  }
+
+  async run(place: number, run: number): Promise<Buffer[]> {
+    const page = this.#pages[place]!;
+    const key = layout.page(page.hash);
+    const stored = await this.#objects.get(key, page);
+    return readRun(key, stored, page.runs, run).map(putLine);
+  }
+}
+
+/** The runs that one answer has read last: several records may take turns. */
+export class KeptRuns {
+  readonly #texts: ChangeTexts;
+  readonly #runs = new LRUCache<string, Buffer[]>({ max: keptRuns });
+
+  constructor(texts: ChangeTexts) {
+    this.#texts = texts;
+  }
+
+  /** The line that a number stands for. Throws as ChangeTexts.run does. */
+  async line(tag: number): Promise<Buffer> {
+    const { place, line } = placeOf(tag);
+    const { runLines } = this.#texts;
+    const run = Math.floor(line / runLines);
+    const name = `${place}/${run}`;
+    let lines = this.#runs.get(name);
+    if (!lines) {
+      await awaitBudget(4);
+      lines = await this.#texts.run(place, run);
+      this.#runs.set(name, lines);
+    }
+    return lines[line % runLines]!;
+  }
+}

@@ -1,0 +1,247 @@
+import { bulkhead } from "cockatiel";
+import { LRUCache } from "lru-cache";
+import type { ChangeRecord, Manifest } from "../../../schemas/snapshot.ts";
+import { netSides, type Sides } from "../../changes/difference.ts";
+import { Entries } from "../../changes/entries.ts";
+import { readChangeRecord } from "../../changes/record.ts";
+import type { Breathe } from "../../changes/sort.ts";
+import { differingRows, type ReadObject } from "../../changes/walk.ts";
+import { ChangePart } from "../../format/change-part.ts";
+import { leafHash } from "../../format/tree.ts";
+import { CorruptObjectError } from "../../store/corrupt-object.ts";
+import { layout } from "../../store/layout.ts";
+import { MissingObjectError } from "../../store/objects.ts";
+import { type Asked, weakTag } from "../asked.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
+import type { ChangesQuery } from "../query/query.ts";
+import type { Stream } from "../stream.ts";
+import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
+import { PageTexts, PartTexts, tagOf } from "./change-texts.ts";
+import { GivenUpError, type Payer, paidBreaths } from "./effort.ts";
+
+/** The net difference between two snapshots, from a line on. */
+export interface ChangesPlan extends Stream {
+  since: string;
+  until: string;
+  /** The root of the archive of `until`. */
+  archiveRoot: string;
+}
+
+/** Markets that are compared for an answer at most. Each takes about 100 bytes meanwhile. */
+const maxEntries = 2_000_000;
+/** Differences that are worked out at the same time. */
+const plansAtOnce = 2;
+/** Bytes of plans that are kept, of one at most, and for how long: an answer that breaks off is soon asked for again. */
+const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 24 * 2 ** 20, 600_000];
+/** Lines of a part that are taken between two breaths: half a millisecond. */
+const linesAtOnce = 128;
+/** A plan without changes takes this, its name included. */
+const planBytes = 1000;
+
+/** The commits of `since` and those of `until`, newest first: a snapshot may be published several times. */
+interface Ends {
+  from: readonly LogEntry[];
+  to: readonly LogEntry[];
+}
+
+/** What is to be worked out, and for whom. */
+interface Work {
+  ends: Ends;
+  payer: Payer;
+}
+
+/** Works out what differs between two snapshots of a store, from change records or from the snapshots themselves. */
+export class ChangesReader {
+  readonly #catalog: Catalog;
+  readonly #working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
+  /** What cannot be told is kept too: finding that out again may take seconds. */
+  readonly #plans: LRUCache<string, NetChanges | "gone", Work>;
+
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog;
+    this.#plans = new LRUCache<string, NetChanges | "gone", Work>({
+      maxSize: keptBytes,
+      maxEntrySize: keptBytesEach,
+      sizeCalculation: (plan) => planBytes + (plan === "gone" ? 0 : plan.bytes),
+      ttl: keptMilliseconds,
+      fetchMethod: (_name, _stale, { context }) => this.#worked(context),
+      // Several clients may wait for this; an eviction must not abort it for them.
+      ignoreFetchAbort: true,
+    });
+  }
+
+  /**
+   * What a query asks for. Throws SnapshotNotFoundError, NoSnapshotError, DamagedLogError, CorruptObjectError or StorageError;
+   * its `plan` also InvalidParameterError, and SnapshotExpiredError when the difference cannot be told any more.
+   */
+  async ask(query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> {
+    const { since, skip } = query;
+    const until = query.until ?? this.#catalog.requireCurrent().commit.snapshotId;
+    const ends = { from: await this.#named("since", since), to: await this.#named("until", until) };
+    const commit = ends.to[0]!;
+    const etag = weakTag(commit, since, until, skip, "changes");
+    return { commit, etag, plan: () => this.#plan({ since, until, skip }, { ends, payer }) };
+  }
+
+  async #plan({ since, until, skip }: ChangesQuery & { until: string }, work: Work): Promise<ChangesPlan> {
+    const net = await this.#known(`${since} ${until}`, work);
+    if (net === "gone") throw gone();
+    const total = linesOf(net);
+    if (skip > total)
+      throw new InvalidParameterError("skip", `skip is more than the ${total} lines of this answer.`);
+    return {
+      since,
+      until,
+      archiveRoot: work.ends.to[0]!.archiveRoot,
+      count: total - skip,
+      advice: "Ask for fewer changes with until, or wait for the next day.",
+      read: () => readChanges(net, skip),
+      readGzip: () => readChangesGzip(net, skip),
+    };
+  }
+
+  /** What was worked out before, or is now. Work that somebody else gave up is begun again. */
+  async #known(name: string, work: Work): Promise<NetChanges | "gone"> {
+    for (;;) {
+      try {
+        return (await this.#plans.fetch(name, { context: work })) ?? (await this.#worked(work));
+      } catch (error) {
+        if (!(error instanceof GivenUpError)) throw error;
+        if (error.payer === work.payer) throw error.cause ?? error;
+      }
+    }
+  }
+
+  #worked({ ends, payer }: Work): Promise<NetChanges | "gone"> {
+    return this.#working.execute(() => this.#net(ends, paidBreaths(payer)));
+  }
+
+  /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
+  async #named(parameter: string, id: string): Promise<LogEntry[]> {
+    const isNamed = ({ snapshotId }: LogEntry) => snapshotId === id;
+    if (await this.#catalog.newestWith(isNamed)) return (await this.#catalog.log.believed()).filter(isNamed);
+    throw new SnapshotNotFoundError(
+      parameter,
+      `No snapshot with the id that ${parameter} gives was published.`,
+    );
+  }
+
+  /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
+  async #net(ends: Ends, breathe: Breathe): Promise<NetChanges | "gone"> {
+    for (const pair of pairsOf(ends)) {
+      const net = await ifSound(() => this.#fromRecords(pair, breathe));
+      if (net) return net;
+    }
+    return (await this.#fromSnapshots(ends, breathe)) ?? "gone";
+  }
+
+  /** The records from one commit to another, added up; undefined when one was never made, or when they are too many. */
+  async #fromRecords([from, to]: Pair, breathe: Breathe): Promise<NetChanges | undefined> {
+    const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
+    const records: ChangeRecord[] = [];
+    let lines = 0;
+    for (let number = first; number <= last; number += 1) {
+      await breathe();
+      const commit = await this.#catalog.commit(number);
+      if (!commit?.changes) return undefined;
+      const record = await readChangeRecord(this.#read, commit.changes);
+      lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);
+      if (lines > maxEntries) return undefined;
+      records.push(record);
+    }
+    const texts = new PartTexts(this.#catalog.objects);
+    const sideOf = async (parts: ChangeRecord["before"]) => {
+      const side = new Entries();
+      for (const ref of parts) {
+        const key = layout.changePart(ref.hash);
+        const part = new ChangePart(key, await this.#read(key, ref));
+        // The bound on lines was checked with the record's numbers.
+        if (part.lines !== ref.lines)
+          throw new CorruptObjectError(key, "its record is wrong about its lines");
+        const place = texts.add(ref);
+        for (let line = 0; line < part.lines; line += 1) {
+          if (line % linesAtOnce === 0) await breathe();
+          side.add(part.market(line), part.leaf(line), tagOf(place, line));
+        }
+      }
+      return side;
+    };
+    const steps: Sides[] = [];
+    for (const { before, after } of records)
+      steps.push({ before: await sideOf(before), after: await sideOf(after) });
+    const back = steps.map(({ before, after }) => ({ before: after, after: before })).reverse();
+    return netOf(await netSides(from.commit <= to.commit ? steps : back, breathe), texts, breathe);
+  }
+
+  /** What differs between the two snapshots themselves; undefined when one is gone, or when it is too much. */
+  async #fromSnapshots({ from, to }: Ends, breathe: Breathe): Promise<NetChanges | undefined> {
+    await breathe();
+    const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
+    if (!older || !newer) return undefined;
+    const texts = new PageTexts(this.#catalog.objects);
+    const sides: Sides = { before: new Entries(), after: new Entries() };
+    return ifKept(async () => {
+      for await (const { before, after } of differingRows(this.#read, older, newer, breathe)) {
+        if (before) sides.before.add(before, leafHash(before.line));
+        if (after) sides.after.add(after, leafHash(after.line), tagOf(texts.add(after.page), after.place));
+        if (sides.before.size + sides.after.size > maxEntries) return undefined;
+      }
+      return netOf(sides, texts, breathe);
+    });
+  }
+
+  /** The manifest of a snapshot, of whichever of its commits still has one. */
+  async #manifest(commits: readonly LogEntry[]): Promise<Manifest | undefined> {
+    for (const commit of commits) {
+      const listed = await ifKept(() => this.#catalog.listed(commit));
+      if (listed) return listed.manifest;
+    }
+    return undefined;
+  }
+
+  readonly #read: ReadObject = (key, ref) => this.#catalog.objects.get(key, ref);
+}
+
+function gone(): SnapshotExpiredError {
+  return new SnapshotExpiredError(
+    "since",
+    "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: an " +
+      "export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",
+  );
+}
+
+type Pair = [from: LogEntry, to: LogEntry];
+
+/** Each commit of `from` with those of `to` next to it, nearest pairs first. */
+function pairsOf({ from, to }: Ends): Pair[] {
+  const steps = ([a, b]: Pair) => Math.abs(a.commit - b.commit);
+  return from
+    .flatMap((a): Pair[] => {
+      const later = to.findLast((b) => b.commit >= a.commit);
+      const earlier = to.find((b) => b.commit < a.commit);
+      return [later, earlier].flatMap((b) => (b ? [[a, b]] : []));
+    })
+    .sort((a, b) => steps(a) - steps(b));
+}
+
+/** The same as ifKept; undefined also when a record is damaged, since the snapshots themselves may tell. */
+async function ifSound<T>(work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await ifKept(work);
+  } catch (error) {
+    if (error instanceof CorruptObjectError) return undefined;
+    throw error;
+  }
+}
+
+/** What `work` gives; undefined when the store no longer has what it reads. */
+async function ifKept<T>(work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof MissingObjectError) return undefined;
+    throw error;
+  }
+}

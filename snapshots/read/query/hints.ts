@@ -1,0 +1,31 @@
+import { csv, ndjson } from "../../../schemas/endpoints.ts";
+
+/** Parameters that other services have, and what to use here in their place. */
+interface Hint {
+  /** In lower case, without hyphens and underscores. */
+  names: readonly string[];
+  /** A parameter of the addresses that have something in their place; left out: all have. */
+  where?: string;
+  hint: string;
+}
+
+const hints: readonly Hint[] = [
+  {
+    names: ["apikey", "xapikey", "key", "token", "accesstoken"],
+    hint: "A key goes into a header, Authorization: Bearer KEY or x-api-key: KEY; addresses are logged on their way.",
+  },
+  {
+    names: ["format", "output"],
+    where: "pageSize",
+    hint: `The header Accept chooses the form: application/json, ${ndjson} or ${csv}.`,
+  },
+  { names: ["limit", "size", "count", "perpage"], where: "pageSize", hint: "pageSize sets how many come." },
+  { names: ["pagesize", "size", "count", "perpage"], where: "limit", hint: "limit sets how many come." },
+];
+
+/** The hint for an unknown parameter of an address that has the parameters `known`, if there is one. */
+export function hintFor(name: string, known: readonly string[]): string | undefined {
+  const plain = name.toLowerCase().replace(/[-_]/g, "");
+  const fits = ({ names, where }: Hint) => names.includes(plain) && (!where || known.includes(where));
+  return hints.find(fits)?.hint;
+}

@@ -1,0 +1,153 @@
+import { LRUCache } from "lru-cache";
+import { ScoreList } from "../../../schemas/envelopes.ts";
+import type { ScoreChange } from "../../../schemas/feed.ts";
+import type { ScoreListEntry } from "../../../schemas/records.ts";
+import type { ObjectRef } from "../../../schemas/snapshot.ts";
+import { layout } from "../../store/layout.ts";
+import { MissingObjectError } from "../../store/objects.ts";
+import { parseObject } from "../../store/parse-object.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+
+/** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
+interface Scored {
+  row: ScoreListEntry;
+  record: ObjectRef;
+}
+
+/** Where a reader begins: after a commit. `gone` says that it asked for one that is not there any more. */
+export interface ReaderStart {
+  position: number;
+  gone: boolean;
+}
+
+// Most clients read the same changes at the same time. Each takes half a kilobyte.
+const keptChanges = 30_000;
+
+/** What happened between one commit and the next one whose snapshot can be read. */
+export interface Step {
+  /** The later one. */
+  commit: LogEntry;
+  /** Ordered by slug. */
+  changes: readonly ScoreChange[];
+}
+
+/**
+ * The score changes between successive commits. They follow from the commit log alone, so every process computes the
+ * same changes, whenever it was started. Commits that were collected are passed over.
+ */
+export class ScoreChangeLog {
+  readonly #catalog: Catalog;
+  readonly #steps: LRUCache<number, Step>;
+
+  /** `kept` bounds the changes kept in memory. */
+  constructor(catalog: Catalog, kept = keptChanges) {
+    this.#catalog = catalog;
+    this.#steps = new LRUCache<number, Step>({
+      maxSize: kept,
+      // An entry without changes counts too.
+      sizeCalculation: ({ changes }) => 1 + changes.length,
+      fetchMethod: (number) => this.#stepFrom(number),
+      // Several clients may wait for this; an eviction must not abort it for them.
+      ignoreFetchAbort: true,
+    });
+  }
+
+  /** The number of the commit that the catalog serves; 0 before the first one. */
+  newest(): number {
+    return this.#catalog.current()?.commit.commit ?? 0;
+  }
+
+  /**
+   * Where a reader begins who has seen the snapshot `since`, or else sees the current one now. Throws NoSnapshotError, or as
+   * `commitOf` does.
+   */
+  async start(since: string | undefined): Promise<ReaderStart> {
+    const { commit } = this.#catalog.requireCurrent();
+    const known = since === undefined ? commit : await this.commitOf(since);
+    return { position: (known ?? commit).commit, gone: known === undefined };
+  }
+
+  /** A commit of the log. Throws MissingObjectError, CorruptObjectError or StorageError. */
+  async commit(number: number): Promise<LogEntry> {
+    const commit = await this.#catalog.commit(number);
+    if (!commit) throw new MissingObjectError(layout.commit(number));
+    return commit;
+  }
+
+  /**
+   * The step from a commit that is not the newest one. Throws MissingObjectError when its snapshot was collected,
+   * CorruptObjectError or StorageError.
+   */
+  async step(number: number): Promise<Step> {
+    return (await this.#steps.fetch(number)) ?? this.#stepFrom(number);
+  }
+
+  /**
+   * The newest commit with this snapshot id, if its snapshot is still kept; undefined otherwise. Looks into the store for
+   * one that this process has not loaded yet. Throws CorruptObjectError or StorageError.
+   */
+  async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
+    const commit = await this.#catalog.newestWith((entry) => entry.snapshotId === snapshotId);
+    return commit && (await this.#scoresIfKept(commit)) && commit;
+  }
+
+  async #stepFrom(number: number): Promise<Step> {
+    const before = await this.commit(number);
+    const then = await this.#scores(before);
+    const { commit, now } = await this.#nextKept(number);
+    return { commit, changes: this.#compare(before, then, commit, now) };
+  }
+
+  /** The first commit after another one whose snapshot is kept. */
+  async #nextKept(number: number) {
+    const successor = await this.commit(number + 1);
+    const now = await this.#scoresIfKept(successor);
+    if (now) return { commit: successor, now };
+    const later = (await this.#catalog.readable()).filter(({ commit }) => commit > number);
+    const commit = later.at(-1) ?? this.#catalog.requireCurrent().commit;
+    return { commit, now: await this.#scores(commit) };
+  }
+
+  #compare(
+    before: LogEntry,
+    then: Map<string, Scored>,
+    commit: LogEntry,
+    now: Map<string, Scored>,
+  ): ScoreChange[] {
+    if (commit.snapshotId === before.snapshotId) return [];
+    const { snapshotId, publishedAt } = commit;
+    const changes: ScoreChange[] = [];
+    for (const slug of [...new Set([...now.keys(), ...then.keys()])].sort()) {
+      const [to, from] = [now.get(slug), then.get(slug)];
+      if (to?.record.hash === from?.record.hash) continue;
+      const [current, previous] = [to?.row, from?.row];
+      const common = { slug, snapshotId, publishedAt };
+      if (current && previous) changes.push({ type: "score.changed", ...common, previous, current });
+      else if (current) changes.push({ type: "score.added", ...common, previous: null, current });
+      else if (previous) changes.push({ type: "score.removed", ...common, previous, current: null });
+    }
+    return changes;
+  }
+
+  async #scoresIfKept(commit: LogEntry): Promise<Map<string, Scored> | undefined> {
+    try {
+      return await this.#scores(commit);
+    } catch (error) {
+      if (error instanceof MissingObjectError) return undefined;
+      throw error;
+    }
+  }
+
+  async #scores(commit: LogEntry): Promise<Map<string, Scored>> {
+    const { list, records } = (await this.#catalog.listed(commit)).manifest.scores;
+    const key = layout.publicObject(list.hash);
+    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), ScoreList);
+    return new Map(
+      scores.flatMap((row) => {
+        const record = records[row.slug];
+        return record ? [[row.slug, { row, record }]] : [];
+      }),
+    );
+  }
+}

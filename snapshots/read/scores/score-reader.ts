@@ -1,0 +1,45 @@
+import type { FeedMessage } from "../../../schemas/feed.ts";
+import { MissingObjectError } from "../../store/objects.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import type { ReaderStart, ScoreChangeLog } from "./score-change-log.ts";
+
+const expired: FeedMessage = { type: "error", code: "SNAPSHOT_EXPIRED" };
+
+function publicationOf({ snapshotId, commit, publishedAt, counts, changeCounts }: LogEntry): FeedMessage {
+  return { type: "snapshot.published", snapshotId, commit, publishedAt, counts, changes: changeCounts };
+}
+
+/**
+ * Returns a function that yields what one reader was not told yet, up to the current snapshot. At the beginning that is a
+ * greeting, behind the news of a start that is gone. One call must end before the next. It throws as the log does; the next
+ * call goes on there.
+ */
+export function scoreReader(log: ScoreChangeLog, start: ReaderStart): () => AsyncGenerator<FeedMessage> {
+  let { position, gone } = start;
+  let greeted = false;
+  return async function* pending() {
+    while (gone || position < log.newest()) {
+      if (gone) yield expired;
+      gone = false;
+      try {
+        while (position < log.newest()) {
+          const { commit, changes } = await log.step(position);
+          yield* changes;
+          // Behind its scores: who hears of a snapshot has heard of all that changed.
+          yield publicationOf(commit);
+          position = commit.commit;
+        }
+      } catch (error) {
+        if (!(error instanceof MissingObjectError)) throw error;
+        // The commit was collected before it could be told, so the reader has to look at the scores anew.
+        position = log.newest();
+        greeted = false;
+        gone = true;
+      }
+    }
+    if (greeted) return;
+    const { snapshotId, publishedAt } = await log.commit(position);
+    yield { type: "hello", snapshotId, publishedAt };
+    greeted = true;
+  };
+}

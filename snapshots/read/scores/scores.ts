@@ -1,0 +1,89 @@
+import { ProtocolSlug } from "../../../schemas/primitives.ts";
+import type { Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
+import { layout } from "../../store/layout.ts";
+import { whileKept } from "../catalog/as-of.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import type { ListedSnapshot } from "../catalog/snapshot.ts";
+import { ProtocolNotFoundError } from "../errors.ts";
+
+/** What is asked of the scores of a snapshot: the list of all, or what it holds of one protocol. */
+export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions"; slug: string };
+
+/** A score object and the snapshot that has it. */
+export interface FoundScore extends ListedSnapshot {
+  object: ObjectRef;
+}
+
+/** What a path names. Throws ProtocolNotFoundError for text that cannot be a slug. */
+export function scoreNamed(kind: "records" | "histories" | "dimensions", text: string): ScoreName {
+  if (!ProtocolSlug.safeParse(text).success) throw new ProtocolNotFoundError();
+  return { kind, slug: text };
+}
+
+function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined {
+  if (name === "list") return scores.list;
+  // Own members only, since "constructor" is a possible slug.
+  const objects = scores[name.kind];
+  return Object.hasOwn(objects, name.slug) ? objects[name.slug] : undefined;
+}
+
+/** Finds a score object in a snapshot. Throws ProtocolNotFoundError. */
+export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName): FoundScore {
+  const object = objectOf(manifest, name);
+  if (!object) throw new ProtocolNotFoundError();
+  return { commit, manifest, object };
+}
+
+/** Finds a score object in the snapshot of a commit. Throws ProtocolNotFoundError, or as `whileKept` does. */
+export async function findScoreAsOf(
+  catalog: Catalog,
+  commit: LogEntry,
+  name: ScoreName,
+): Promise<FoundScore> {
+  return findScore(await whileKept(catalog, commit, () => catalog.listed(commit)), name);
+}
+
+/** Reads a score object from the store. Throws as `whileKept` and ObjectCache.get do. */
+export function readScore(
+  catalog: Catalog,
+  { commit, object }: FoundScore,
+  name: ScoreName,
+): Promise<Buffer> {
+  const isPublic = name === "list" || name.kind === "records";
+  const key = isPublic ? layout.publicObject(object.hash) : layout.privateObject(object.hash);
+  return whileKept(catalog, commit, () => catalog.objects.get(key, object));
+}
+
+/**
+ * The newest superseded snapshot with a score object that `isAtHand`, and when the snapshot after it was published (ISO
+ * 8601).
+ */
+export function supersededScore(
+  catalog: Catalog,
+  name: ScoreName,
+  isAtHand: (object: ObjectRef) => boolean,
+): (FoundScore & { supersededAt: string }) | undefined {
+  let { publishedAt: supersededAt } = catalog.requireCurrent().commit;
+  for (const { commit, manifest } of catalog.superseded()) {
+    const object = objectOf(manifest, name);
+    if (object && isAtHand(object)) return { commit, manifest, object, supersededAt };
+    supersededAt = commit.publishedAt;
+  }
+  return undefined;
+}
+
+/** The records of several protocols of the current snapshot, as the JSON of a batch. Throws as ObjectCache.get does. */
+export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
+  const { manifest } = catalog.requireCurrent();
+  const asked = [...new Set(slugs)].map((slug) => {
+    return { slug, object: objectOf(manifest, { kind: "records", slug }) };
+  });
+  const notFound = asked.filter(({ object }) => !object).map(({ slug }) => slug);
+  const found = asked.flatMap(({ object }) => object ?? []);
+  const records = await Promise.all(
+    found.map((object) => catalog.objects.get(layout.publicObject(object.hash), object)),
+  );
+  const json = `{"count":${records.length},"scores":[${records.join(",")}],"notFound":${JSON.stringify(notFound)}}`;
+  return { snapshotId: manifest.snapshotId, json: Buffer.from(json) };
+}

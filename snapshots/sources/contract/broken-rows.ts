@@ -1,0 +1,84 @@
+import type { DuckDBConnection } from "@duckdb/node-api";
+import { withConnection } from "../duckdb/duckdb.ts";
+import { readParquet } from "../duckdb/parquet.ts";
+import { type OpenSource, refuseChangedFiles } from "../duckdb/read-source.ts";
+import type { FileGroup } from "../files/file-groups.ts";
+import type { SourceFile } from "../files/source-files.ts";
+import { maxRecordBytes, recordRule } from "./record-size.ts";
+import { placesPerRule, RefusalList } from "./refusals.ts";
+import { jsonOfRow } from "./render-json.ts";
+import { faultsOfRow, soundRow } from "./row-checks.ts";
+import { describeRow, rowNumber } from "./row-names.ts";
+import type { SourceTable } from "./table-schema.ts";
+
+/**
+ * Throws SourceRefusal naming the rows that break a rule and what is wrong with them. Call it when a query has found
+ * such a row.
+ */
+export async function refuseRows(source: OpenSource): Promise<never> {
+  const refusals = new RefusalList();
+  await withConnection(source.instance, async (connection) => {
+    for (const group of source.groups) {
+      for (const file of group.files) await diagnose(connection, source.table, group, file, refusals);
+    }
+  });
+  refusals.throwIfAny();
+  await refuseLarge(source);
+  // Reached only when a file changed between the two queries.
+  await refuseChangedFiles(source);
+  throw new Error(`${source.table.name}: a row broke a rule, but a second look found none`);
+}
+
+async function diagnose(
+  connection: DuckDBConnection,
+  { label }: SourceTable,
+  { fields, rowRules, columns }: FileGroup,
+  file: SourceFile,
+  refusals: RefusalList,
+): Promise<void> {
+  const row = rowNumber(columns);
+  const result = await connection.runAndReadAll(
+    `WITH broken AS (SELECT ${row}::BIGINT AS row, ${label} AS label, ${faultsOfRow(fields, rowRules)} AS faults
+       FROM ${readParquet([file])} WHERE NOT ${soundRow(fields, rowRules)}),
+     single AS (SELECT row, label, unnest(faults) AS fault, generate_subscripts(faults, 1) AS place FROM broken),
+     named AS (SELECT fault.rule AS rule, count(*) AS total, min(place) AS place,
+         arg_min({'row': row, 'label': left(label, 100), 'column': fault.column, 'value': fault.value},
+           coalesce(row, 0) * 1000000 + place, ${placesPerRule}) AS places
+       FROM single GROUP BY ALL)
+     SELECT rule, total::DOUBLE, to_json(places)::VARCHAR FROM named ORDER BY places[1].row, place, rule`,
+  );
+  for (const [rule, total, json] of result.getRows()) {
+    const places: { row: number | null; label: string | null; column: string; value: string }[] = JSON.parse(
+      String(json),
+    );
+    const named = places.map(({ row, label, ...place }) => ({
+      file: file.name,
+      row: describeRow(row, label),
+      ...place,
+      rule: String(rule),
+    }));
+    refusals.addAll(String(rule), named, Number(total));
+  }
+}
+
+/** Throws SourceRefusal naming the rows whose record is too large, in a source that keeps every other rule. */
+async function refuseLarge({ instance, table, groups }: OpenSource): Promise<void> {
+  const refusals = new RefusalList();
+  await withConnection(instance, async (connection) => {
+    for (const { fields, columns, files } of groups) {
+      const bytes = `strlen(${jsonOfRow(fields)})`;
+      for (const file of files) {
+        const result = await connection.runAndReadAll(
+          `SELECT ${rowNumber(columns)}::VARCHAR, ${table.label}, ${bytes}, (count(*) OVER ())::DOUBLE
+           FROM ${readParquet([file])} WHERE ${bytes} > ${maxRecordBytes} LIMIT ${placesPerRule}`,
+        );
+        const rows = result.getRows();
+        const places = rows.map(([row, label, size]) => {
+          return { file: file.name, row: describeRow(row, label), value: `${size} bytes`, rule: recordRule };
+        });
+        if (places.length > 0) refusals.addAll(recordRule, places, Number(rows[0]![3]));
+      }
+    }
+  });
+  refusals.throwIfAny();
+}

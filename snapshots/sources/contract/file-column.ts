@@ -1,0 +1,37 @@
+import { quoted } from "../duckdb/sql-literals.ts";
+import type { Rule } from "./table-schema.ts";
+
+/**
+ * The shape of a column, or of a part of one, in a particular file: the rules for its values and, where the contract
+ * leaves the type open, the type that the file has. row-checks.ts and render-json.ts turn it into SQL.
+ */
+export type FileShape = { nullable: boolean } & (
+  | { kind: "leaf"; type: string; rules: readonly Rule[]; time: boolean }
+  | { kind: "list"; of: FileShape }
+  | { kind: "struct"; fields: readonly FileField[] }
+  | { kind: "map"; of: FileShape }
+);
+
+/** A column of a file, or a member of a struct in it. */
+export interface FileField {
+  /** The name in the file. */
+  name: string;
+  /** The name in the published JSON. */
+  published: string;
+  shape: FileShape;
+}
+
+/** The shape of a value without parts, which is cast to `type` before it is published. */
+export function leaf(type: string, rules: readonly Rule[], nullable = false) {
+  return { nullable, kind: "leaf", type, rules, time: false } as const;
+}
+
+/** SQL for a member of a struct. */
+export function member(value: string, name: string): string {
+  return `struct_extract(${value}, ${quoted(name)})`;
+}
+
+/** SQL for the items of a list, or the values of a map, as a list. */
+export function itemsOf(shape: FileShape, value: string): string {
+  return shape.kind === "map" ? `map_values(${value})` : value;
+}

@@ -1,0 +1,101 @@
+import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
+import { isInteger, isText, membersOf } from "../duckdb/duckdb-types.ts";
+import { type FileField, type FileShape, leaf } from "./file-column.ts";
+import { matchAny } from "./match-any.ts";
+import { maxDepth, maxLists } from "./record-size.ts";
+import { between, type Field, type Shape } from "./table-schema.ts";
+
+/** A column, or a part of one, that does not match the contract. */
+interface SchemaFault {
+  column: string;
+  value?: string;
+  rule: string;
+}
+
+/** The result of matching a file's columns with those of a table. */
+export interface ColumnMatch {
+  fields: readonly FileField[];
+  faults: readonly SchemaFault[];
+  /** Columns and struct members that the contract does not name. */
+  extra: readonly string[];
+}
+
+/** Matches a file's columns with those of a table. */
+export function matchColumns(
+  fields: readonly Field[],
+  columns: ReadonlyMap<string, DuckDBType>,
+): ColumnMatch {
+  const found: Findings = { faults: [], extra: [] };
+  return { fields: matchFields(fields, columns, "", found), ...found };
+}
+
+interface Findings {
+  faults: SchemaFault[];
+  extra: string[];
+}
+
+function matchFields(
+  fields: readonly Field[],
+  types: ReadonlyMap<string, DuckDBType>,
+  prefix: string,
+  found: Findings,
+): FileField[] {
+  const known = new Set(fields.map(({ name }) => name));
+  for (const name of types.keys()) if (!known.has(name)) found.extra.push(prefix + name);
+  return fields.flatMap(({ name, published = name, shape }) => {
+    const type = types.get(name);
+    if (!type) {
+      found.faults.push({ column: prefix + name, rule: "is missing" });
+      return [];
+    }
+    const matched = matchShape(shape, type, prefix + name, found);
+    return matched ? [{ name, published, shape: matched }] : [];
+  });
+}
+
+function matchShape(shape: Shape, type: DuckDBType, path: string, found: Findings): FileShape | undefined {
+  const refuse = (expected: string) => {
+    found.faults.push({
+      column: path,
+      value: shorten(type.alias ?? type.toString()),
+      rule: `must be of type ${expected}`,
+    });
+    return undefined;
+  };
+  switch (shape.kind) {
+    case "any":
+      return matchAny(type) ?? refuse(anyTypes);
+    case "list": {
+      if (type.typeId !== DuckDBTypeId.LIST) return refuse("LIST");
+      const of = matchShape(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);
+      return of && { nullable: false, kind: "list", of };
+    }
+    case "struct": {
+      if (type.typeId !== DuckDBTypeId.STRUCT) return refuse("STRUCT");
+      const fields = matchFields(shape.fields, membersOf(type as DuckDBStructType), `${path}.`, found);
+      return { nullable: false, kind: "struct", fields };
+    }
+    case "integer": {
+      if (!isInteger(type)) return refuse("INTEGER, or another integer type");
+      const rule = `must be from ${shape.min} to ${shape.max}`;
+      return leaf("BIGINT", [{ rule, holds: between(shape.min, shape.max) }]);
+    }
+    case "text":
+      return isText(type) ? leaf("VARCHAR", shape.rules) : refuse("VARCHAR");
+    case "double":
+      return type.typeId === DuckDBTypeId.DOUBLE ? leaf("DOUBLE", shape.rules) : refuse("DOUBLE");
+    case "boolean":
+      return type.typeId === DuckDBTypeId.BOOLEAN ? leaf("BOOLEAN", []) : refuse("BOOLEAN");
+    case "time":
+      if (type.typeId !== DuckDBTypeId.TIMESTAMP_TZ) return refuse("TIMESTAMP WITH TIME ZONE");
+      return { ...leaf("TIMESTAMPTZ", shape.rules), time: true };
+  }
+}
+
+const anyTypes =
+  `text, boolean, integer, double, or lists, structs and maps of these, at most ${maxDepth} deep ` +
+  `with at most ${maxLists} lists and maps within one another`;
+
+function shorten(text: string): string {
+  return text.length > 120 ? `${text.slice(0, 117)}...` : text;
+}

@@ -1,0 +1,94 @@
+import { identifier, quoted } from "../duckdb/sql-literals.ts";
+import { type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
+import type { RowRule } from "./table-schema.ts";
+
+/**
+ * SQL over a row's columns that is true when the row keeps every rule, and false otherwise. It is never null and never
+ * fails.
+ */
+export function soundRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
+  const columns = fields.map(({ name, shape }) => sound(shape, identifier(name), 0));
+  return conjunction([...columns, ...rowRules.map(({ holds }) => holds)]);
+}
+
+function sound(shape: FileShape, value: string, depth: number): string {
+  const inside = soundInside(shape, value, depth);
+  if (!shape.nullable) return conjunction([`${value} IS NOT NULL`, inside]);
+  return inside === "true" ? "true" : `(${value} IS NULL OR ${inside})`;
+}
+
+function soundInside(shape: FileShape, value: string, depth: number): string {
+  switch (shape.kind) {
+    case "leaf":
+      return conjunction(shape.rules.map(({ holds }) => holds(value)));
+    case "struct":
+      return conjunction(shape.fields.map(({ name, shape }) => sound(shape, member(value, name), depth)));
+    case "list":
+    case "map": {
+      const item = `item${depth}`;
+      const inside = sound(shape.of, item, depth + 1);
+      if (inside === "true") return "true";
+      return `len(list_filter(${itemsOf(shape, value)}, lambda ${item}: NOT ${inside})) = 0`;
+    }
+  }
+}
+
+/**
+ * SQL over a row's columns for the list of its faults, as STRUCT(column, value, rule). It is costly, and meant for rows
+ * that are known to break a rule.
+ */
+export function faultsOfRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
+  const columns = fields.map(({ name, shape }) => faults(shape, identifier(name), quoted(name), 0));
+  const rows = rowRules.map(
+    ({ column, rule, holds, value }) =>
+      `CASE WHEN ${holds} THEN [] ELSE [${fault(quoted(column), value, rule)}] END`,
+  );
+  return concatenation([...columns, ...rows]);
+}
+
+function faults(shape: FileShape, value: string, path: string, depth: number): string {
+  const inside = faultsInside(shape, value, path, depth);
+  const whenNull = shape.nullable ? "[]" : `[${fault(path, "'null'", "must not be null")}]`;
+  return `CASE WHEN ${value} IS NULL THEN ${whenNull} ELSE ${inside} END`;
+}
+
+function faultsInside(shape: FileShape, value: string, path: string, depth: number): string {
+  switch (shape.kind) {
+    case "leaf": {
+      const cases = shape.rules.map(
+        ({ rule, holds }) => `WHEN NOT ${holds(value)} THEN [${fault(path, shown(shape, value), rule)}]`,
+      );
+      return cases.length === 0 ? "[]" : `CASE ${cases.join(" ")} ELSE [] END`;
+    }
+    case "struct":
+      return concatenation(
+        shape.fields.map(({ name, shape }) =>
+          faults(shape, member(value, name), `concat(${path}, ${quoted(`.${name}`)})`, depth),
+        ),
+      );
+    case "list":
+    case "map": {
+      const [item, index] = [`item${depth}`, `index${depth}`];
+      const inside = faults(shape.of, item, `concat(${path}, '[', ${index} - 1, ']')`, depth + 1);
+      return `flatten(list_transform(${itemsOf(shape, value)}, lambda ${item}, ${index}: ${inside}))`;
+    }
+  }
+}
+
+function shown(shape: FileShape & { kind: "leaf" }, value: string): string {
+  // Truncated first, because to_json makes ten times its size of a long text.
+  return shape.type === "VARCHAR" ? `to_json(left(${value}, 100))` : value;
+}
+
+function fault(path: string, value: string, rule: string): string {
+  return `{'column': ${path}, 'value': left(${value}::VARCHAR, 100), 'rule': ${quoted(rule)}}`;
+}
+
+function conjunction(parts: readonly string[]): string {
+  const needed = parts.filter((part) => part !== "true");
+  return needed.length === 0 ? "true" : `(${needed.join(" AND ")})`;
+}
+
+function concatenation(lists: readonly string[]): string {
+  return lists.length === 0 ? "[]" : `flatten([${lists.join(", ")}])`;
+}

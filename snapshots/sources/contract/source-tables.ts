@@ -1,0 +1,96 @@
+import { market, marketDimensionKeys } from "../../../schemas/market.ts";
+import { protocol } from "../../../schemas/protocol.ts";
+import { forgeTiers } from "../../../schemas/scales.ts";
+import { type Members, type Shape as RecordShape, sourceName } from "../../../schemas/shapes.ts";
+import { textList } from "../duckdb/sql-literals.ts";
+import {
+  atMostBytes,
+  double,
+  doubleBetween,
+  type Field,
+  integer,
+  matching,
+  notEmpty,
+  notReserved,
+  oneOf,
+  type Shape,
+  type SourceTable,
+  text,
+  timeUntil,
+} from "./table-schema.ts";
+
+/** The columns of a source for records with these members. */
+function fieldsOf(members: Members, latest: Date): Field[] {
+  return Object.entries(members).map(([published, shape]) => {
+    const name = sourceName(published);
+    return { name, ...(name !== published && { published }), shape: ruled(shape, latest) };
+  });
+}
+
+/** A shape with its rules in SQL. `latest` is the latest time that a row may have. */
+function ruled(shape: RecordShape, latest: Date): Shape {
+  switch (shape.kind) {
+    case "text": {
+      const { values, pattern, rule, reserved, maxBytes } = shape;
+      return text(
+        ...(values ? [oneOf(values)] : []),
+        ...(pattern ? [matching(pattern, rule!)] : []),
+        ...(reserved ? [notReserved(reserved)] : []),
+        ...(shape.notEmpty ? [notEmpty] : []),
+        ...(maxBytes === undefined ? [] : [atMostBytes(maxBytes)]),
+      );
+    }
+    case "integer":
+      return integer(shape);
+    case "double": {
+      const { min, max } = shape;
+      return min === undefined || max === undefined ? double : doubleBetween({ min, max });
+    }
+    case "time":
+      return timeUntil(latest);
+    case "list":
+      return { kind: "list", of: ruled(shape.of, latest) };
+    case "struct":
+      return { kind: "struct", fields: fieldsOf(shape.members, latest) };
+    default:
+      return { kind: shape.kind };
+  }
+}
+
+const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";
+
+/** The source of the archive's markets (INTERFACE 2.4 to 2.6). `latest` is the latest time that a row may have. */
+export function marketsTable(latest: Date): SourceTable {
+  return {
+    name: "markets",
+    label: "id",
+    fields: fieldsOf(market, latest),
+    rowRules: [
+      {
+        column: "dimensions",
+        rule: `must have each of the keys ${marketDimensionKeys.join(", ")} once`,
+        holds: `coalesce(${dimensionKeys} = ${textList(marketDimensionKeys.toSorted())}, false)`,
+        value: "to_json(list_transform(dimensions, lambda dimension: dimension.key))",
+      },
+    ],
+  };
+}
+
+/**
+ * The source of protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have.
+ */
+export function protocolScoresTable(latest: Date): SourceTable {
+  return {
+    name: "protocol_scores",
+    label: "slug",
+    fields: fieldsOf(protocol, latest),
+    rowRules: [
+      {
+        column: "forge_scale_num",
+        rule: "must be the number of forge_scale, 1 for RAW to 7 for ADAMANTINE",
+        holds: `coalesce(forge_scale_num = list_position(${textList(forgeTiers)}, forge_scale), true)`,
+        value: "concat(forge_scale_num, ' with ', forge_scale)",
+      },
+    ],
+  };
+}

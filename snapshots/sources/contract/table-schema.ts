@@ -1,0 +1,150 @@
+import { quoted } from "../duckdb/sql-literals.ts";
+
+/**
+ * A rule for a single value: the SQL condition for valid values, which is applied only to values that are not null, and
+ * the message for the others.
+ */
+export interface Rule {
+  rule: string;
+  holds: (value: string) => string;
+  /** Whether the rule limits the work on a value, and so must hold before the value is processed in any other way. */
+  bounding?: boolean;
+}
+
+/** What a column, or a part of one, must be. Only values inside `any` may be null. */
+export type Shape =
+  | { kind: "text"; rules: readonly Rule[] }
+  | { kind: "integer"; min: number; max: number }
+  | { kind: "double"; rules: readonly Rule[] }
+  | { kind: "boolean" }
+  | { kind: "time"; rules: readonly Rule[] }
+  | { kind: "any" }
+  | { kind: "list"; of: Shape }
+  | { kind: "struct"; fields: readonly Field[] };
+
+/** A column or a struct member. Fields are listed in the order of the published JSON. */
+export interface Field {
+  /**
+   * The name in the source. It is also the published name unless `published` is set, which is not possible within
+   * lists.
+   */
+  name: string;
+  published?: string;
+  shape: Shape;
+}
+
+/** A rule for a whole row. A refusal names `column` and shows `value`, which is SQL. */
+export interface RowRule {
+  column: string;
+  rule: string;
+  /** SQL over the row's columns that is false exactly when the row breaks the rule. It is never null. */
+  holds: string;
+  value: string;
+}
+
+/** The names of the two sources. */
+export const sourceNames = ["markets", "protocol_scores"] as const;
+type SourceName = (typeof sourceNames)[number];
+
+/** A source: its columns, and the rules for whole rows. */
+export interface SourceTable {
+  /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
+  name: SourceName;
+  /** The column that identifies a row in refusals. */
+  label: string;
+  fields: readonly Field[];
+  rowRules: readonly RowRule[];
+}
+
+const maxCharacters = 10_000;
+
+/**
+ * Limits the length of a text. DuckDB needs about ten times a text's size to render it, so one text could otherwise
+ * take all of its memory.
+ */
+export const shortText: Rule = {
+  rule: `must be at most ${maxCharacters} characters`,
+  // A text has at least as many bytes as characters, so a short one need not be counted.
+  holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,
+};
+
+/** Text that keeps these rules and the general limit on length. */
+export function text(...rules: readonly Rule[]): Shape {
+  return { kind: "text", rules: [...rules, shortText] };
+}
+
+/** An integer from `min` to `max`. */
+export function integer({ min, max }: { min: number; max: number }): Shape {
+  return { kind: "integer", min, max };
+}
+
+/** Refuses NaN and infinite numbers. */
+export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
+
+/** A finite double. */
+export const double: Shape = { kind: "double", rules: [finite] };
+
+/** A finite double from `min` to `max`. */
+export function doubleBetween({ min, max }: { min: number; max: number }): Shape {
+  const within = { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
+  return { kind: "double", rules: [finite, within] };
+}
+
+/** SQL that is true for a number from `min` to `max`. */
+export function between(min: number, max: number): Rule["holds"] {
+  return (value) => `${value} BETWEEN ${min} AND ${max}`;
+}
+
+/** Refuses the empty text. */
+export const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
+
+/** Limits the bytes of a text in UTF-8, which is how DuckDB stores text. */
+export function atMostBytes(bytes: number): Rule {
+  return {
+    rule: `must be at most ${bytes} bytes in UTF-8`,
+    holds: (value) => `strlen(${value}) <= ${bytes}`,
+  };
+}
+
+/**
+ * Requires a text to match a pattern. The patterns used here mean the same in DuckDB's RE2 and in JavaScript; `$` is
+ * the end of the text in both.
+ */
+export function matching(pattern: RegExp, rule: string): Rule {
+  return { rule, holds: (value) => `regexp_matches(${value}, ${quoted(pattern.source)})` };
+}
+
+/** Requires a text to be one of these values. */
+export function oneOf(values: readonly string[]): Rule {
+  const rule = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(", ")}`;
+  return { rule, holds: (value) => `${value} IN (${values.map(quoted).join(", ")})` };
+}
+
+/** Refuses texts that are used otherwise. */
+export function notReserved(texts: readonly string[]): Rule {
+  return {
+    rule: "is a reserved word",
+    holds: (value) => `${value} NOT IN (${texts.map(quoted).join(", ")})`,
+  };
+}
+
+/** How the rule begins that a time breaks by being too late, for which this machine's clock may be to blame. */
+export const lateRule = "must not be later than";
+
+/** A time from 2000 up to `latest`. */
+export function timeUntil(latest: Date): Shape {
+  const instant = (text: string) => `TIMESTAMPTZ ${quoted(text.replace("T", " ").replace("Z", "+00"))}`;
+  return {
+    kind: "time",
+    rules: [
+      {
+        rule: "must not be before 2000",
+        holds: (value) => `${value} >= ${instant("2000-01-01T00:00:00.000Z")}`,
+      },
+      {
+        rule: `${lateRule} ${latest.toISOString()}, five minutes after the start`,
+        holds: (value) => `${value} <= ${instant(latest.toISOString())}`,
+      },
+    ],
+  };
+}

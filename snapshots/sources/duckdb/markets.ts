@@ -1,0 +1,234 @@
+import {
+  DuckDBBlobVector,
+  type DuckDBConnection,
+  type DuckDBDataChunk,
+  type DuckDBVector,
+} from "@duckdb/node-api";
+import { booleanNames, type FilterField, type FilterValues, filterFields } from "../../../schemas/filters.ts";
+import { sourceName } from "../../../schemas/shapes.ts";
+import { idOfLine } from "../../format/market-line.ts";
+import { refuseRows } from "../contract/broken-rows.ts";
+import { maxRecordBytes } from "../contract/record-size.ts";
+import { jsonOfRow, milliseconds } from "../contract/render-json.ts";
+import { soundRow } from "../contract/row-checks.ts";
+import type { FileGroup } from "../files/file-groups.ts";
+import type { CutPoint, FileNumbers, KnownRows, RenderedMarket } from "../sources.ts";
+import { withConnection } from "./duckdb.ts";
+import { loadKnownRows, rowDigest } from "./known-rows.ts";
+import { readParquet, selectFromAll } from "./parquet.ts";
+import { causeOf, type OpenSource, readSource, refuseChangedFiles } from "./read-source.ts";
+import { identifier, textList } from "./sql-literals.ts";
+
+/**
+ * Implements Sources.markets. Rows are not sorted, because DuckDB sorts nested rows only in memory and would need far
+ * too much.
+ */
+export async function* readMarkets(
+  source: OpenSource,
+  known: KnownRows | undefined,
+): AsyncGenerator<RenderedMarket[]> {
+  try {
+    if (known && source.groups.length > 0)
+      await withConnection(source.instance, (session) => loadKnownRows(session, known.digests));
+    for (const group of source.groups.flatMap(numberable)) yield* readGroup(source, group, known?.kept);
+    await refuseChangedFiles(source);
+  } catch (error) {
+    throw await causeOf(source, error);
+  }
+}
+
+/** DuckDB numbers the files of a query in a column that a file's own column of that name hides. Such files are read one by one. */
+function numberable(group: FileGroup): FileGroup[] {
+  const hidden = [...group.columns].some((name) => name.toLowerCase() === "file_index");
+  return hidden ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
+}
+
+async function* readGroup(
+  source: OpenSource,
+  group: FileGroup,
+  kept: FileNumbers | undefined,
+): AsyncGenerator<RenderedMarket[]> {
+  // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left for
+  // streaming.
+  const streams = kept ? 1 : await withConnection(source.instance, threadsOf);
+  const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
+    ...group,
+    files: group.files.filter((_, file) => file % streams === part),
+  }));
+  yield* inTurn(parts.map((part) => readPart(source, part, kept)));
+}
+
+/** The number of threads that planMemory allowed. */
+async function threadsOf(connection: DuckDBConnection): Promise<number> {
+  const result = await connection.runAndReadAll("SELECT current_setting('threads')::DOUBLE");
+  return Number(result.getRows()[0]?.[0]);
+}
+
+/** Takes a value of each generator in turn until all have ended. */
+async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {
+  const open = new Set(generators);
+  try {
+    while (open.size > 0) {
+      for (const generator of open) {
+        const { done, value } = await generator.next();
+        if (done) open.delete(generator);
+        else yield value;
+      }
+    }
+  } finally {
+    for (const generator of open) await generator.return(undefined);
+  }
+}
+
+async function* readPart(
+  source: OpenSource,
+  group: FileGroup,
+  kept: FileNumbers | undefined,
+): AsyncGenerator<RenderedMarket[]> {
+  const connection = await source.instance.connect();
+  let next: Promise<DuckDBDataChunk | null> | undefined;
+  try {
+    // Room for about six chunks, so that DuckDB's threads need not wait for the reader. Their text does not count here.
+    await connection.run("SET streaming_buffer_size = '2MB'");
+    // Swapping the sides of the join would hash all markets to find few known rows, which takes all of the memory.
+    await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
+    const file = fileNumber(source, group);
+    let query = marketsQuery(group, file);
+    if (kept) {
+      // Writing the few remaining rows to a table first lets all threads work.
+      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(group, file)}`);
+      await markKept(connection, kept);
+      query = "SELECT * EXCLUDE (ordinal) FROM compared WHERE ordinal IS NULL";
+    }
+    const result = await connection.stream(query);
+    next = result.fetchChunk();
+    for (;;) {
+      const chunk = await next;
+      if (!chunk || chunk.rowCount === 0) return;
+      // DuckDB prepares the next chunk while the caller is busy with this one.
+      next = result.fetchChunk();
+      const columns = Array.from({ length: chunk.columnCount }, (_, column) => chunk.getColumnVector(column));
+      for (let first = 0; first < chunk.rowCount; first += batchRows) {
+        const length = Math.min(batchRows, chunk.rowCount - first);
+        const batch = rowsOf(columns.map((column) => column.slice(first, length)));
+        if (!batch) return await refuseRows(source);
+        yield batch;
+      }
+      // Frees about 7 MB of text now. The garbage collector does not see how much memory a chunk holds.
+      chunk.reset();
+    }
+  } finally {
+    // A connection must not be closed during a fetch.
+    await next?.catch(() => undefined);
+    connection.closeSync();
+  }
+}
+
+/** Marks the known rows of the table `compared` in `kept`. */
+async function markKept(connection: DuckDBConnection, kept: FileNumbers): Promise<void> {
+  const result = await connection.stream("SELECT ordinal, file FROM compared WHERE ordinal IS NOT NULL");
+  for await (const chunk of result) {
+    const [ordinals, files] = [chunk.getColumnVector(0), chunk.getColumnVector(1)];
+    for (let row = 0; row < chunk.rowCount; row += 1)
+      kept[ordinals.getItem(row) as number] = files.getItem(row) as number;
+  }
+}
+
+/** SQL for the number of a row's file, among all files of the source. */
+function fileNumber({ files }: OpenSource, group: FileGroup): string {
+  const places = new Map(files.map((file, place) => [file, place]));
+  const numbers = group.files.map((file) => places.get(file)! + 1);
+  return numbers.length === 1 ? `${numbers[0]}` : `[${numbers.join(", ")}][file_index::BIGINT + 1]`;
+}
+
+const columnsOf = (group: FileGroup) => group.fields.map(({ name }) => identifier(name));
+
+function marketsQuery(group: FileGroup, file: string): string {
+  const sound = soundRow(group.fields, group.rowRules);
+  const values = [...columnsOf(group), `${sound} AS sound`, `(${file})::INTEGER AS file`];
+  // The rules include those that bound the row, so each is evaluated once.
+  return `SELECT ${marketColumns(group, "sound").join(", ")} FROM (SELECT *, ${rowDigest(group, "sound")} AS digest
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}))`;
+}
+
+/** SELECT of the same columns for rows that are not known, preceded by the ordinal of those that are. */
+function comparedQuery(group: FileGroup, file: string): string {
+  // A CASE evaluates a branch only for the rows that take it, so known rows cost nothing but their digest.
+  const sound = soundRow(group.fields, group.rowRules);
+  const [number, ...others] = marketColumns(group, sound);
+  const columns = others.map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
+  const values = [...columnsOf(group), `${rowDigest(group)} AS digest`, `(${file})::INTEGER AS file`];
+  return `SELECT ordinal, ${number}, ${columns.join(", ")}
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}) LEFT JOIN known USING (digest)`;
+}
+
+/** SQL of a filter's value, over a row's columns. */
+function filterValue(row: FilterField): string {
+  if (row.member === "dimensions")
+    return `list_transform(dimensions, lambda dimension: dimension.score)
+      [list_position(list_transform(dimensions, lambda dimension: dimension.key), '${row.field}')]`;
+  const column = sourceName(row.member);
+  const named = row.kind === "integer" && row.values !== booleanNames ? row.values : undefined;
+  return named ? `list_position(${textList(named)}, ${column})` : column;
+}
+
+/** Columns as rowsOf takes them: four of their own, then the filter table's. The record is null when the row breaks a rule. */
+function marketColumns({ fields }: FileGroup, sound: string): string[] {
+  const record = `CASE WHEN ${sound} THEN encode(${jsonOfRow(fields)}) END`;
+  const values = filterFields.map((row) =>
+    row.kind === "label" ? filterValue(row) : `TRY_CAST(${filterValue(row)} AS INTEGER)`,
+  );
+  return ["file", "digest", `${milliseconds("resolved_at")}::DOUBLE`, record, ...values];
+}
+
+/** Rows of vectors of equal length, one for each of marketColumns; undefined when one of the rows breaks a rule. */
+function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined {
+  const [files, digests, times, records, ...valueColumns] = columns;
+  if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");
+  const rows: RenderedMarket[] = [];
+  for (let row = 0; row < records.itemCount; row += 1) {
+    const bytes = records.getItemBytes(row);
+    if (bytes === null || bytes.byteLength > maxRecordBytes) return undefined;
+    const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const values: Record<string, unknown> = {};
+    for (const [position, { field }] of filterFields.entries())
+      values[field] = valueColumns[position]!.getItem(row);
+    rows.push({
+      id: idOfLine(json),
+      resolvedAt: times!.getItem(row) as number,
+      digest: digests!.getItem(row) as bigint,
+      file: files!.getItem(row) as number,
+      json,
+      values: values as FilterValues,
+    });
+  }
+  return rows;
+}
+
+/** The markets in a batch. Small batches let their text become garbage soon. */
+const batchRows = 256;
+
+/** The number of keys that are sampled for cut points. */
+const sampledKeys = 50_000;
+
+/**
+ * Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut
+ * points.
+ */
+export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
+  if (source.groups.length === 0) return [];
+  const keys = await readSource(source, async (connection) => {
+    const sampled = `hash(id) % ${Math.max(1, Math.floor(markets / sampledKeys))} = 0`;
+    const query = selectFromAll(
+      source.groups,
+      `${milliseconds("resolved_at")}::DOUBLE AS time, id`,
+      `${sampled} AND id IS NOT NULL AND isfinite(resolved_at)`,
+    );
+    const result = await connection.runAndReadAll(`${query} ORDER BY time, id`);
+    return result.getRows().map(([time, id]) => ({ resolvedAt: time as number, id: id as string }));
+  });
+  const wanted = Math.min(parts, keys.length);
+  return Array.from({ length: Math.max(0, wanted - 1) }, (_, part) => {
+    return keys[Math.floor(((part + 1) * keys.length) / wanted)]!;
+  });
+}

@@ -1,0 +1,31 @@
+import { messageOf } from "../../store/error-code.ts";
+import type { SourceFile } from "../files/source-files.ts";
+import { textList } from "./sql-literals.ts";
+
+/** SQL for a list of file names. Wildcards are harmless: DuckDB takes the name of an existing file literally. */
+export function fileList(files: readonly SourceFile[]): string {
+  return textList(files.map(({ path }) => path));
+}
+
+/** SQL for the rows of files with identical columns. */
+export function readParquet(files: readonly SourceFile[]): string {
+  return `read_parquet(${fileList(files)}, hive_partitioning = false, union_by_name = false)`;
+}
+
+/** SELECT of the same expressions from all groups of files. */
+export function selectFromAll(
+  groups: readonly { files: readonly SourceFile[] }[],
+  expressions: string,
+  where = "true",
+): string {
+  return groups
+    .map(({ files }) => `SELECT ${expressions} FROM ${readParquet(files)} WHERE ${where}`)
+    .join(" UNION ALL ");
+}
+
+/** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
+export function readingFault(error: unknown): string {
+  const message = messageOf(error);
+  if (/^(Out of Memory|INTERRUPT)|No space left on device/.test(message)) throw error;
+  return `cannot be read: ${message.split("\n")[0]}`;
+}

@@ -1,0 +1,49 @@
+import { createHash } from "node:crypto";
+import { open } from "node:fs/promises";
+import { inParallel } from "../../store/in-parallel.ts";
+import type { SourceFile } from "./source-files.ts";
+
+/** The SHA-256 of a file's bytes, and their number. */
+export interface Content {
+  hash: string;
+  bytes: number;
+}
+
+/** Files that are hashed at the same time: while one is hashed, others are read. */
+const concurrency = 4;
+const partBytes = 1024 * 1024;
+
+/** The contents of files, and why others have none. */
+export interface HashedFiles {
+  contents: ReadonlyMap<SourceFile, Content>;
+  failures: ReadonlyMap<SourceFile, unknown>;
+}
+
+/** Hashes files. Mostly, reading the rows of a file that cannot be hashed fails too, and tells more. */
+export async function hashContents(files: readonly SourceFile[]): Promise<HashedFiles> {
+  const contents = new Map<SourceFile, Content>();
+  const failures = new Map<SourceFile, unknown>();
+  const hashOne = async (file: SourceFile) => {
+    const hash = createHash("sha256");
+    const part = Buffer.allocUnsafeSlow(partBytes);
+    await using handle = await open(file.path);
+    let bytes = 0;
+    for (let read = -1; read !== 0; bytes += read) {
+      read = (await handle.read(part)).bytesRead;
+      hash.update(part.subarray(0, read));
+    }
+    contents.set(file, { hash: hash.digest("hex"), bytes });
+  };
+  const failed = (file: SourceFile) => (error: unknown) => {
+    failures.set(file, error);
+  };
+  await inParallel(files, (file) => hashOne(file).catch(failed(file)), concurrency);
+  return { contents, failures };
+}
+
+/** The content of a file whose columns have been read. */
+export function contentOf(file: SourceFile, { contents, failures }: HashedFiles): Content {
+  const content = contents.get(file);
+  if (content) return content;
+  throw new Error(`${file.name}: its columns can be read, but not its bytes`, { cause: failures.get(file) });
+}

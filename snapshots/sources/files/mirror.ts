@@ -1,0 +1,209 @@
+import { link, mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { S3Client } from "@aws-sdk/client-s3";
+import type { Size, SourceFileRef } from "../../../schemas/snapshot.ts";
+import { hasCode } from "../../store/error-code.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { removeLeftFolders } from "../../store/leftovers.ts";
+import { localFailure } from "../../store/local-folder-error.ts";
+import { ownerMark, ownerPattern } from "../../store/process-mark.ts";
+import { s3Storage } from "../../store/s3.ts";
+import type { S3Location } from "../../store/s3-location.ts";
+import { sha256 } from "../../store/sha256.ts";
+import { type Storage, StorageError } from "../../store/storage.ts";
+import { RefusalList } from "../contract/refusals.ts";
+import { sourceNames } from "../contract/table-schema.ts";
+import type { KnownFiles } from "../sources.ts";
+import { refuseDifferences } from "./changed-files.ts";
+import { download, type RemoteFile } from "./download.ts";
+
+/** A local copy of the sources on S3, made for one run. */
+export interface SourceMirror {
+  /** The address that it mirrors. */
+  location: string;
+  /** The directory with the files, under their names below the address. Only this run writes to it. */
+  directory: string;
+  /** Digests of the addresses, ETags and sizes of the listed files, by name. */
+  listed: ReadonlyMap<string, string>;
+  /** Known files of markets, by name. They are not in the directory. */
+  unfetched: ReadonlyMap<string, SourceFileRef>;
+  /** What was downloaded. The rest was in the cache, or is known. */
+  downloaded: Size;
+  /** Removes the directory. The cache stays. */
+  close(): Promise<void>;
+}
+
+/** Where to mirror, and whom to tell. */
+export interface MirrorOptions {
+  /** The folder of all caches; each address has its own in there. */
+  cacheDirectory: string;
+  /** Called with the number of bytes as they arrive. */
+  progress?: (step: string, done: number, of: number) => void;
+  /** Files that need not be fetched when they are still the same. */
+  known?: KnownFiles | undefined;
+}
+
+const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
+
+/**
+ * Downloads the Parquet sources below an address into a new directory for this run. Files that are in the cache, by key
+ * and ETag, are not fetched again, and files that are no longer listed are removed from it. The directory's files are
+ * hard links, so runs that share a cache cannot take files from each other. Throws SourceRefusal when an object changes
+ * meanwhile or its key cannot be a file name, StorageError when the store fails, and LocalFolderError when the cache
+ * does.
+ */
+export async function mirrorSources(
+  s3: S3Location,
+  client: S3Client,
+  { cacheDirectory, progress = () => {}, known }: MirrorOptions,
+): Promise<SourceMirror> {
+  const storage = s3Storage(s3, client);
+  const cache = join(cacheDirectory, sha256(storage.location));
+  const [objects, runs] = [join(cache, "objects"), join(cache, "runs")];
+  const listed = await listRemote(storage);
+  refuseUnusableNames(listed.map(({ name }) => name));
+  const failed = (error: unknown) =>
+    localFailure(error, cacheDirectory, "set XDG_CACHE_HOME to use another folder");
+  const directory = await runFolder(objects, runs).catch((error) => {
+    throw failed(error);
+  });
+  const close = () => rm(directory, { recursive: true, force: true });
+  try {
+    const byListing = new Map(known?.files.flatMap((file) => (file.listed ? [[file.listed, file]] : [])));
+    const digests = new Map(listed.map((file) => [file.name, listingDigest(storage.location, file)]));
+    const unfetched = new Map<string, SourceFileRef>();
+    for (const { name } of listed) {
+      const same = byListing.get(digests.get(name)!);
+      if (same) unfetched.set(name, same);
+    }
+    const wanted = listed.filter(({ name }) => !unfetched.has(name));
+    const missing = await linkCached(wanted, objects, directory);
+    const downloaded = { objects: missing.length, bytes: missing.reduce((sum, { bytes }) => sum + bytes, 0) };
+    let done = 0;
+    const received = (bytes: number) => {
+      done += bytes;
+      progress("fetching sources, bytes", done, downloaded.bytes);
+    };
+    await fetchAll(missing, async (file, signal) => {
+      const path = join(directory, file.name);
+      await download(client, s3, file, { path, signal, received });
+      await unlessCode("EEXIST", link(path, join(objects, cacheName(file))));
+    });
+    refuseDifferences(fingerprints(listed), fingerprints(await listRemote(storage)));
+    await prune(objects, new Set(listed.map(cacheName)));
+    return { location: storage.location, directory, listed: digests, unfetched, downloaded, close };
+  } catch (error) {
+    await close();
+    throw failed(error);
+  }
+}
+
+/** Creates the folder of a run, and removes those of runs that were killed. */
+async function runFolder(objects: string, runs: string): Promise<string> {
+  for (const folder of [objects, runs]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  await removeLeftFolders(runs, folderName);
+  return mkdtemp(join(runs, `run-${ownerMark()}`));
+}
+
+/** Lists the Parquet files of both sources. */
+async function listRemote(storage: Storage): Promise<RemoteFile[]> {
+  const files: RemoteFile[] = [];
+  for (const source of sourceNames) {
+    const single = `${source}.parquet`;
+    for (const prefix of [single, `${source}/`]) {
+      for await (const { key: name, bytes, tag } of storage.list(prefix)) {
+        if (prefix === single ? name !== single : !name.endsWith(".parquet")) continue;
+        if (!tag) throw new StorageError(`${storage.location}: ${name} is listed without an ETag`);
+        files.push({ name, bytes, tag });
+      }
+    }
+  }
+  return files;
+}
+
+/** Throws SourceRefusal for keys that cannot be file names, since S3 allows any text. */
+function refuseUnusableNames(names: readonly string[]): void {
+  const refusals = new RefusalList();
+  const all = new Set(names);
+  for (const file of names) {
+    const parts = file.split("/");
+    const unusable = parts.some(
+      (part) => ["", ".", ".."].includes(part) || part.includes("\0") || Buffer.byteLength(part) > 255,
+    );
+    if (unusable) refusals.add({ file, rule: "is a key that cannot be a file's name" });
+    const above = parts.map((_, depth) => parts.slice(0, depth).join("/"));
+    if (above.some((path) => all.has(path)))
+      refusals.add({ file, rule: "is a key below another file's, which cannot be a folder too" });
+  }
+  refusals.throwIfAny();
+}
+
+/** The name of a file in the cache. It covers name and size too, because ETags alone may collide. */
+function cacheName({ name, bytes, tag }: RemoteFile): string {
+  return sha256(JSON.stringify([name, bytes, tag]));
+}
+
+/** Tells the content of a file from that of others, as far as a listing does. */
+function listingDigest(location: string, { name, bytes, tag }: RemoteFile): string {
+  return sha256(JSON.stringify([location, name, bytes, tag]));
+}
+
+/** Links cached files into the directory, creates the folders for all files, and returns the missing files. */
+async function linkCached(
+  files: readonly RemoteFile[],
+  objects: string,
+  directory: string,
+): Promise<RemoteFile[]> {
+  const missing: RemoteFile[] = [];
+  for (const file of files) {
+    const path = join(directory, file.name);
+    const cached = join(objects, cacheName(file));
+    await mkdir(dirname(path), { recursive: true });
+    const linked = await unlessCode("ENOENT", link(cached, path));
+    if (linked && (await stat(path)).size === file.bytes) continue;
+    // Something else has damaged the cached file, so it is fetched again.
+    if (linked) for (const damaged of [path, cached]) await rm(damaged, { force: true });
+    missing.push(file);
+  }
+  return missing;
+}
+
+/** Fetches files, several at a time. When one fails, stops the others and waits for them. */
+async function fetchAll(
+  files: readonly RemoteFile[],
+  fetchOne: (file: RemoteFile, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const stop = new AbortController();
+  const started: Promise<void>[] = [];
+  try {
+    await inParallel(files, (file) => {
+      const fetching = fetchOne(file, stop.signal);
+      started.push(fetching);
+      return fetching;
+    });
+  } catch (error) {
+    stop.abort();
+    await Promise.allSettled(started);
+    throw error;
+  }
+}
+
+const fingerprints = (files: readonly RemoteFile[]) =>
+  new Map(files.map((file) => [file.name, cacheName(file)]));
+
+async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(objects)) {
+    if (!wanted.has(name)) await rm(join(objects, name), { force: true });
+  }
+}
+
+/** Waits for work. Returns false when it failed with this code. */
+async function unlessCode(code: string, work: Promise<void>): Promise<boolean> {
+  try {
+    await work;
+    return true;
+  } catch (error) {
+    if (hasCode(error, code)) return false;
+    throw error;
+  }
+}

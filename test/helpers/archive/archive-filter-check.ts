@@ -1,0 +1,74 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { MarketPage } from "../../../schemas/envelopes.ts";
+import type { ServedArchive } from "../http/archive-served.ts";
+import { type Combination, combinations } from "./archive-combinations.ts";
+import { plainFilter } from "./archive-plain-filter.ts";
+import { withDuckDb } from "./archive-sql.ts";
+import { type SqlFilter, sqlFilter } from "./archive-sql-filter.ts";
+import { cursorWalk, idsOf } from "./archive-walk.ts";
+
+/** Defines the test that `runs` random combinations of filters agree with both oracles, page by page. */
+export function testFilters(served: ServedArchive, runs: number): void {
+  // The longest tests of all, on a machine that may be busy.
+  test(`${runs} combinations agree with SQL and with the interface's words, by page and by cursor`, {
+    timeout: 600_000,
+  }, async () => {
+    const matches: number[] = [];
+    await withDuckDb(served.folder, async (connection) => {
+      const sql = await sqlFilter(connection, served.directory);
+      await fc.assert(
+        fc.asyncProperty(combinations(served.markets), async (combination) => {
+          matches.push(await checkCombination(served, sql, combination));
+        }),
+        { numRuns: runs },
+      );
+    });
+    // Queries that match almost nothing, or almost everything, would test little.
+    const share = (wanted: (total: number) => boolean) => matches.filter(wanted).length / matches.length;
+    expect(share((total) => total === 0)).toBeGreaterThan(0);
+    expect(share((total) => total > 0 && total < served.markets.length)).toBeGreaterThan(0.3);
+  });
+}
+
+/** Up to this many pages of a combination are walked from the first. */
+const walkedPages = 4;
+
+/** Compares one combination; returns its number of matches. */
+async function checkCombination(
+  { proxy, markets }: ServedArchive,
+  sql: SqlFilter,
+  { filters, pageSize, page }: Combination,
+): Promise<number> {
+  const ids = plainFilter(markets, filters).map((market) => market.id);
+  expectSame(await sql(filters), ids);
+  const walked: MarketPage[] = [];
+  for await (const found of cursorWalk(proxy, { ...filters, pageSize })) {
+    walked.push(found);
+    expectPage(found, ids, walked.length, pageSize);
+    if (walked.length === walkedPages) break;
+  }
+  const last = Math.max(1, Math.ceil(ids.length / pageSize));
+  for (const number of new Set([page, last])) {
+    const byNumber = await proxy.page({ ...filters, pageSize, page: number });
+    expectPage(byNumber, ids, number, pageSize);
+    const byCursor = walked[number - 1];
+    if (byCursor) expect(JSON.stringify(byNumber)).toBe(JSON.stringify(byCursor));
+    else if (byNumber.nextCursor !== null)
+      expectPage(await proxy.page({ cursor: byNumber.nextCursor }), ids, number + 1, pageSize);
+  }
+  return ids.length;
+}
+
+/** A page holds its part of `ids`, and its envelope says so. */
+function expectPage(page: MarketPage, ids: readonly string[], number: number, pageSize: number): void {
+  const expected = ids.slice((number - 1) * pageSize, number * pageSize);
+  expectSame(idsOf(page), expected);
+  expect(page).toMatchObject({ count: expected.length, total: ids.length, page: number, pageSize });
+  expect(page.nextCursor !== null).toBe(number * pageSize < ids.length);
+}
+
+// Far quicker than toEqual, which looks at every character of every id.
+function expectSame(ids: readonly string[], expected: readonly string[]): void {
+  expect(ids.join("\n")).toBe(expected.join("\n"));
+}

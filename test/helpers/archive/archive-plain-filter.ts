@@ -1,0 +1,74 @@
+import type { MarketDimensionKey } from "../../../schemas/market.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { askedWords, plainWords } from "./archive-plain-words.ts";
+import type { Query } from "./archive-proxy.ts";
+
+/**
+ * The archive's filters in the words of INTERFACE 4.5, over the records themselves. An oracle: slow, plain, and independent
+ * of the code it judges.
+ */
+export function plainFilter(markets: readonly HistoricalMarket[], query: Query): HistoricalMarket[] {
+  const conditions = Object.entries(query).map(([name, value]) => conditionOf(name, String(value)));
+  return markets.filter((market) => conditions.every((holds) => holds(market)));
+}
+
+type Condition = (market: HistoricalMarket) => boolean;
+
+function conditionOf(name: string, value: string): Condition {
+  switch (name) {
+    case "category": {
+      const pattern = sameInAnyCase(value);
+      return (market) => pattern.test(market.category);
+    }
+    case "tier":
+      return (market) => value.split(",").includes(market.tier);
+    case "outcome":
+      return (market) => market.resolvedOutcome === value;
+    case "formula_version":
+      return (market) => market.formulaVersion === value;
+    case "weight_version":
+      return (market) => market.weightVersion === value;
+    case "disputed":
+      return (market) => String(market.disputed) === value;
+    case "from": {
+      const from = Date.parse(value);
+      return (market) => Date.parse(market.resolvedAt) >= from;
+    }
+    case "to": {
+      // A date alone covers that whole UTC day.
+      const to = value.includes("T") ? Date.parse(value) : Date.parse(`${value}T23:59:59.999Z`);
+      return (market) => Date.parse(market.resolvedAt) <= to;
+    }
+    case "q": {
+      const asked = askedWords(value);
+      return (market) => {
+        const words = [...plainWords(market.question)];
+        return asked.every(({ text, prefix }) =>
+          words.some((word) => (prefix ? word.startsWith(text) : word === text)),
+        );
+      };
+    }
+    case "page":
+    case "pageSize":
+      return () => true;
+    default:
+      return boundOf(name, Number(value));
+  }
+}
+
+function boundOf(name: string, bound: number): Condition {
+  const [, end, field] = /^(min|max)_(.+)$/.exec(name) ?? [];
+  if (!field) throw new Error(`the oracle knows no filter ${name}`);
+  const value = (market: HistoricalMarket) =>
+    field === "composite" ? market.composite : scoreOf(market, field as MarketDimensionKey);
+  return end === "min" ? (market) => value(market) >= bound : (market) => value(market) <= bound;
+}
+
+function scoreOf(market: HistoricalMarket, key: MarketDimensionKey): number {
+  return market.dimensions.find((dimension) => dimension.key === key)?.score ?? Number.NaN;
+}
+
+/** A whole string under simple case folding, which is how the flags `iu` compare. */
+function sameInAnyCase(text: string): RegExp {
+  return new RegExp(`^(?:${text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")})$`, "iu");
+}

@@ -1,0 +1,127 @@
+import { once } from "node:events";
+import { Agent } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pino } from "pino";
+import { expect } from "vitest";
+import { createLiveFeed } from "../../../proxy/feed/live-feed.ts";
+import { defaultLimits } from "../../../proxy/limits.ts";
+import { storeOrigin } from "../../../proxy/origin/origin.ts";
+import { publicObjects } from "../../../proxy/origin/public-objects.ts";
+import { createQuota } from "../../../proxy/quota/quota.ts";
+import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
+import { createProxyServer } from "../../../proxy/server.ts";
+import { createMetrics } from "../../../proxy/telemetry/metrics.ts";
+import type { MarketFacets, MarketPage } from "../../../schemas/envelopes.ts";
+import type { Problem } from "../../../schemas/errors.ts";
+import { issueKey } from "../../../snapshots/keys/records.ts";
+import { keyRing } from "../../../snapshots/keys/ring.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { type Answer, bearer, call, problemOf } from "../http/proxy-client.ts";
+
+/** Query parameters by name. */
+export type Query = Record<string, string | number>;
+
+/** A proxy over a store that takes up a snapshot only when a test says so. Its clock stands still. */
+export interface ArchiveProxy {
+  catalog: Catalog;
+  /** Takes up the newest snapshot, as a poll would. */
+  refresh(): Promise<void>;
+  /** The archive's answer to a caller on the Aegis plan, over one connection that is kept open. */
+  get(query: Query, headers?: Record<string, string>): Promise<Answer>;
+  /** The page of a query that must succeed. */
+  page(query: Query): Promise<MarketPage>;
+  /** The facets that a query asks for; it must succeed. */
+  facets(query: Query): Promise<MarketFacets>;
+  /** The error of a query that must not. */
+  problem(query: Query): Promise<Problem>;
+  /** Address and headers for another client. */
+  address: string;
+  headers: Record<string, string>;
+  stop(): Promise<void>;
+}
+
+const now = Date.parse("2030-01-02T00:00:00.000Z");
+
+/** Starts a proxy in this process on a free port, with the newest snapshot of the store. */
+export async function startArchiveProxy(
+  storage: Storage,
+  { cacheBytes = 64 * 1024 * 1024 } = {},
+): Promise<ArchiveProxy> {
+  const { key } = await issueKey(
+    storage,
+    { plan: "aegis", owner: "tests", quota: 1_000_000_000 },
+    new Date(now),
+  );
+  const catalog = new Catalog(storage, { cacheBytes, now: () => now });
+  await catalog.refresh();
+  const fail = (error: unknown) => {
+    throw error;
+  };
+  const keys = keyRing(storage, { now: () => now, damaged: fail });
+  await keys.reload();
+  const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
+  const origin = storeOrigin(storage);
+  const objects = publicObjects(1024);
+  const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: fail });
+  const parts = { catalog, objects, quota, feed, pollAge: () => 0, now: () => now };
+  const { server } = createProxyServer({
+    ...parts,
+    keys,
+    origin,
+    metrics: createMetrics(),
+    trustProxy: undefined,
+    files: [],
+    staleAfterSeconds: 60,
+    limits: { ...defaultLimits, answerSeconds: 60 },
+    log: pino({ level: "silent" }),
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  const get: ArchiveProxy["get"] = (query, headers = {}) =>
+    call(port, `${path}?${search(query)}`, { headers: { ...bearer(key), ...headers }, agent });
+  return {
+    catalog,
+    refresh: () => catalog.refresh(),
+    get,
+    async page(query) {
+      const answer = await get(query);
+      if (answer.status !== 200) expect.fail(`${search(query)}: ${answer.status} ${answer.text}`);
+      return answer.json();
+    },
+    async facets(query) {
+      const target = `/api/v1/markets/facets?${search(query)}`;
+      const answer = await call(port, target, { headers: bearer(key), agent });
+      if (answer.status !== 200) expect.fail(`${target}: ${answer.status} ${answer.text}`);
+      return answer.json();
+    },
+    async problem(query) {
+      const answer = await get(query);
+      if (answer.status < 400) expect.fail(`${search(query)}: ${answer.status}`);
+      return problemOf(answer);
+    },
+    address: `http://127.0.0.1:${port}${path}`,
+    headers: bearer(key),
+    async stop() {
+      agent.destroy();
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+      quota.close();
+    },
+  };
+}
+
+const path = "/api/v1/markets/historical";
+
+/** The query text; a space is written as + or as %20 in turn, as clients do. */
+export function search(query: Query): string {
+  const pairs = Object.entries(query).map(([name, value], place) => {
+    const text = encodeURIComponent(value);
+    return `${name}=${place % 2 ? text.replaceAll("%20", "+") : text}`;
+  });
+  return pairs.join("&");
+}

@@ -1,0 +1,16 @@
+import { endpoints } from "../../../schemas/endpoints.ts";
+import {
+  type ArchiveQuery,
+  parseArchiveQuery,
+  parseRowsQuery,
+  type RowsQuery,
+  readParameters,
+} from "../../../snapshots/read/query/query.ts";
+
+const parametersOf = (search: string) => readParameters(search, endpoints.marketsHistorical.query);
+
+/** The archive's query in a request target's query text. */
+export const archiveQuery = (search: string): ArchiveQuery => parseArchiveQuery(parametersOf(search));
+
+/** The same, of a request for NDJSON. */
+export const rowsQuery = (search: string): RowsQuery => parseRowsQuery(parametersOf(search));

@@ -1,0 +1,106 @@
+import { once } from "node:events";
+import { type Agent, request as httpRequest, type IncomingHttpHeaders } from "node:http";
+import { connect } from "node:net";
+import { buffer } from "node:stream/consumers";
+import { setTimeout as pause } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
+import { Problem } from "../../../schemas/errors.ts";
+
+/** One answer as it came over the wire. */
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  /** The body as it was sent. */
+  body: Buffer;
+  /** The body as text, decoded from its coding. */
+  text: string;
+  json: () => ReturnType<typeof JSON.parse>;
+}
+
+/** How a request differs from a plain GET. */
+export interface Call {
+  method?: string;
+  /** An array holds names and values in turn, so that a name can be sent twice. */
+  headers?: Record<string, string> | readonly string[];
+  /** Sent with its length, unless the headers say that it comes in chunks. */
+  body?: string | Buffer;
+  /** Keeps connections open; left out, the request has a connection of its own. */
+  agent?: Agent;
+}
+
+/** Sends one request. */
+export async function call(
+  port: number,
+  path: string,
+  { method = "GET", headers = {}, body: sent, agent }: Call = {},
+): Promise<Answer> {
+  const list = Array.isArray(headers) ? headers : Object.entries(headers).flat();
+  const sized = sent !== undefined && !list.includes("transfer-encoding");
+  const request = httpRequest({
+    port,
+    host: "127.0.0.1",
+    path,
+    method,
+    agent: agent ?? false,
+    headers: [
+      "Host",
+      "proxy.test",
+      ...list,
+      ...(sized ? ["Content-Length", String(Buffer.byteLength(sent))] : []),
+    ],
+  });
+  request.end(sent);
+  const [response] = await once(request, "response");
+  // A server that answers before it has the whole body may not accept the rest.
+  request.on("error", () => {});
+  const body = await buffer(response);
+  const gzipped = response.headers["content-encoding"] === "gzip" && body.length > 0;
+  const text = (gzipped ? gunzipSync(body) : body).toString("utf8");
+  return { status: response.statusCode, headers: response.headers, body, text, json: () => JSON.parse(text) };
+}
+
+/** Headers that present a key. */
+export const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+/** The problem in an answer, checked to have the documented shape in every respect. */
+export function problemOf(answer: Answer): Problem {
+  const problem = Problem.parse(answer.json());
+  const agree =
+    answer.headers["content-type"] === "application/problem+json" &&
+    answer.headers["cache-control"] === "no-store" &&
+    answer.headers["x-request-id"] === problem.requestId &&
+    problem.type === `urn:prs:error:${problem.code}` &&
+    problem.status === answer.status;
+  if (!agree) throw new Error(`not the one error shape: ${JSON.stringify([answer.headers, problem])}`);
+  return problem;
+}
+
+/** `200`, or `404 NOT_FOUND`. */
+export function outcome(answer: Answer): string {
+  return answer.status < 400 || answer.body.length === 0
+    ? String(answer.status)
+    : `${answer.status} ${problemOf(answer).code}`;
+}
+
+/** Sends exact bytes on a connection of its own, and returns all that comes back until the other side closes. */
+export async function raw(port: number, bytes: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => socket.destroy());
+  socket.write(Buffer.from(bytes, "latin1"));
+  const chunks: Buffer[] = [];
+  socket.on("data", (chunk) => chunks.push(chunk));
+  await once(socket, "close");
+  return Buffer.concat(chunks).toString("latin1");
+}
+
+/** How long a wait may last: shorter than a test's timeout, which would not say what was waited for. */
+const patienceMilliseconds = 90_000;
+
+/** Waits until something holds. Throws an error that names `what` was waited for when it takes too long. */
+export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+  const end = performance.now() + patienceMilliseconds;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`waited ${patienceMilliseconds / 1000} s for ${what}`);
+    await pause(10);
+  }
+}

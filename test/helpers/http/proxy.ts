@@ -1,0 +1,136 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import { pino } from "pino";
+import type { Registry } from "prom-client";
+import type { Config } from "../../../proxy/config.ts";
+import type { Limits } from "../../../proxy/limits.ts";
+import { startService } from "../../../proxy/start.ts";
+import { issueKey, type KeyRequest } from "../../../snapshots/keys/records.ts";
+import { openStorage } from "../../../snapshots/store/open-storage.ts";
+import type { S3Environment } from "../../../snapshots/store/s3.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { publishArchive } from "../publish/proxy-archive.ts";
+import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client.ts";
+
+/** A proxy on a free port over its own store, with a clock that stands still. */
+export interface TestProxy {
+  storage: Storage;
+  /** Its store is `store` unless it was told another, its quota file `quota.sqlite` in there. */
+  directory: string;
+  port: number;
+  /** Lines logged so far. */
+  logged: string[];
+  clock: { now: number };
+  metrics: Registry;
+  get(path: string, how?: Call): Promise<Answer>;
+  raw(bytes: string): Promise<string>;
+  /** Issues an Aegis key of the owner acme, or another, and waits until the proxy knows it. */
+  issue(request?: Partial<KeyRequest>): Promise<string>;
+  /** Another proxy over the same store and quota file. */
+  another(changes?: TestProxyOptions): Promise<TestProxy>;
+  /** Stops the proxy; the first one's also removes the folder. */
+  stop(): Promise<void>;
+}
+
+/** Options of a test proxy. The defaults are small, which keeps tests quick. */
+export interface TestProxyOptions extends Partial<Config> {
+  /** Start without a snapshot. */
+  empty?: boolean;
+  limits?: Partial<Limits>;
+  /** Markets of the archive. */
+  markets?: number;
+  /** For a store on S3. */
+  environment?: S3Environment;
+}
+
+const config: Config = {
+  host: "127.0.0.1",
+  port: 0,
+  snapshotStore: "store",
+  publicOrigin: undefined,
+  quotaStore: "quota.sqlite",
+  quotaOnFailure: "local",
+  trustProxy: undefined,
+  pollSeconds: 0.05,
+  staleAfterSeconds: 93_600,
+  cacheBytes: 8 * 1024 * 1024,
+  logLevel: "trace",
+  shutdownSeconds: 2,
+  metricsPort: undefined,
+  webConcurrency: 1,
+};
+
+/** Starts a proxy on a small archive in a temporary folder. */
+export async function startTestProxy(options: TestProxyOptions = {}): Promise<TestProxy> {
+  const directory = await mkdtemp(join(tmpdir(), "prs-proxy-"));
+  const storage = await openStorage(
+    options.snapshotStore ?? config.snapshotStore,
+    directory,
+    options.environment,
+  );
+  const { empty, markets = 40 } = options;
+  if (!empty) await publishArchive(storage, { markets });
+  const proxy = await start(options, directory, storage);
+  return {
+    ...proxy,
+    async stop() {
+      await proxy.stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function start(options: TestProxyOptions, directory: string, storage: Storage): Promise<TestProxy> {
+  const { empty: _, markets: __, limits, environment = {}, ...changes } = options;
+  const logged: string[] = [];
+  const log = pino({ level: changes.logLevel ?? config.logLevel }, lines(logged));
+  const clock = { now: Date.parse("2026-03-01T12:00:00.000Z") };
+  const surroundings = {
+    directory,
+    environment,
+    log,
+    now: () => clock.now,
+    // A busy machine must not look like a slow origin.
+    limits: { originSeconds: 60, ...limits },
+  };
+  const service = await startService({ ...config, ...changes }, surroundings);
+  const port = Number(new URL(service.url).port);
+  return {
+    storage,
+    directory,
+    port,
+    logged,
+    clock,
+    metrics: service.metrics,
+    get: (path, how) => call(port, path, how),
+    raw: (bytes) => raw(port, bytes),
+    async issue(request = {}) {
+      const { key } = await issueKey(
+        storage,
+        { plan: "aegis", owner: "acme", ...request },
+        new Date(clock.now),
+      );
+      await until(
+        "the proxy to accept the key",
+        async () => (await call(port, unmetered, { headers: bearer(key) })).status === 200,
+      );
+      return key;
+    },
+    another: (differences = {}) => start({ ...options, ...differences }, directory, storage),
+    stop: () => service.stop(),
+  };
+}
+
+// Credentials are checked, but no unit is taken.
+const unmetered = "/api/v1/usage";
+
+function lines(into: string[]): Writable {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      into.push(String(chunk));
+      done();
+    },
+  });
+}

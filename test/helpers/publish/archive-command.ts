@@ -1,0 +1,91 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { keysProgram } from "../../../scripts/commands/keys.ts";
+import { sampleProgram } from "../../../scripts/commands/sample.ts";
+import { snapshotProgram } from "../../../scripts/commands/snapshot.ts";
+import { startProgram } from "../../../scripts/commands/start.ts";
+import { syncProgram } from "../../../scripts/commands/sync.ts";
+import { runProgram } from "../../../scripts/program.ts";
+import { Shell } from "../../../scripts/shell.ts";
+import { nodeOptions } from "../servers/programs.ts";
+
+/** How a command ended and what it said. */
+export interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Where and how a command runs. */
+export interface Surroundings {
+  /** The user's working directory. */
+  from: string;
+  /** Added to the environment of the tests. */
+  env?: NodeJS.ProcessEnv;
+  /** Runs through npm, as a user would. Otherwise the command runs in this process, which saves seconds. */
+  npm?: boolean;
+}
+
+const programs = {
+  keys: keysProgram,
+  sample: sampleProgram,
+  snapshot: snapshotProgram,
+  start: startProgram,
+  sync: syncProgram,
+};
+
+const root = join(import.meta.dirname, "../../..");
+
+/** Runs `npm run snapshot -- ARGUMENTS` to its end. */
+export function snapshotCommand(args: readonly string[], surroundings: Surroundings): Promise<Ended> {
+  return runCommand("snapshot", args, surroundings);
+}
+
+/** Runs `npm run NAME -- ARGUMENTS` in the same way. */
+export async function runCommand(
+  name: keyof typeof programs,
+  args: readonly string[],
+  { from, env = {}, npm = false }: Surroundings,
+): Promise<Ended> {
+  if (npm) return watched("npm", ["--prefix", root, "run", "--silent", name, "--", ...args], from, from, env);
+  const output = { stdout: new Heard(), stderr: new Heard() };
+  const code = await runProgram(programs[name], args, new Shell(from, { ...process.env, ...env }, output));
+  return { code, stdout: output.stdout.text, stderr: output.stderr.text };
+}
+
+/** Runs a script as a process of its own, which `watch` sees as it begins. */
+export function scriptProcess(
+  name: "snapshot" | "sync",
+  args: readonly string[],
+  { from, env = {} }: Omit<Surroundings, "npm">,
+  watch: (child: ChildProcess) => void = () => {},
+): Promise<Ended> {
+  const all = [...nodeOptions, join(root, `scripts/${name}.ts`), ...args];
+  return watched(process.execPath, all, root, from, env, watch);
+}
+
+async function watched(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  from: string,
+  more: NodeJS.ProcessEnv,
+  watch: (child: ChildProcess) => void = () => {},
+): Promise<Ended> {
+  const env = { ...process.env, INIT_CWD: from, ...more };
+  const child = spawn(program, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  watch(child);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+  return { code: child.exitCode, stdout, stderr };
+}
+
+/** Keeps what is written to it. */
+class Heard {
+  text = "";
+
+  write(text: string): void {
+    this.text += text;
+  }
+}

@@ -1,0 +1,37 @@
+import { readFileSync } from "node:fs";
+
+/** What a user reads, from the first page on: the README and the files into which it leads. */
+export const guides = [
+  "README.md",
+  "proxy/README.md",
+  ".github/deploy/README.md",
+  ".github/deploy/OPERATING.md",
+  "test/bench/README.md",
+];
+
+/** A fenced block of a guide. */
+export interface Block {
+  /** What follows the fence; "" where nothing does. */
+  language: string;
+  text: string;
+}
+
+/** Every fenced block of a text in Markdown, in order. */
+export function blocksIn(markdown: string): Block[] {
+  const blocks: Block[] = [];
+  let open: Block | undefined;
+  for (const line of markdown.split("\n")) {
+    const fence = /^\s*```(.*)$/.exec(line)?.[1];
+    if (open && fence === "") {
+      blocks.push(open);
+      open = undefined;
+    } else if (open) open.text += `${line}\n`;
+    else if (fence !== undefined) open = { language: fence, text: "" };
+  }
+  if (open) throw new Error(`a block does not end: ${open.text}`);
+  return blocks;
+}
+
+/** A text of the project. */
+export const guide = (file: string): string =>
+  readFileSync(new URL(`../../../${file}`, import.meta.url), "utf8");

@@ -1,0 +1,170 @@
+import { createHash } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { historyDays, type ScoreDimensions, type ScoreHistory } from "../../../schemas/envelopes.ts";
+import { filterValuesOf } from "../../../schemas/filters.ts";
+import { marketDimensionKeys } from "../../../schemas/market.ts";
+import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
+import { type HistoricalMarket, listEntryOf, type ProtocolScore } from "../../../schemas/records.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
+import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
+import type { MarketsFile, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { publishFreely } from "./publish-freely.ts";
+
+/** Slugs of the test snapshot; the last one is a member of every plain object. */
+export const slugs = ["aave", "curve.fi", "lido-dao", "constructor"] as const;
+
+/** Publishes a small archive of `markets` markets and the slugs above; another `bri` is another snapshot. */
+export async function publishArchive(
+  storage: Storage,
+  { markets = 40, bri = 700, api }: { markets?: number; bri?: number; api?: string | null } = {},
+): Promise<void> {
+  await publishRecords(
+    storage,
+    Array.from({ length: markets }, (_, index) => market(index)),
+    bri,
+    { ...(api !== undefined && { api }) },
+  );
+}
+
+/** Publishes these records, in whatever order they come, and the slugs above. */
+export async function publishRecords(
+  storage: Storage,
+  markets: readonly HistoricalMarket[],
+  bri = 700,
+  choices: Partial<Omit<PublishOptions, "storage" | "temporaryDirectory">> = {},
+): Promise<PublishReport> {
+  const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
+  const now = () => new Date("2026-03-01T00:00:00.000Z");
+  const options = {
+    storage,
+    temporaryDirectory,
+    now,
+    sources: async () => sourcesOf(markets, bri),
+    ...choices,
+  };
+  try {
+    return await publishFreely(options);
+  } finally {
+    await rm(temporaryDirectory, { recursive: true });
+  }
+}
+
+/** Sources of these records, in whatever order they come, and of the slugs above. */
+export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sources {
+  return {
+    files: [sourceFileOf(rows)],
+    scoreFiles: [],
+    marketCount: rows.length,
+    warnings: [],
+    rowDigests: "test",
+    cutPoints: async () => [],
+    async *markets() {
+      yield rows.map((row) => ({
+        id: row.id,
+        resolvedAt: Date.parse(row.resolvedAt),
+        digest: createHash("sha256").update(JSON.stringify(row)).digest().readBigUInt64LE(),
+        file: 1,
+        json: Buffer.from(JSON.stringify(row)),
+        values: filterValuesOf(row),
+      }));
+    },
+    scores: async () => scoreRows(bri),
+    async close() {},
+  };
+}
+
+/** A file of source rows. */
+export function sourceFileOf(rows: unknown): MarketsFile {
+  const bytes = Buffer.from(JSON.stringify(rows));
+  return { name: "markets.parquet", hash: sha256(bytes), bytes: bytes.length, extra: [], unchanged: false };
+}
+
+/** The current scores of the slugs above. */
+export function scoreRows(bri: number): ScoreRow[] {
+  return scoreRowsOf([...slugs].sort().map((slug) => score(slug, bri)));
+}
+
+/** The rows of these records. */
+export function scoreRowsOf(records: readonly ProtocolScore[]): ScoreRow[] {
+  return records.map((record) => {
+    const history = JSON.stringify(historyOf(record));
+    return {
+      entry: listEntryOf(record),
+      json: JSON.stringify(record),
+      history,
+      dimensions: JSON.stringify(detailOf(record)),
+    };
+  });
+}
+
+/** A market of a test's archive; every hour has one. */
+export function market(index: number): HistoricalMarket {
+  const number = String(index).padStart(12, "0");
+  return {
+    id: `00000000-0000-4000-8000-${number}`,
+    slug: `market-${index}`,
+    question: `Will it happen before day ${index}?`,
+    category: index % 2 ? "Crypto" : "Politics",
+    composite: 300 + ((index * 37) % 701),
+    tier: forgeTiers[index % forgeTiers.length]!,
+    status: "resolved",
+    resolvedOutcome: index % 3 ? "Yes" : "No",
+    resolvedAt: new Date(Date.parse("2025-01-01T00:00:00.000Z") + index * 3_600_000).toISOString(),
+    resolutionSource: "https://example.org/resolution",
+    disputed: index % 5 === 0,
+    topRiskDriver: "informed flow",
+    flaggedCount: index % 4,
+    formulaVersion: "bri-pm-v1",
+    weightVersion: "bri-pm-w-v1",
+    dimensions: marketDimensionKeys.map((key, place) => ({
+      key,
+      name: key,
+      score: (index * 7 + place * 11) % 101,
+      weight: 0.25,
+      description: "Described at some length, so that gzip has something to do.",
+      evidence: [],
+      references: [],
+      computation: { baseline: 50, raises: [], lowers: [] },
+    })),
+  };
+}
+
+/** A protocol's record in a test's archive. */
+export function score(slug: string, bri: number): ProtocolScore {
+  const dimensions = Object.fromEntries(protocolDimensionKeys.map((key, place) => [key, place * 8]));
+  return {
+    slug,
+    bri,
+    forgeScale: "MITHRIL",
+    forgeScaleNum: forgeScaleNumber("MITHRIL"),
+    confidence: 90,
+    delta: -3,
+    updatedAt: "2026-02-02T08:21:59.229Z",
+    evidenceHash: `sha256:${slug}`,
+    dimensions: dimensions as ProtocolScore["dimensions"],
+    cascade: { blastRadius: 3, upstreamDeps: 2 },
+    findings: { critical: 0, high: 1, medium: 2 },
+    metadata: { category: "Lending", chain: "Ethereum", tvl: "$1.2B", contracts: 12, zFactor: 1.5 },
+  };
+}
+
+/** Two points: the record's, and one the day before. */
+function historyOf(record: ProtocolScore): ScoreHistory {
+  const { slug, updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta } = record;
+  const last = { updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta };
+  const first = { ...last, updatedAt: "2026-02-01T08:20:00.000Z", bri: bri - delta };
+  return { slug, days: historyDays, count: 2, points: [first, last] };
+}
+
+/** As if every score but 0 had been one less the day before; all protocols have the same. */
+function detailOf({ slug, updatedAt, evidenceHash, dimensions }: ProtocolScore): ScoreDimensions {
+  const detail = protocolDimensionKeys.map((key) => {
+    const score = dimensions[key];
+    return { key, score, change7d: Math.min(score, 1), percentile: 0 };
+  });
+  return { slug, updatedAt, evidenceHash, dimensions: detail };
+}

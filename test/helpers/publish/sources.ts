@@ -1,0 +1,225 @@
+import { mkdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { DuckDBConnection, DuckDBType, Json } from "@duckdb/node-api";
+import { afterAll, beforeAll, expect } from "vitest";
+import { writeSample } from "../../../snapshots/sample/sample.ts";
+import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import { openSession } from "../../../snapshots/sources/duckdb/duckdb.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
+import { openSources, type SourcesOptions } from "../../../snapshots/sources/open-sources.ts";
+import type { RenderedMarket, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
+import { testFolder } from "../store/archive-store.ts";
+
+type SourceMarket = Omit<RenderedMarket, "digest" | "file" | "json"> & { json: string };
+
+/** The start of every run in the tests: a day after the end of the sample. */
+export const start = new Date("2026-01-01T00:00:00.000Z");
+
+/** Queries by file name, without their ending: `markets`, or `markets/a` and so on. */
+export type SourceFiles = Record<string, string>;
+
+/** Sources for the tests of a file, made before the first and removed after the last. */
+export function sourceFixtures(): SourceFixtures {
+  const fixtures = new SourceFixtures(testFolder());
+  beforeAll(() => fixtures.open());
+  afterAll(() => fixtures.close());
+  return fixtures;
+}
+
+/**
+ * Writes sources from queries over sound rows: the tables `markets` (40) and `scores` (15), numbered by `n`.
+ */
+class SourceFixtures {
+  /** A temporary folder for what a test writes itself. */
+  readonly folder: string;
+  #connection!: DuckDBConnection;
+  close!: () => void;
+  #written = 0;
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  async open(): Promise<void> {
+    const { folder } = this;
+    const sample = join(folder, "sample");
+    await writeSample({ directory: sample, markets: 40, protocols: 5, days: 3, outcomes: 20, seed: 7 });
+    const instance = await openSession({
+      memoryMegabytes: 200,
+      temporaryDirectory: join(folder, "spill"),
+      ordered: true,
+    });
+    const connection = await instance.connect();
+    const numbered = (name: string, files: string) =>
+      `CREATE TABLE ${name} AS
+        SELECT file_row_number::INTEGER AS n, * FROM read_parquet(${quoted(join(sample, files))})`;
+    await connection.run(numbered("markets", "markets/*.parquet"));
+    await connection.run(numbered("scores", "protocol_scores.parquet"));
+    this.#connection = connection;
+    this.close = () => {
+      connection.closeSync();
+      instance.closeSync();
+    };
+  }
+
+  /** Writes the files to a fresh directory; a source that is not mentioned is sound. */
+  async write(files: SourceFiles, options = ""): Promise<string> {
+    this.#written += 1;
+    const directory = join(this.folder, `sources ${this.#written}`);
+    const mentioned = (source: string) => Object.keys(files).some((name) => name.split("/")[0] === source);
+    const all = {
+      ...(mentioned("markets") ? {} : { markets: "FROM markets" }),
+      ...(mentioned("protocol_scores") ? {} : { protocol_scores: "FROM scores" }),
+      ...files,
+    };
+    for (const [name, query] of Object.entries(all)) {
+      const path = join(directory, `${name}.parquet`);
+      await mkdir(dirname(path), { recursive: true });
+      await this.#connection.run(
+        `COPY (SELECT * EXCLUDE (n) FROM (${query})) TO ${quoted(path)} (FORMAT parquet ${options})`,
+      );
+    }
+    return directory;
+  }
+
+  /** Rows of a query over the tables. */
+  async rows(query: string, parameters: Record<string, string> = {}): Promise<Json[][]> {
+    return (await this.#connection.runAndReadAll(query, parameters)).getRowsJson();
+  }
+
+  /** The columns that a source written from a table has. */
+  async columns(table: "markets" | "scores"): Promise<Map<string, DuckDBType>> {
+    const result = await this.#connection.run(`SELECT * EXCLUDE (n) FROM ${table} LIMIT 0`);
+    return new Map(result.columnNames().map((name, index) => [name, result.columnType(index)]));
+  }
+}
+
+/** All that sources hold. */
+export interface SourceContent {
+  markets: SourceMarket[];
+  scores: ScoreRow[];
+  warnings: string[];
+}
+
+/** Opens sources, hands them on, and closes them again. */
+export async function withSources<T>(
+  directory: string,
+  use: (sources: Sources) => Promise<T>,
+  options: Partial<SourcesOptions> = {},
+): Promise<T> {
+  const sources = await openSources(directory, { now: start, temporaryDirectory: tmpdir(), ...options });
+  try {
+    return await use(sources);
+  } finally {
+    await sources.close();
+  }
+}
+
+/** Reads everything. Markets come sorted by id. */
+export function readAll(directory: string, options: Partial<SourcesOptions> = {}): Promise<SourceContent> {
+  return withSources(
+    directory,
+    async (sources) => {
+      const scores = await sources.scores();
+      const markets: SourceMarket[] = [];
+      for await (const rows of sources.markets()) {
+        for (const row of rows) {
+          // Digests depend on the columns' types, and rows on their files; what is published does not.
+          const { digest: _, file: __, json, ...market } = row;
+          markets.push({ ...market, json: String(Buffer.from(json)) });
+        }
+      }
+      markets.sort((a, b) => (a.id < b.id ? -1 : 1));
+      return { markets, scores, warnings: sources.warnings };
+    },
+    options,
+  );
+}
+
+/** What the sources are refused for; fails when they are not. */
+export async function refusalsOf(directory: string): Promise<readonly Refusal[]> {
+  try {
+    await readAll(directory);
+  } catch (error) {
+    if (error instanceof SourceRefusal) return error.refusals;
+    throw error;
+  }
+  throw new Error(`${directory} was not refused`);
+}
+
+/** Rules that markets and scores share, as refusals state them. */
+export const rules = {
+  given: "must not be null",
+  finite: "must be a finite number",
+  early: "must not be before 2000",
+  late: "must not be later than 2026-01-01T00:05:00.000Z, five minutes after the start",
+  count: "must be from 0 to 9007199254740991",
+  tier: "must be one of RAW, CAST, FORGED, TEMPERED, DAMASCUS, MITHRIL, ADAMANTINE",
+} as const;
+
+/** A query for the markets with one column of row 7 (of the score table: row 7) replaced. */
+export function replaced(table: "markets" | "scores", column: string, value: string): string {
+  return `SELECT * REPLACE (CASE WHEN n = 7 THEN ${value} ELSE ${column} END AS ${column}) FROM ${table}`;
+}
+
+/** A query for the markets with the third dimension of row 7, `d`, replaced. */
+export function replacedDimension(value: string): string {
+  return `SELECT * REPLACE (list_transform(dimensions, lambda d, i: CASE WHEN n = 7 AND i = 3 THEN ${value}
+    ELSE d END) AS dimensions) FROM markets`;
+}
+
+/** A query for the markets in which every dimension, `d`, is replaced: for other types. */
+export function replacedDimensions(value: string): string {
+  return `SELECT * REPLACE (list_transform(dimensions, lambda d: ${value}) AS dimensions) FROM markets`;
+}
+
+/** A value that replaces something of a row, and what it is refused for. */
+export interface RefusedValue {
+  column: string;
+  /** SQL for the column's value. */
+  value: string;
+  /** What the refusal names, where that is not the column. */
+  path?: string;
+  shown: string | RegExp;
+  rule: string;
+}
+
+/**
+ * Writes a source in which each of these values stands in a row of its own, and expects each to be refused, and nothing else.
+ * A row is named by its `key`.
+ */
+export async function expectRefused(
+  fixtures: SourceFixtures,
+  source: "markets" | "protocol_scores",
+  values: readonly RefusedValue[],
+): Promise<void> {
+  const { table, key } =
+    source === "markets" ? { table: "markets", key: "id" } : { table: "scores", key: "slug" };
+  const names = (await fixtures.rows(`SELECT ${key} FROM ${table} ORDER BY n`)).map(([name]) => String(name));
+  expect(names.length).toBeGreaterThanOrEqual(values.length);
+  const changes = new Map<string, string[]>();
+  for (const [n, { column, value }] of values.entries()) {
+    const cases = changes.get(column) ?? [];
+    changes.set(column, [...cases, `WHEN n = ${n} THEN ${value}`]);
+  }
+  const replacements = [...changes].map(
+    ([column, cases]) => `CASE ${cases.join(" ")} ELSE ${column} END AS ${column}`,
+  );
+  const query = `SELECT * REPLACE (${replacements.join(", ")}) FROM ${table} ORDER BY n`;
+  const refusals = await refusalsOf(await fixtures.write({ [source]: query }));
+  const rowOf = ({ row }: Refusal) => Number(/^row (\d+)/.exec(row ?? "")?.[1]);
+  expect(refusals.toSorted((a, b) => rowOf(a) - rowOf(b))).toEqual(
+    values.map(({ column, path = column, shown, rule }, n) => ({
+      file: `${source}.parquet`,
+      row: column === key ? expect.stringMatching(`^row ${n} \\(`) : `row ${n} (${names[n]})`,
+      column: path,
+      value: shown instanceof RegExp ? expect.stringMatching(shown) : shown,
+      rule,
+    })),
+  );
+}
+
+/** SQL for the dimensions of a market with the third one, `d`, replaced. */
+export const withDimension = (value: string) =>
+  `list_transform(dimensions, lambda d, i: CASE WHEN i = 3 THEN ${value} ELSE d END)`;

@@ -1,0 +1,42 @@
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { delimiter, join } from "node:path";
+
+/** For node, as every command has them. */
+export const nodeOptions = ["--import", new URL("../../../scripts/installed.js", import.meta.url).href];
+
+/** Where V8 keeps compiled code, for NODE_COMPILE_CACHE; processes of the tests share it. */
+export const compileCache = new URL("../../../node_modules/.cache/compiled", import.meta.url).pathname;
+
+/** A server's program by any of its names, or undefined where it is not installed; under CI that is an error. */
+export function findProgram(...names: string[]): string | undefined {
+  // Debian puts servers where only root's PATH leads.
+  const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
+  const paths = names.flatMap((name) => folders.map((folder) => join(folder, name)));
+  const program = paths.find(existsSync);
+  if (program) return program;
+  if (process.env.CI) throw new Error(`CI runs the tests with ${names[0]} too: it must be installed`);
+  console.warn(`Tests with ${names[0]} are skipped: it is not installed`);
+  return undefined;
+}
+
+/** An older Node, as .ci/run installs them, or undefined where it is not installed; under CI that is an error. */
+export function findNode(version: "20" | "22"): string | undefined {
+  const folder = `../../../.ci/nodes/node_modules/node${version}-${process.arch}`;
+  const path = new URL(`${folder}/bin/node`, import.meta.url).pathname;
+  if (existsSync(path)) return path;
+  if (process.env.CI) throw new Error("CI runs older Nodes too: npm ci --prefix .ci/nodes");
+  console.warn(`Tests with Node ${version} are skipped: npm ci --prefix .ci/nodes installs it`);
+  return undefined;
+}
+
+/** A port that was free a moment ago, for servers that cannot choose one themselves. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

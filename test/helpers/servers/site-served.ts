@@ -1,0 +1,149 @@
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect } from "vitest";
+import type { MarketPage, ScoreList } from "../../../schemas/envelopes.ts";
+import type { ScoreListEntry } from "../../../schemas/records.ts";
+import { sampleDefaults, writeSample } from "../../../snapshots/sample/sample.ts";
+import { startTestProxy, type TestProxy } from "../http/proxy.ts";
+import { bearer, until } from "../http/proxy-client.ts";
+import { publishSources, testFolder } from "../store/archive-store.ts";
+import { findChromium, launch } from "./chromium.ts";
+
+/** Protocols of the sample. */
+export const protocols = 40;
+
+/** A proxy that serves the site over a sample of 2,000 markets, and a browser. */
+export interface ServedSite {
+  proxy: TestProxy;
+  browser: Browser;
+  /** The address of the site. */
+  home: string;
+  /** A key on the Aegis plan for pages. */
+  aegis: string;
+  /** Asks the API, by default with a key of another owner: what tests ask leaves the pages' quota alone. */
+  api(path: string, key?: string): Promise<ReturnType<typeof JSON.parse>>;
+  scores(): Promise<ScoreListEntry[]>;
+  markets(query: string): Promise<MarketPage>;
+}
+
+/** The site for the tests of a file, where Chromium is installed. It is complete once the first test runs. */
+export function serveSite(): ServedSite {
+  const folder = testFolder();
+  const site = {} as ServedSite;
+  beforeAll(async () => {
+    const proxy = await startTestProxy({ empty: true });
+    const directory = join(folder, "sources");
+    await writeSample({ ...sampleDefaults, directory, markets: 2000, protocols, days: 10 });
+    await publishSources(directory, proxy.storage, folder);
+    const aegis = await proxy.issue();
+    const own = await proxy.issue({ owner: "tests" });
+    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
+    const api = async (path: string, key = own) =>
+      (await proxy.get(`/api/v1/${path}`, { headers: bearer(key) })).json();
+    Object.assign(site, {
+      proxy,
+      browser: await launch(findChromium()!),
+      home: `http://127.0.0.1:${proxy.port}/`,
+      aegis,
+      api,
+      scores: async () => ((await api("scores")) as ScoreList).scores,
+      markets: (query: string) => api(`markets/historical?${query}`),
+    });
+  });
+  afterAll(async () => {
+    await site.browser?.close();
+    await site.proxy?.stop();
+  });
+  return site;
+}
+
+/** The site over a hand-made archive of 40 markets, which is served at once. */
+export function serveSmallSite(): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
+  const site = {} as ServedSite;
+  beforeAll(async () => {
+    const proxy = await startTestProxy();
+    Object.assign(site, { proxy, home: `http://127.0.0.1:${proxy.port}/`, aegis: await proxy.issue() });
+    site.browser = await launch(findChromium()!);
+  });
+  afterAll(async () => {
+    await site.browser?.close();
+    await site.proxy?.stop();
+  });
+  return site;
+}
+
+/** A key of a record as the site spells it. */
+export const spoken = (key: string) => `${key.charAt(0).toUpperCase()}${key.slice(1).replaceAll("_", " ")}`;
+
+/** What a row of the scoreboard says of an entry. */
+export function asRow(entry: ScoreListEntry): string[] {
+  const { slug, category, chain, tvl, bri, forgeScale, confidence, delta, updatedAt } = entry;
+  const change = delta > 0 ? `▲up +${delta}` : delta < 0 ? `▼down −${-delta}` : "unchanged, 0";
+  const time = `${updatedAt.slice(0, 10)} ${updatedAt.slice(11, 16)} UTC`;
+  return [slug, category, chain, tvl, String(bri), forgeScale, String(confidence), change, time];
+}
+
+/** The choices of a facet as the explorer shows them: value and count. */
+export const choicesOf = (page: Page, facet: string): Promise<string[][]> =>
+  page
+    .locator(`.choices a[data-key^="${facet} "]`)
+    .evaluateAll((all) =>
+      all.map((each) => [
+        each.querySelector(".value")?.textContent ?? "",
+        each.querySelector(".tally")?.firstChild?.textContent ?? "",
+      ]),
+    );
+
+/** A colour #rrggbb as computed styles have it. */
+export const rgb = (colour: string) =>
+  `rgb(${[1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16)).join(", ")})`;
+
+/** The luminance of a colour #rrggbb, after WCAG. */
+function luminance(colour: string): number {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5]
+    .map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** The contrast of two colours #rrggbb, after WCAG: from 1 to 21. */
+export function contrast(one: string, other: string): number {
+  const [dark = 0, light = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+export const rowsOf = (page: Page) => cellsOf(page, ".board tbody tr");
+
+export function cellsOf(page: Page, rows: string): Promise<string[][]> {
+  return page
+    .locator(rows)
+    .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
+}
+
+export async function factsOf(page: Page): Promise<Record<string, string>> {
+  const pairs = await page
+    .locator(".facts > div")
+    .evaluateAll((all) =>
+      all.map((row) => [
+        row.querySelector("dt")?.textContent ?? "",
+        row.querySelector("dd")?.textContent ?? "",
+      ]),
+    );
+  return Object.fromEntries(pairs);
+}
+
+/** Waits until the explorer shows this page of markets, and its total. */
+export async function expectListed(page: Page, { total, markets }: MarketPage): Promise<void> {
+  const questions = markets.map(({ question }) => question);
+  const number = total.toLocaleString("en");
+  const expected = [`${number} market${total === 1 ? " matches" : "s match"}`, ...questions];
+  // The first markets may be the same before and after, so the total is asked for with them.
+  const shown = async () => [
+    await page.textContent("main .count"),
+    ...(await page.locator(".question").allTextContents()),
+  ];
+  // Asking the page more often would keep it from drawing.
+  await expect.poll(shown, { interval: 100 }).toEqual(expected);
+  // The counts may come later than the list.
+  await page.waitForSelector("[aria-busy]", { state: "detached" });
+}

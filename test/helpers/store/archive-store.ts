@@ -1,0 +1,69 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll } from "vitest";
+import type { PublishReport } from "../../../snapshots/publish/publish.ts";
+import { writeSample } from "../../../snapshots/sample/sample.ts";
+import { openSources } from "../../../snapshots/sources/open-sources.ts";
+import type { OpenSources } from "../../../snapshots/sources/sources.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { writeOddMarkets } from "../archive/archive-odd-markets.ts";
+import { publishFreely } from "../publish/publish-freely.ts";
+
+/** A fresh folder for the tests of a file; call it outside of tests. It is removed after the last of them. */
+export function testFolder(): string {
+  const folder = join(tmpdir(), `prs-archive-${randomBytes(8).toString("hex")}`);
+  beforeAll(async () => {
+    await mkdir(folder);
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** When every test run of a publisher starts: after all times of samples and of real data. */
+const publishedAt = new Date("2030-01-01T00:00:00.000Z");
+
+/** How a test publishes, where it differs from the plainest way. */
+export interface PublishChoices {
+  dryRun?: boolean;
+  threads?: number;
+  faulty?: ReadonlySet<string>;
+  progress?: () => void;
+  /** Where the public tree is found, which makes the artefacts too. */
+  siteUrl?: string;
+}
+
+/** Publishes Parquet sources as the command does. `folder` takes temporary files. */
+export async function publishSources(
+  directory: string,
+  storage: Storage,
+  folder: string,
+  { dryRun = false, threads, faulty = new Set(), progress = () => {}, siteUrl }: PublishChoices = {},
+): Promise<PublishReport> {
+  const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
+  const sources: OpenSources = (known) => openSources(directory, { ...where, known });
+  const how = { dryRun, faulty, now: () => publishedAt, progress, siteUrl };
+  return publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
+}
+
+/** Writes small Parquet sources: a sample, and a file of hand-made markets beside it. */
+export async function writeSources(
+  directory: string,
+  { markets = 300, seed = 1, outcomes = 60 } = {},
+): Promise<string> {
+  await writeSample({ directory, markets, seed, outcomes, protocols: 12, days: 3 });
+  await writeOddMarkets(directory);
+  return directory;
+}
+
+/** Digests of all objects in a store by key, except for checked.json, which every run renews. */
+export async function contentOf(storage: Storage): Promise<Record<string, string>> {
+  const content: Record<string, string> = {};
+  for await (const { key } of storage.list("")) {
+    if (key !== layout.checked) content[key] = sha256((await storage.get(key))!);
+  }
+  return content;
+}

@@ -1,0 +1,163 @@
+import { publishedSite } from "../../../proxy/site/files.ts";
+import { filterValuesOf } from "../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../../schemas/snapshot.ts";
+import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
+import { scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
+import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
+import { encodeSegment, readPages } from "../../../snapshots/index/segment.ts";
+import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/sealed.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { pageEnds, segmentEnds } from "../archive/archive-odd-markets.ts";
+import { recordsOf } from "../archive/archive-records.ts";
+import { publishRecords } from "../publish/proxy-archive.ts";
+import { memoryStorage } from "./archive-storage.ts";
+
+/** The content of a store by key. */
+export type Objects = Map<string, Buffer>;
+
+/** A store of three commits, two keys and a revocation; the newest archive has two segments and 120 markets. */
+export async function goodStore(): Promise<Objects> {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  const [[pageEnd], [segmentEnd]] = [pageEnds().take(1), segmentEnds().take(1)];
+  for (const last of [60, 100, 118]) {
+    const records = recordsOf(0, last);
+    // Pages hardly longer than the shortest there may be: one of the first segment, two of the other.
+    const ends = [
+      { ...records[last - 36]!, id: segmentEnd! },
+      { ...records[Math.max(last - 75, 0)]!, id: pageEnd! },
+    ];
+    await publishRecords(storage, [...ends, ...records], 600 + last);
+  }
+  const now = new Date("2026-03-01T00:00:00.000Z");
+  await issueKey(storage, { plan: "aegis", owner: "acme" }, now);
+  const { record } = await issueKey(storage, { plan: "developer", owner: "other", quota: 5 }, now);
+  await revokeKey(storage, record.id, now);
+  return objects;
+}
+
+/** The keys of the objects that verify finds fault with. */
+export async function faultyKeys(objects: Objects): Promise<string[]> {
+  const { faults } = await verify(memoryStorage(objects), () => {}, { site: publishedSite });
+  return faults.map((fault) => fault.key);
+}
+
+const parse = (bytes: Buffer | undefined): unknown => JSON.parse(String(bytes));
+
+/** Changes the newest commit, and seals it again. */
+export function replaceCommit(objects: Objects, changes: Partial<Commit>): string {
+  const key = [...objects.keys()]
+    .filter((key) => key.startsWith(layout.commits))
+    .sort()
+    .at(-1)!;
+  const { digest: _, ...content } = Commit.parse(parse(objects.get(key)));
+  // The change record tells of what was there before.
+  const unrecorded = { changes: null, changeCounts: null };
+  objects.set(key, seal({ ...content, ...unrecorded, ...changes }));
+  return key;
+}
+
+/** The newest manifest. */
+export function newestManifest(objects: Objects): Manifest {
+  const commits = [...objects.keys()].filter((key) => key.startsWith(layout.commits)).sort();
+  const { manifest } = Commit.parse(parse(objects.get(commits.at(-1)!)));
+  return Manifest.parse(parse(objects.get(layout.manifest(manifest.hash))));
+}
+
+/** What a changed manifest says. */
+export type Changes = Partial<Omit<Manifest, "sources">> & { sources?: undefined };
+
+/** Puts another manifest in the newest one's place, and makes the commit agree with it. Returns its key. */
+export function replaceManifest(objects: Objects, changes: Changes): string {
+  const manifest = { ...newestManifest(objects), ...changes };
+  const bytes = Buffer.from(JSON.stringify(manifest));
+  const hash = sha256(bytes);
+  objects.set(layout.manifest(hash), bytes);
+  const { snapshotId, archiveRoot, counts } = manifest;
+  replaceCommit(objects, { manifest: { hash, bytes: bytes.length }, snapshotId, archiveRoot, counts });
+  return layout.manifest(hash);
+}
+
+/** Puts another segment in the place of one of the newest snapshot, and makes all above agree. Returns its key. */
+export function replaceSegment(
+  objects: Objects,
+  index: number,
+  bytes: Buffer,
+  changes: (segments: SegmentRef[]) => Changes = () => ({}),
+): string {
+  const hash = sha256(bytes);
+  objects.set(layout.segment(hash), bytes);
+  const { segments } = newestManifest(objects);
+  segments[index] = { ...segments[index]!, hash, bytes: bytes.length };
+  replaceManifest(objects, { segments, ...changes(segments) });
+  return layout.segment(hash);
+}
+
+/** The newest segment of a store: its place in the manifest and its bytes. */
+export function newestSegment(objects: Objects): { index: number; bytes: Buffer } {
+  const { segments } = newestManifest(objects);
+  const { hash } = segments.at(-1)!;
+  return { index: segments.length - 1, bytes: objects.get(layout.segment(hash))! };
+}
+
+/** Takes the newest segment's pages apart, changes their markets, and builds everything anew around them. */
+export async function rebuild(
+  objects: Objects,
+  change: (pages: HistoricalMarket[][]) => void,
+  compress = compressPage,
+) {
+  const { index, bytes } = newestSegment(objects);
+  const read = ({ hash, runs }: Page) => {
+    const stored = objects.get(layout.page(hash))!;
+    return runs
+      .flatMap((_, run) => readRun("page", stored, runs, run))
+      .map((line) => JSON.parse(String(line)));
+  };
+  // From the oldest page up, the newest market of each first.
+  const markets: HistoricalMarket[][] = readPages("segment", bytes).map(read);
+  change(markets);
+  const pages: Page[] = [];
+  for (const list of markets) {
+    const lines = list.map((market) => Buffer.from(JSON.stringify(market)));
+    const { page, stored } = compress(pageText(lines));
+    objects.set(layout.page(page.hash), stored);
+    const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
+    pages.push({ ...page, root });
+  }
+  const rows = markets.flatMap((list) =>
+    list.toReversed().map((market) => {
+      return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
+    }),
+  );
+  const segment = replaceSegment(objects, index, encodeSegment(pages, rows), (segments) => {
+    const root = rootOver("segment", pages).toString("hex");
+    segments[index] = { ...segments[index]!, markets: rows.length, pages: pages.length, root };
+    return agreeing(objects, segments);
+  });
+  return { segment, pages: pages.map(({ hash }) => layout.page(hash)) };
+}
+
+/** What a manifest must say of its segments, whatever they hold. It need not say where their rows come from. */
+export function agreeing(objects: Objects, segments: SegmentRef[]) {
+  const { feedVersion, scores, counts } = newestManifest(objects);
+  const pages = segments.flatMap(({ hash }) => readPages("segment", objects.get(layout.segment(hash))!));
+  const markets = segments.reduce((sum, segment) => sum + segment.markets, 0);
+  const changed = { ...counts, markets, pages: pages.length, segments: segments.length };
+  const roots = {
+    archiveRoot: rootOver("archive", segments).toString("hex"),
+    scoresRoot: scoresRootOf(scores),
+  };
+  const snapshotId = snapshotIdOf({ feedVersion, counts: changed, ...roots });
+  return { segments, snapshotId, ...roots, counts: changed, sources: undefined };
+}
+
+/** Puts a public object. */
+export function putPublic(objects: Objects, text: string): ObjectRef {
+  const ref = { hash: sha256(text), bytes: Buffer.byteLength(text) };
+  objects.set(layout.publicObject(ref.hash), Buffer.from(text));
+  return ref;
+}

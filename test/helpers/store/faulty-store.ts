@@ -1,0 +1,134 @@
+import { expect } from "vitest";
+import { publishedSite } from "../../../proxy/site/files.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import type { ObjectInfo, Storage } from "../../../snapshots/store/storage.ts";
+import { inArchiveOrder, recordsOf } from "../archive/archive-records.ts";
+import { publishRecords } from "../publish/proxy-archive.ts";
+import { changedStorage, memoryStorage } from "./archive-storage.ts";
+import { faultsOf } from "./verified.ts";
+
+const first = recordsOf(0, 40);
+/** The first content with two markets removed, two changed and some added: no more than the guards allow at once. */
+const second = inArchiveOrder([
+  ...first.slice(2).map((market, place) => (place % 20 ? market : { ...market, composite: 999 })),
+  ...recordsOf(40, 50),
+]);
+
+/** Publishes the content that a store of these tests has before, or after; every public object is another. */
+export const publishOld = (storage: Storage) => publishRecords(storage, first, 700);
+export const publishNew = (storage: Storage) => publishRecords(storage, second, 710);
+
+/** The snapshots of both, and a store that holds the old one. */
+export interface OldAndNew {
+  store: ReadonlyMap<string, Buffer>;
+  old: string;
+  new: string;
+}
+
+/** Publishes both contents in memory. */
+export async function oldAndNew(): Promise<OldAndNew> {
+  const objects = new Map<string, Buffer>();
+  const { snapshotId: old } = await publishOld(memoryStorage(objects));
+  const store = new Map(objects);
+  return { store, old, new: (await publishNew(memoryStorage(objects))).snapshotId };
+}
+
+/** What a storage lists, at once. */
+export async function listed(storage: Storage, prefix = ""): Promise<ObjectInfo[]> {
+  const infos: ObjectInfo[] = [];
+  for await (const info of storage.list(prefix)) infos.push(info);
+  return infos;
+}
+
+/** A copy of a store in memory, as it is now. */
+export async function copyOf(storage: Storage): Promise<Storage> {
+  const objects = new Map<string, Buffer>();
+  const copy = async (key: string) => {
+    const bytes = await storage.get(key);
+    if (bytes) objects.set(key, bytes);
+  };
+  await Promise.all((await listed(storage)).map(({ key }) => copy(key)));
+  return memoryStorage(objects);
+}
+
+/** Fills an empty store. */
+export async function fill(storage: Storage, objects: ReadonlyMap<string, Buffer>): Promise<void> {
+  await Promise.all([...objects].map(([key, bytes]) => storage.put(key, bytes)));
+}
+
+/** The snapshot that a reader which starts now sees; undefined when it sees none. */
+export async function seenBy(storage: Storage): Promise<string | undefined> {
+  const catalog = new Catalog(storage, { cacheBytes: 1024 });
+  await catalog.refresh();
+  return catalog.current()?.commit.snapshotId;
+}
+
+/**
+ * Checks that readers see one of these snapshots, whole to the last byte, whatever a publisher left unfinished. Returns it.
+ * What the next run repairs may lag behind: the hint, the record of the run, the public names and the site. But every public
+ * name shows a whole record.
+ */
+export async function expectWhole(
+  storage: Storage,
+  ...snapshots: (string | undefined)[]
+): Promise<string | undefined> {
+  const seen = await seenBy(storage);
+  expect(snapshots).toContain(seen);
+  const faults = await faultsOf(storage);
+  const behind = (key: string) =>
+    key === layout.head ||
+    key === layout.checked ||
+    key.startsWith(layout.stableScores) ||
+    publishedSite.files(null).has(key);
+  expect(faults.filter(({ key }) => !behind(key))).toEqual([]);
+  const hashes = new Set<string>();
+  for await (const { key } of storage.list(layout.publicObjects)) hashes.add(key.slice(-69, -5));
+  for await (const { key } of storage.list(layout.stableScores)) {
+    expect(hashes, key).toContain(sha256((await storage.get(key))!));
+  }
+  return seen;
+}
+
+/** Checks that everything in a store is in order and shows this snapshot. */
+export async function expectAllGood(storage: Storage, snapshotId: string): Promise<void> {
+  expect(await faultsOf(storage)).toEqual([]);
+  expect(await seenBy(storage)).toBe(snapshotId);
+}
+
+/** The storage of a process that dies at its n-th operation, counted from 0, and does nothing afterwards. */
+export class Crash extends Error {
+  override readonly name = "Crash";
+}
+
+/** Runs `before` each operation on a storage, from 0, and `after` it; either may throw. */
+export function steppedStorage(
+  storage: Storage,
+  { before, after }: { before?: (n: number) => unknown; after?: (n: number) => unknown },
+): Storage {
+  let operations = 0;
+  const step = async <T>(work: () => Promise<T>): Promise<T> => {
+    const n = operations;
+    operations += 1;
+    await before?.(n);
+    const result = await work();
+    await after?.(n);
+    return result;
+  };
+  return steppedBy(storage, step);
+}
+
+/** A storage whose operations are each handed to `step`. */
+export function steppedBy(storage: Storage, step: <T>(operation: () => Promise<T>) => Promise<T>): Storage {
+  return changedStorage(storage, {
+    get: (key, options) => step(() => storage.get(key, options)),
+    put: (key, body) => step(() => storage.put(key, body)),
+    putIfAbsent: (key, body) => step(() => storage.putIfAbsent(key, body)),
+    replace: (key, body, tag) => step(() => storage.replace(key, body, tag)),
+    delete: (key) => step(() => storage.delete(key)),
+    async *list(prefix) {
+      yield* await step(() => listed(storage, prefix));
+    },
+  });
+}

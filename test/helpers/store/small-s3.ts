@@ -1,0 +1,93 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
+import { vi } from "vitest";
+import { plainTag, type S3Environment } from "../../../snapshots/store/s3.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+
+/** What happens to a request: nobody answers it, or its answer is cut in the middle of the body. */
+export type SmallFault = "hang" | "cut" | undefined;
+
+/** As much of an S3 server as a store needs, over a storage, with one bucket of the name `bucket`. */
+export interface SmallS3 {
+  environment: S3Environment & { AWS_ENDPOINT_URL_S3: string };
+  /** Decides over each request as it arrives, by method and key, and may let it wait; the key of a listing is "". */
+  fault: (method: string, key: string) => SmallFault | Promise<SmallFault>;
+  stop(): Promise<void>;
+}
+
+/** Starts one on a free port. */
+export async function startSmallS3(storage: Storage): Promise<SmallS3> {
+  // They are not looked at, but a client wants to have some.
+  for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+    if (!process.env[name]) vi.stubEnv(name, "test");
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", url = "", headers } = request;
+    const { pathname, searchParams } = new URL(url, "http://store");
+    const key = decodeURIComponent(pathname.replace(/^\/bucket\/?/, ""));
+    const body = await buffer(request);
+    const fault = await small.fault(method, key);
+    if (fault === "hang") return;
+    const [status, sent] = await carryOut(method, key);
+    const tag = method === "GET" && key !== "" ? await tagOf(storage, key) : undefined;
+    response.writeHead(status, { "content-length": sent.length, ...(tag && { etag: `"${tag}"` }) });
+    if (fault !== "cut") return void response.end(sent);
+    response.write(sent.subarray(0, sent.length >> 1), () => response.destroy());
+
+    async function carryOut(operation: string, name: string): Promise<[number, Buffer]> {
+      const nothing = Buffer.alloc(0);
+      if (operation === "PUT" && headers["if-none-match"])
+        return [(await storage.putIfAbsent(name, body)) ? 200 : 412, nothing];
+      if (operation === "PUT" && headers["if-match"]) {
+        const tag = plainTag(headers["if-match"]);
+        return [(await storage.replace(name, body, tag)) ? 200 : 412, nothing];
+      }
+      if (operation === "PUT") return storage.put(name, body).then(() => [200, nothing]);
+      if (operation === "DELETE") return storage.delete(name).then(() => [204, nothing]);
+      if (name === "") return [200, await listing(storage, searchParams.get("prefix") ?? "")];
+      const found = await storage.get(name);
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
+      if (found && first) {
+        const part = found.subarray(Number(first), Number(last) + 1);
+        return part.length > 0 ? [206, part] : [416, Buffer.from("<Error><Code>InvalidRange</Code></Error>")];
+      }
+      return found ? [200, found] : [404, Buffer.from("<Error><Code>NoSuchKey</Code></Error>")];
+    }
+  }
+
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const small: SmallS3 = {
+    environment: { AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${port}` },
+    fault: () => undefined,
+    async stop() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+  return small;
+}
+
+async function tagOf(storage: Storage, wanted: string): Promise<string | undefined> {
+  for await (const { key, tag } of storage.list(wanted)) if (key === wanted) return tag;
+  return undefined;
+}
+
+async function listing(storage: Storage, prefix: string): Promise<Buffer> {
+  const entries: string[] = [];
+  for await (const { key, bytes, modified, tag } of storage.list(prefix)) {
+    const at = modified.toISOString();
+    entries.push(
+      `<Contents><Key>${key}</Key><Size>${bytes}</Size><LastModified>${at}</LastModified><ETag>"${tag}"</ETag></Contents>`,
+    );
+  }
+  const result = `<ListBucketResult><IsTruncated>false</IsTruncated>${entries.join("")}</ListBucketResult>`;
+  return Buffer.from(`<?xml version="1.0" encoding="UTF-8"?>${result}`);
+}
