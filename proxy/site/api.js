@@ -34,7 +34,7 @@ export class Api {
   quota;
   /** Called whenever `quota` changes. */
   onquota = () => {};
-  /** The snapshot that the page shows, and goes on showing when a newer one is published; undefined until it is known.
+  /** The snapshot that the page shows, and goes on showing while it can be read; undefined until it is known.
    * @type {Status | undefined} */
   shown;
   /** Called when the service has said which snapshot it serves.
@@ -168,6 +168,8 @@ export class Api {
   async #ask(address, how, key) {
     // The browser revalidates its copy, which costs no quota if that is current.
     const response = await request(address, { ...how, cache: "no-cache" });
+    // The snapshot shown was withdrawn or collected: who tries again shall get the one that is served.
+    if (response.status === 410) this.shown = undefined;
     const [limit = 0, remaining = Number.NaN, reset = 0] = ["Limit", "Remaining", "Reset"].map((name) =>
       Number.parseInt(response.headers.get(`X-RateLimit-${name}`) ?? "", 10),
     );

@@ -88,7 +88,7 @@ function colophon(api, again) {
   const news = part("news");
   let told = "";
   api.onstatus = (newest) => {
-    const { snapshotId, publishedAt, checkedAt, stale } = api.shown ?? newest;
+    const { snapshotId, commit, publishedAt, checkedAt, stale } = api.shown ?? newest;
     fill(
       snapshot,
       "Snapshot ",
@@ -107,7 +107,8 @@ function colophon(api, again) {
     told = snapshotId + newest.snapshotId;
     fill(
       news,
-      snapshotId !== newest.snapshotId && [
+      // Another process behind the same address may be late, and serve an older one.
+      newest.commit > commit && [
         `Newer data was published ${minutes(newest.publishedAt)}. `,
         html("button", { type: "button", class: "plain", onclick: show }, "Show it"),
       ],

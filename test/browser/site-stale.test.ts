@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/proxy-archive.ts";
@@ -186,6 +187,41 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     expect(faults).toEqual([]);
     await context.close();
     await own.stop();
+  });
+
+  test("when a rollback withdraws the snapshot of a walk, a retry takes the one that is served", async () => {
+    const own = await startTestProxy();
+    const served = async () => (await own.get("/api/v1/status")).json().commit;
+    await publishArchive(own.storage, { markets: 60, bri: 600 });
+    await until("the newer snapshot", async () => (await served()) === 2);
+    const { page, context } = await openArchive(
+      "?pageSize=10",
+      `http://127.0.0.1:${own.port}/`,
+      await own.issue(),
+    );
+    await rollback(own.storage, "1", () => new Date());
+    await until("the rollback", async () => (await served()) === 3);
+    await page.click(".pager :text-is('Next')");
+    await page.click(".failure >> text=Try again");
+    await settled(page);
+    expect(await page.textContent(".pager p")).toBe("Showing 11 to 20 of 40.");
+    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
+    await context.close();
+    await own.stop();
+  });
+
+  test("an older snapshot of a process that is late is no news", async () => {
+    const { page, context } = await openArchive("");
+    const status = await (await site.proxy.get("/api/v1/status")).json();
+    const late = { ...status, snapshotId: "0".repeat(64), commit: status.commit - 1 };
+    await page.route("**/api/v1/status", (route) => route.fulfill({ json: late }));
+    const asked = page.waitForResponse("**/api/v1/status");
+    await page.click(".choices a:has-text('Crypto')");
+    await asked;
+    await settled(page);
+    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
+    expect(await page.getAttribute("footer code", "title")).toBe(status.snapshotId);
+    await context.close();
   });
 
   test("a reader who stays on a page hears of newer data within a minute", async () => {
