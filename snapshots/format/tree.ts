@@ -73,7 +73,7 @@ export function headFrom(
 }
 
 /** The largest power of two below `size`. */
-function leftSize(size: number): number {
+export function leftSize(size: number): number {
   return 2 ** (31 - Math.clz32(size - 1));
 }
 

@@ -1,0 +1,208 @@
+import { createHash } from "node:crypto";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  consistencyPath,
+  decodeEntries,
+  encodeEntries,
+  endOf,
+  GrowingTree,
+  isConsistent,
+  type Tile,
+  tileAt,
+  tileBytes,
+  tilePath,
+  tilesOf,
+} from "../../../snapshots/format/log-tree.ts";
+import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
+
+const sha = (...parts: Buffer[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
+const node = (left: Buffer, right: Buffer) => sha(Buffer.of(1), left, right);
+const entriesOf = (count: number) => Array.from({ length: count }, (_, n) => Buffer.from(`entry ${n}`));
+const leavesOf = (count: number) => entriesOf(count).map((entry) => leafHash(entry));
+
+/** The head again, level by level: pairs become nodes, and a hash without a neighbour goes up as it is. */
+function headByLevels(hashes: readonly Buffer[]): Buffer {
+  if (hashes.length === 1) return hashes[0]!;
+  const above = hashes.flatMap((hash, n) =>
+    n % 2 === 1 ? [] : n + 1 < hashes.length ? [node(hash, hashes[n + 1]!)] : [hash],
+  );
+  return headByLevels(above);
+}
+
+/** The check of a consistency proof as RFC 9162, 2.1.4.2, has it. */
+function consistentByRfc(
+  [first, firstHash]: [number, Buffer],
+  [second, secondHash]: [number, Buffer],
+  path: readonly Buffer[],
+): boolean {
+  if (first === second) return path.length === 0 && firstHash.equals(secondHash);
+  if (path.length === 0) return false;
+  const rest = Number.isInteger(Math.log2(first)) ? [firstHash, ...path] : [...path];
+  let [fn, sn] = [first - 1, second - 1];
+  while (fn % 2 === 1) [fn, sn] = [fn >> 1, sn >> 1];
+  let [fr, sr] = [rest[0]!, rest[0]!];
+  for (const hash of rest.slice(1)) {
+    if (sn === 0) return false;
+    if (fn % 2 === 1 || fn === sn) {
+      [fr, sr] = [node(hash, fr), node(hash, sr)];
+      while (fn % 2 === 0 && fn !== 0) [fn, sn] = [fn >> 1, sn >> 1];
+    } else sr = node(sr, hash);
+    [fn, sn] = [fn >> 1, sn >> 1];
+  }
+  return sn === 0 && fr.equals(firstHash) && sr.equals(secondHash);
+}
+
+const sizes = fc.integer({ min: 1, max: 700 });
+
+// The leaves, heads and proofs that the tests of the Certificate Transparency project use.
+const published = [
+  ...["", "00", "10", "2021", "3031", "40414243", "5051525354555657"],
+  "606162636465666768696a6b6c6d6e6f",
+].map((hex) => leafHash(Buffer.from(hex, "hex")));
+
+describe("the head of a growing tree", () => {
+  test("is that of RFC 6962 at every size", () => {
+    const heads = [
+      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+      "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
+      "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
+      "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
+      "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
+      "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
+      "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
+      "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
+      "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
+    ];
+    const tree = new GrowingTree();
+    const found = [tree.head()];
+    for (const leaf of published) {
+      tree.append(leaf);
+      found.push(tree.head());
+    }
+    expect(found.map((head) => head.toString("hex"))).toEqual(heads);
+    expect(tree.size).toBe(8);
+  });
+
+  test("is the one that two other ways of building it give", () => {
+    const tree = new GrowingTree();
+    const leaves = leavesOf(700);
+    for (const [n, leaf] of leaves.entries()) {
+      tree.append(leaf);
+      expect(tree.head()).toEqual(headByLevels(leaves.slice(0, n + 1)));
+    }
+    expect(tree.head()).toEqual(treeHead(leaves));
+  });
+});
+
+describe("a consistency path", () => {
+  test.for([
+    [1, 1, []],
+    [1, 8, ["96a296d2", "5f083f0a", "6b47aaf2"]],
+    [6, 8, ["0ebc5d34", "ca854ea1", "d37ee418"]],
+    [2, 5, ["5f083f0a", "bc1a0643"]],
+  ] as const)("from %i to %i leaves is the published one", ([first, size, path]) => {
+    const found = consistencyPath(published.slice(0, size), first);
+    expect(found.map((hash) => hash.toString("hex", 0, 4))).toEqual(path);
+  });
+
+  test("shows what it should, to the check of RFC 9162 too, and nothing else to either", () => {
+    fc.assert(
+      fc.property(sizes, fc.nat(), fc.nat(), (size, place, change) => {
+        const leaves = leavesOf(size);
+        const first = 1 + (place % size);
+        const before = { size: first, head: treeHead(leaves.slice(0, first)) };
+        const after = { size, head: treeHead(leaves) };
+        const path = consistencyPath(leaves, first);
+        const judge = (one: typeof before, other: typeof after, hashes: readonly Buffer[]) => {
+          const verdict = isConsistent(one, other, hashes);
+          expect(consistentByRfc([one.size, one.head], [other.size, other.head], hashes)).toBe(verdict);
+          return verdict;
+        };
+        expect(judge(before, after, path)).toBe(true);
+        const wrong = leafHash(Buffer.from("another"));
+        expect(judge({ ...before, head: wrong }, after, path)).toBe(false);
+        expect(judge(before, { ...after, head: wrong }, path)).toBe(false);
+        expect(judge(before, after, [...path, wrong])).toBe(false);
+        if (path.length === 0) return;
+        expect(judge(before, after, path.slice(1))).toBe(false);
+        expect(judge(before, after, path.slice(0, -1))).toBe(false);
+        expect(judge(before, after, path.with(change % path.length, wrong))).toBe(false);
+      }),
+    );
+  });
+
+  test("does not lead from no leaves, nor to fewer", () => {
+    const [head] = leavesOf(1) as [Buffer];
+    expect(isConsistent({ size: 0, head }, { size: 1, head }, [])).toBe(false);
+    expect(isConsistent({ size: 2, head }, { size: 1, head }, [])).toBe(false);
+  });
+});
+
+describe("tiles", () => {
+  test("of 70,000 and of 256 entries are those of the specification's examples", () => {
+    const tiles = tilesOf(70_000);
+    const widthsOf = (level: Tile["level"]) =>
+      tiles.filter((tile) => tile.level === level).map(({ width }) => width);
+    expect(widthsOf(0)).toEqual([...Array(273).fill(256), 112]);
+    expect(widthsOf("entries")).toEqual(widthsOf(0));
+    expect(widthsOf(1)).toEqual([256, 17]);
+    expect(widthsOf(2)).toEqual([1]);
+    expect(widthsOf(3)).toEqual([]);
+    expect(tilesOf(256).map(tilePath)).toEqual(["entries/000", "0/000", "1/000.p/1"]);
+    expect(tilesOf(0)).toEqual([]);
+  });
+
+  test("lie where the specification says, and nowhere else", () => {
+    expect(tilePath({ level: 0, index: 1_234_067, width: 256 })).toBe("0/x001/x234/067");
+    expect(tilePath({ level: "entries", index: 1000, width: 5 })).toBe("entries/x001/000.p/5");
+    fc.assert(
+      fc.property(
+        fc.constantFrom<Tile["level"][]>("entries", 0, 1, 2),
+        fc.nat(2 ** 40),
+        fc.integer({ min: 1, max: 256 }),
+        (level, index, width) => {
+          expect(tileAt(tilePath({ level, index, width }))).toEqual({ level, index, width });
+        },
+      ),
+    );
+    for (const path of ["0/0", "0/x000/001", "0/000.p/0", "0/000.p/256", "0/000.p/01", "x/000", "0/000/"])
+      expect(tileAt(path), path).toBeUndefined();
+  });
+
+  test("hold the heads of their parts of the tree, and entries from which those follow", () => {
+    const size = 256 * 256 + 256 + 3;
+    const entries = entriesOf(size);
+    const leaves = entries.map((entry) => leafHash(entry));
+    const tree = new Map(tilesOf(size).map((tile) => [tilePath(tile), tileBytes(tile, entries, leaves)]));
+    const hashes = (path: string) => {
+      const bytes = tree.get(path)!;
+      return Array.from({ length: bytes.length / 32 }, (_, n) => bytes.subarray(32 * n, 32 * (n + 1)));
+    };
+    // The head follows from the right edge alone.
+    const levels = ["2/000.p/1", "1/001.p/1", "0/257.p/3"];
+    expect(levels.map((path) => hashes(path).length)).toEqual([1, 1, 3]);
+    const edge = [hashes("2/000.p/1")[0]!, hashes("1/001.p/1")[0]!, headByLevels(hashes("0/257.p/3"))];
+    expect(node(edge[0]!, node(edge[1]!, edge[2]!))).toEqual(treeHead(leaves));
+    expect(hashes("1/000")[7]).toEqual(headByLevels(hashes("0/007")));
+    expect(hashes("2/000.p/1")[0]).toEqual(headByLevels(hashes("1/000")));
+    const bundle = decodeEntries(tree.get("entries/257.p/3")!)!;
+    expect(bundle.map((entry) => leafHash(entry))).toEqual(hashes("0/257.p/3"));
+    for (const tile of tilesOf(size)) expect(endOf(tile)).toBeLessThanOrEqual(size);
+    expect(endOf({ level: 1, index: 1, width: 1 })).toBe(256 * 257);
+  });
+
+  test("of entries tell where each ends", () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 6 }), (texts) => {
+        const entries = texts.map((text) => Buffer.from(text));
+        const bundle = encodeEntries(entries);
+        expect(decodeEntries(bundle)).toEqual(entries);
+        if (bundle.length > 0) expect(decodeEntries(bundle.subarray(0, -1))).not.toEqual(entries);
+      }),
+    );
+    expect(encodeEntries([Buffer.from("ab"), Buffer.alloc(0)]).toString("hex")).toBe("000261620000");
+    expect(decodeEntries(Buffer.of(0))).toBeUndefined();
+    expect(() => encodeEntries([Buffer.alloc(65_536)])).toThrow(RangeError);
+  });
+});
