@@ -14,7 +14,9 @@ import { createProxyServer } from "../../proxy/server.ts";
 import { createMetrics } from "../../proxy/telemetry/metrics.ts";
 import { keyRing } from "../../snapshots/keys/ring.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
+import { readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { readManifest } from "../../snapshots/store/objects.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, call, outcome, problemOf, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/proxy-archive.ts";
@@ -52,6 +54,21 @@ async function withObjects(
 }
 
 describe("errors that need more than a request", () => {
+  test("a damaged score is 502 however often it is asked for, and takes no other score with it", async () => {
+    const proxy = await startTestProxy();
+    const { storage } = proxy;
+    const { scores } = await readManifest(storage, (await readCommit(storage, 1))!.manifest);
+    const [gone, rotten, sound] = Object.keys(scores.records) as [string, string, string];
+    const keyOf = (slug: string) => layout.publicObject(scores.records[slug]!.hash);
+    await storage.delete(keyOf(gone));
+    await storage.put(keyOf(rotten), Buffer.from("{}"));
+    const ask = async (slug: string) => outcome(await proxy.get(`/api/v1/scores/${slug}`));
+    for (let time = 0; time < 6; time += 1)
+      for (const slug of [gone, rotten]) expect(await ask(slug)).toBe("502 UPSTREAM_ERROR");
+    expect(await ask(sound)).toBe("200");
+    await proxy.stop();
+  });
+
   test("INTERNAL tells nothing and returns the unit; keys not read yet are 503, not unknown", async () => {
     const proxy = await startTestProxy();
     const get = () => Promise.reject(new Error("SECRET of the inside"));
