@@ -1,4 +1,4 @@
-import { layout } from "../snapshots/store/layout.ts";
+import { layout, manifestPrefixes } from "../snapshots/store/layout.ts";
 
 /** Objects by the beginnings of their keys, and the way back when one is damaged or missing. */
 export interface Incident {
@@ -15,18 +15,7 @@ export const incidents: readonly Incident[] = [
       "not the newest: the log then begins after it",
   },
   {
-    of: [
-      layout.manifests,
-      layout.segments,
-      layout.rows,
-      layout.ids,
-      layout.words,
-      layout.pages,
-      layout.origins,
-      layout.sourceFiles,
-      layout.publicObjects,
-      layout.privateObjects,
-    ],
+    of: [layout.manifests, ...manifestPrefixes, layout.pages],
     back:
       "run `verify --repair --sources SOURCES`, which makes anew what the newest snapshot has; what only older ones have comes from a " +
       "backup, or goes with them once gc collects them or you delete their manifests",

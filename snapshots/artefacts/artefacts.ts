@@ -8,9 +8,6 @@ import { renderFeed } from "./feed.ts";
 import type { Places } from "./places.ts";
 import { renderProtocolPage } from "./protocol-page.ts";
 
-/** The folders that hold an object for each protocol. */
-export const artefactFolders = [layout.badges, layout.protocolPages];
-
 /** The artefacts that are about all protocols. */
 export const artefactFiles = [
   layout.tiers,

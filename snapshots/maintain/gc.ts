@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
-import { artefactFolders } from "../artefacts/artefacts.ts";
 import { changeObjects } from "../changes/record.ts";
 import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
@@ -10,7 +9,7 @@ import type { Site } from "../publish/site.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { layout } from "../store/layout.ts";
+import { collectedKinds, kindOf, layout } from "../store/layout.ts";
 import {
   besideSegment,
   MissingObjectError,
@@ -53,26 +52,8 @@ export interface CollectReport {
   leftovers: number;
 }
 
-/** Objects are deleted under these prefixes only, in this order: manifests and records first, so that none outlives its objects. */
-const collected = [
-  layout.manifests,
-  layout.exportRecords,
-  layout.changes,
-  layout.publicObjects,
-  layout.stableScores,
-  ...artefactFolders,
-  layout.siteFiles,
-  layout.privateObjects,
-  layout.segments,
-  layout.rows,
-  layout.origins,
-  layout.sourceFiles,
-  layout.ids,
-  layout.words,
-  layout.pages,
-  layout.exportFiles,
-  layout.exportChunks,
-];
+/** Objects are deleted under these prefixes only. */
+const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
 
 const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
@@ -124,9 +105,9 @@ async function remove(
     const { unreachable, isOld } = await survey.run(prefixes);
     const still = new Map(unreachable.filter(isOld).map((info) => [info.key, info]));
     const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
-    for (const place of placesOf(prefixes)) {
+    for (const kind of collectedKinds) {
       await inParallel(
-        unchanged.filter(({ key }) => place(key)),
+        unchanged.filter(({ key }) => kindOf(key) === kind),
         async ({ key }) => {
           // Publishers ignore a record once it is too old, so deleting must end before that.
           if (Date.now() > until)
@@ -139,16 +120,6 @@ async function remove(
   }
   if (doomed.length > 0) await storage.delete(layout.collectingRecord(id));
   return gone;
-}
-
-/** What is deleted together: one prefix after the other, in the order of `collected`, and records of changes before their parts. */
-function placesOf(prefixes: readonly string[]): ((key: string) => boolean)[] {
-  return prefixes.flatMap((prefix) => {
-    const here = (key: string) => key.startsWith(prefix);
-    if (prefix !== layout.changes) return [here];
-    const isRecord = (key: string) => key.endsWith(".json");
-    return [(key: string) => here(key) && isRecord(key), (key: string) => here(key) && !isRecord(key)];
-  });
 }
 
 /** Deletes the records of killed collections. */

@@ -1,7 +1,7 @@
 import type { Size } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { requireSize } from "../store/maxima.ts";
+import { requireSize } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Attempts to put an object that is gone when it is read back. */

@@ -1,7 +1,7 @@
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import type { Page } from "../format/page.ts";
 import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
-import { layout } from "../store/layout.ts";
+import { layout, manifestPrefixes } from "../store/layout.ts";
 import {
   besideSegment,
   MissingObjectError,
@@ -20,18 +20,6 @@ import {
 } from "./previous-pages.ts";
 import { PreviousRows } from "./previous-rows.ts";
 import { PreviousSources } from "./previous-sources.ts";
-
-/** Prefixes of the objects that the manifest itself names. */
-const namedPrefixes = [
-  layout.segments,
-  layout.rows,
-  layout.origins,
-  layout.sourceFiles,
-  layout.ids,
-  layout.words,
-  layout.publicObjects,
-  layout.privateObjects,
-];
 
 /**
  * The current snapshot as a publish run sees it: which of its rows, pages and segments the store still has, so that the
@@ -95,7 +83,7 @@ export class PreviousSnapshot {
     if (manifest.segments.reduce((sum, { markets }) => sum + markets, 0) !== manifest.counts.markets)
       throw new CorruptObjectError(key, "its segments do not have as many markets as it says");
     const named = namedBy(manifest);
-    const present = await presentOf(storage, named, namedPrefixes, faulty);
+    const present = await presentOf(storage, named, manifestPrefixes, faulty);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
     for (const [index, ref] of manifest.segments.entries()) {

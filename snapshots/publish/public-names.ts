@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import { artefactFolders, artefactsOf } from "../artefacts/artefacts.ts";
+import { artefactsOf } from "../artefacts/artefacts.ts";
 import type { Places } from "../artefacts/places.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { layout } from "../store/layout.ts";
+import { artefactFolders, layout } from "../store/layout.ts";
 import { readManifest, readObject } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
 import { hasCode, messageOf } from "./error-code.ts";
 import { Folders } from "./folder-sync.ts";
-import { layout } from "./layout.ts";
+import { kindOf, layout } from "./layout.ts";
 import { removeLeftFiles } from "./leftovers.ts";
 import { ownerMark, ownerPattern } from "./process-mark.ts";
 import { type ByteRange, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
@@ -203,11 +203,9 @@ async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
   }
 }
 
-const recordPrefixes = [layout.commits, layout.keys, layout.exportRecords];
-
-/** Whether an object must be durable once it is put: commits, API keys, exports, and the objects at the top level. */
+/** Whether an object must be durable once it is put. */
 function isRecord(key: string): boolean {
-  return !key.includes("/") || recordPrefixes.some((prefix) => key.startsWith(prefix));
+  return !key.includes("/") || kindOf(key)?.durable === true;
 }
 
 /** Every put creates a new file, and so changes the inode number or the time. */

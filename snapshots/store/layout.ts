@@ -1,3 +1,8 @@
+import { cuts } from "../format/cuts.ts";
+import { maxPageBytes } from "./maxima.ts";
+
+const mebibyte = 2 ** 20;
+
 /** The keys of a store's objects. No other code spells them (snapshots/SPEC.md, "Layout"). */
 export const layout = {
   head: "head.json",
@@ -60,6 +65,65 @@ export const layout = {
   /** The first revocation of a key; with `at` in epoch milliseconds, a later revocation that ends the key earlier. */
   keyRevocation: (id: string, at?: number) => `keys/${id}.revoked${at === undefined ? "" : `.${at}`}.json`,
 } as const;
+
+/** What holds for all objects of one kind: those under `prefix` whose keys end with `end`, where there is one. */
+interface Kind {
+  prefix: string;
+  end?: string;
+  /** Bytes of such an object at most. Without it, no reference tells the size beforehand. */
+  maxBytes?: number;
+  /** gc deletes such objects once nothing reaches them. */
+  collected?: true;
+  /** The manifest of a snapshot itself names such objects. */
+  inManifest?: true;
+  /** An artefact of one protocol. */
+  ofProtocol?: true;
+  /** Such an object must be durable once it is put, as all those at the top level are. */
+  durable?: true;
+}
+
+/**
+ * The kinds of objects that lie under prefixes. gc deletes in this order: manifests and records first, so that none of
+ * them outlives the objects that it names.
+ */
+const kinds: readonly Kind[] = [
+  { prefix: layout.commits, durable: true },
+  { prefix: layout.keys, durable: true },
+  { prefix: layout.collecting },
+  { prefix: layout.manifests, collected: true, maxBytes: 16 * mebibyte },
+  { prefix: layout.exportRecords, collected: true, durable: true },
+  { prefix: layout.changes, end: ".json", collected: true, maxBytes: 4 * mebibyte },
+  { prefix: layout.changes, collected: true, maxBytes: maxPageBytes },
+  { prefix: layout.publicObjects, collected: true, inManifest: true, maxBytes: 64 * mebibyte },
+  { prefix: layout.stableScores, collected: true },
+  { prefix: layout.badges, collected: true, ofProtocol: true },
+  { prefix: layout.protocolPages, collected: true, ofProtocol: true },
+  { prefix: layout.siteFiles, collected: true },
+  { prefix: layout.privateObjects, collected: true, inManifest: true, maxBytes: 16 * mebibyte },
+  { prefix: layout.segments, collected: true, inManifest: true, maxBytes: 128 * mebibyte },
+  { prefix: layout.rows, collected: true, inManifest: true, maxBytes: 8 * cuts.segmentMax },
+  { prefix: layout.origins, collected: true, inManifest: true, maxBytes: 4 * mebibyte },
+  { prefix: layout.sourceFiles, collected: true, inManifest: true, maxBytes: 64 * mebibyte },
+  { prefix: layout.ids, collected: true, inManifest: true, maxBytes: 8 * cuts.segmentMax },
+  { prefix: layout.words, collected: true, inManifest: true, maxBytes: 256 * mebibyte },
+  { prefix: layout.pages, collected: true, maxBytes: maxPageBytes },
+  { prefix: layout.exportFiles, collected: true },
+  { prefix: layout.exportChunks, collected: true, maxBytes: mebibyte },
+];
+
+/** The kind of an object; undefined for those at the top level, for single public files, and for unknown ones. */
+export function kindOf(key: string): Kind | undefined {
+  return kinds.find(({ prefix, end = "" }) => key.startsWith(prefix) && key.endsWith(end));
+}
+
+/** What gc deletes, in that order. */
+export const collectedKinds = kinds.filter(({ collected }) => collected);
+
+/** Prefixes of the objects that the manifest itself names. */
+export const manifestPrefixes = kinds.filter(({ inManifest }) => inManifest).map(({ prefix }) => prefix);
+
+/** The folders that hold an artefact of each protocol. */
+export const artefactFolders = kinds.filter(({ ofProtocol }) => ofProtocol).map(({ prefix }) => prefix);
 
 /** The hash in the key of an object that is named by its content; "" for other keys. */
 export function hashIn(key: string): string {

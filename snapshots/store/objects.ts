@@ -1,7 +1,6 @@
 import { Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "./corrupt-object.ts";
-import { layout } from "./layout.ts";
-import { requireSize } from "./maxima.ts";
+import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
+import { kindOf, layout } from "./layout.ts";
 import { parseObject } from "./parse-object.ts";
 import { sha256 } from "./sha256.ts";
 import type { Storage } from "./storage.ts";
@@ -15,6 +14,12 @@ export class MissingObjectError extends Error {
     super(`${key}: it is missing`);
     this.key = key;
   }
+}
+
+/** Refuses an object that is larger than one of its kind can be. Throws CorruptObjectError. */
+export function requireSize(key: string, bytes: number): void {
+  const { maxBytes = Number.POSITIVE_INFINITY } = kindOf(key) ?? {};
+  if (bytes > maxBytes) throw tooLarge(key, bytes, maxBytes);
 }
 
 /** Bytes that are hashed in 0.1 ms. */

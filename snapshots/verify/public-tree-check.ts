@@ -1,9 +1,9 @@
-import { artefactFiles, artefactFolders } from "../artefacts/artefacts.ts";
+import { artefactFiles } from "../artefacts/artefacts.ts";
 import { artefactsAt } from "../publish/public-artefacts.ts";
 import { publicNames } from "../publish/public-names.ts";
 import { type Named, nothingNamed, publishedNames, type Site } from "../publish/site.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { layout } from "../store/layout.ts";
+import { artefactFolders, layout } from "../store/layout.ts";
 import { MissingObjectError } from "../store/objects.ts";
 import { sha256 } from "../store/sha256.ts";
 import type { Trust } from "../trust/trust.ts";
