@@ -1,7 +1,7 @@
 import type { Commit } from "../../schemas/snapshot.ts";
 import { publishedAtAfter } from "./commits.ts";
 import { layout } from "./layout.ts";
-import type { Storage } from "./storage.ts";
+import { type Storage, StorageError } from "./storage.ts";
 
 /** The clocks of publisher, scorer and store may differ by so many milliseconds. */
 export const clockTolerance = 5 * 60_000;
@@ -36,4 +36,18 @@ export async function describeClocks(storage: Storage, machine: Date): Promise<s
   // A directory tells its time with what is written, and nothing was. Its newest run was not later than now.
   for await (const { modified } of storage.list(layout.checked)) if (modified > store) store = modified;
   return `this machine's clock says ${machine.toISOString()}, and the store's ${store.toISOString()}`;
+}
+
+/**
+ * Refuses to judge by this machine's clock what is old, when it is more than an hour ahead of the store's, as far as the store
+ * has told. Throws StorageError.
+ */
+export function requireClock(storage: Storage): void {
+  const machine = new Date();
+  const store = timeOf(storage, machine);
+  if (machine.getTime() - store.getTime() <= 3_600_000) return;
+  throw new StorageError(
+    `${storage.location}: this machine's clock says ${machine.toISOString()}, and the store's ${store.toISOString()}. ` +
+      "What is old is judged by the first, so nothing is deleted; set it right, and run gc again",
+  );
 }

@@ -1,4 +1,5 @@
 import { Collecting } from "../../schemas/snapshot.ts";
+import { requireClock } from "./clock.ts";
 import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
 import { seal, unseal } from "./sealed.ts";
@@ -19,9 +20,20 @@ export class CollectedMeanwhileError extends Error {
   override readonly name = "CollectedMeanwhileError";
 }
 
-/** Tells publishers which keys a collection is about to delete. Replaces the collection's previous record. */
+/**
+ * Tells publishers which keys a collection is about to delete. Replaces the collection's previous record. Throws StorageError,
+ * also where this machine's clock is ahead: it is what the keys were chosen by.
+ */
 export async function announce(storage: Storage, id: string, keys: readonly string[]): Promise<void> {
-  await storage.put(layout.collectingRecord(id), seal({ keys }));
+  const record = layout.collectingRecord(id);
+  await storage.put(record, seal({ keys }));
+  try {
+    // Only now, since a directory tells its time with what is written.
+    requireClock(storage);
+  } catch (error) {
+    await storage.delete(record);
+    throw error;
+  }
 }
 
 /**

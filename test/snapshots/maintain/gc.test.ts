@@ -292,3 +292,16 @@ function collectIn(storage: Storage, now: Date) {
     now,
   });
 }
+
+test("nothing is deleted by a clock that is a day ahead of the store's", async () => {
+  const { storage, collect, pass } = timedStore();
+  for (const n of [0, 1]) await publishRecords(storage, content(n), 700 + n);
+  pass(72);
+  const before = await keysOf(storage);
+  const options = { keepHours: 48, keepCommits: 1, now: new Date(start + 72 * hour) };
+  const ahead = { ...storage, clockAhead: () => -24 * hour };
+  const collecting = collectGarbage(ahead, { ...options, keepChangesDays: 0, dryRun: false });
+  await expect(collecting).rejects.toThrow(/this machine's clock says .*, and the store's .*; set it right/);
+  expect(await keysOf(storage)).toEqual(before);
+  expect((await collect({ keepCommits: 1 })).deleted.keys.length).toBeGreaterThan(0);
+});
