@@ -270,7 +270,7 @@ function verdictOn(buckets) {
       ? "Here a higher score goes with fewer disputes."
       : sign < 0
         ? "Here a higher score goes with more disputes."
-        : "These halves do not tell disputes apart.";
+        : "Between these halves there is no clear difference.";
   return `Below ${border}, ${shareOf(low)} of the markets were disputed; from ${border} on, ${shareOf(high)}. ${words} ${says} ${trendOver(buckets)}`;
 }
 

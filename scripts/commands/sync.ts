@@ -102,7 +102,10 @@ function reasonOf(error: unknown): string {
 }
 
 async function keyIn(shell: Shell, file: string): Promise<string> {
-  const key = (await readFile(shell.path(file), "utf8")).trim();
+  const text = await readFile(shell.path(file), "utf8").catch((error: unknown) => {
+    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`);
+  });
+  const key = text.trim();
   if (isWellFormedKey(key)) return key;
   throw new UsageError(`${file} holds no key: one is prs_live_ and 38 letters and digits, copied whole`);
 }

@@ -250,6 +250,15 @@ describe("a key that opens nothing", () => {
     },
   );
 
+  test("because its file is not there is told with exit code 2", async () => {
+    const ended = await sync(newCopy(), ["--key-file", "absent"]);
+    expect(ended).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^absent cannot be read: ENOENT/),
+      asked: [],
+    });
+  });
+
   async function revoked(): Promise<string> {
     const key = await proxy.issue({ owner: "gone" });
     const { records } = await readKeys(proxy.storage);

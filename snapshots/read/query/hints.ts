@@ -19,6 +19,7 @@ const hints: readonly Hint[] = [
     where: "pageSize",
     hint: `The header Accept chooses the form: application/json, ${ndjson} or ${csv}.`,
   },
+  { names: ["offset", "start"], where: "page", hint: "page chooses a page, and cursor walks on from one." },
   { names: ["limit", "size", "count", "perpage"], where: "pageSize", hint: "pageSize sets how many come." },
   { names: ["pagesize", "size", "count", "perpage"], where: "limit", hint: "limit sets how many come." },
 ];

@@ -61,6 +61,7 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     ["tier=RAW,mithril", "tier", /ADAMANTINE, not "mithril"\. Did you mean MITHRIL\?$/],
     ["limit=5", "limit", /not a parameter here\. pageSize sets how many come\. Known/],
     ["per_page=5", "per_page", /pageSize sets/],
+    ["offset=100", "offset", /page chooses a page, and cursor walks on/],
     ["format=csv", "format", /here\. The header Accept chooses .*application\/x-ndjson or text\/csv\. Known/],
     ["API-key=x", "API-key", /here\. A key goes into a header, Authorization: Bearer KEY/],
     ["tier=RAW,CAST,RAW", "tier", /names RAW more than once/],
