@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
@@ -7,212 +6,153 @@ import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
-import { layout } from "../../snapshots/store/layout.ts";
+import { kindOf, layout } from "../../snapshots/store/layout.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
+import { deployed } from "../helpers/http/deployed.ts";
 import { publishArchive, slugs } from "../helpers/publish/proxy-archive.ts";
 import { testFolder } from "../helpers/store/archive-store.ts";
 import { listed } from "../helpers/store/faulty-store.ts";
 import {
-  callers,
-  distribution,
+  allows,
   guardedStorage,
-  mayDo,
-  names,
-  policies,
+  lists,
   type Role,
-  type StoreRequest,
+  roles,
+  statementsOf,
+  under,
 } from "../helpers/store/guarded-store.ts";
-import type { Policy } from "../helpers/store/iam.ts";
 import { testKey } from "../helpers/store/signing.ts";
 
 const folder = testFolder();
-const hash = "0123456789abcdef".repeat(4);
-const roles = ["publisher", "gc", "proxy", "key-issuer"] as const satisfies Role[];
 
-/** What each role may do with each kind of object: get, put, create where there is none, delete. */
-const rights: Record<string, readonly [key: string, ...rights: string[]]> = {
-  //                 example                             publisher  gc    proxy  key-issuer
-  collectingRecord: [layout.collectingRecord("0123456789abcdef"), "g", "pcd", "g", ""],
-  head: [layout.head, "gpc", "", "g", ""],
-  checked: [layout.checked, "gpc", "g", "g", ""],
-  probe: [layout.probe, "gpc", "", "g", ""],
-  commit: [layout.commit(42), "gc", "g", "g", ""],
-  manifest: [layout.manifest(hash), "gpc", "gd", "g", ""],
-  publicObject: [layout.publicObject(hash), "gpc", "d", "g", ""],
-  stableScoreList: [layout.stableScoreList, "gpc", "d", "g", ""],
-  stableScore: [layout.stableScore("curve.fi"), "gpc", "d", "g", ""],
-  siteIndex: [layout.siteIndex, "gpc", "d", "g", ""],
-  siteFile: [layout.siteFile("app.js"), "gpc", "d", "g", ""],
-  badge: [layout.badge("curve.fi"), "gpc", "d", "g", ""],
-  protocolPage: [layout.protocolPage("curve.fi"), "gpc", "d", "g", ""],
-  tiers: [layout.tiers, "gpc", "d", "g", ""],
-  feed: [layout.feed, "gpc", "d", "g", ""],
-  sitemap: [layout.sitemap, "gpc", "d", "g", ""],
-  llms: [layout.llms, "gpc", "d", "g", ""],
-  dataset: [layout.dataset, "gpc", "d", "g", ""],
-  apiCatalog: [layout.apiCatalog, "gpc", "d", "g", ""],
-  checkpoint: [layout.checkpoint, "gpc", "gd", "g", ""],
-  privateObject: [layout.privateObject(hash), "gpc", "d", "g", ""],
-  segment: [layout.segment(hash), "gpc", "gd", "g", ""],
-  rowsOf: [layout.rowsOf(hash), "gpc", "d", "g", ""],
-  originsOf: [layout.originsOf(hash), "gpc", "d", "g", ""],
-  sourceFilesOf: [layout.sourceFilesOf(hash), "gpc", "d", "g", ""],
-  changeRecord: [layout.changeRecord(hash), "gpc", "gd", "g", ""],
-  changePart: [layout.changePart(hash), "gpc", "gd", "g", ""],
-  idsOf: [layout.idsOf(hash), "gpc", "d", "g", ""],
-  wordsOf: [layout.wordsOf(hash), "gpc", "d", "g", ""],
-  page: [layout.page(hash), "gpc", "d", "g", ""],
-  exportRecord: [layout.exportRecord(hash), "gpc", "gd", "g", ""],
-  exportFile: [layout.exportFile(hash), "gpc", "d", "g", ""],
-  exportChunksOf: [layout.exportChunksOf(hash), "gpc", "d", "g", ""],
-  key: [layout.key("0123456789abcdef"), "", "", "g", "gc"],
-  keyRevocation: [layout.keyRevocation("0123456789abcdef"), "", "", "g", "gc"],
-};
-const letters = { get: "g", put: "p", putIfAbsent: "c", delete: "d" } as const;
-const operations = Object.keys(letters) as (keyof typeof letters)[];
-const everything: Policy = {
-  Version: "2012-10-17",
-  Statement: [{ Sid: "Everything", Effect: "Allow", Action: "s3:*", Resource: "*" }],
-};
-
-/** What a role's own policy and the bucket's say to it. */
-function by(role: Role, common: Partial<StoreRequest> = {}) {
-  return (request: StoreRequest) =>
-    mayDo(callers.role(role), policies.roles[role], { ...request, ...common });
-}
-
-/** The operations that pass, as letters. */
-function passing(may: (request: StoreRequest) => boolean, key: string): string {
-  return operations
-    .filter((operation) => may({ operation, key }))
-    .map((operation) => letters[operation])
-    .join("");
-}
-
-test("every kind of object has its rights said here", () => {
-  // The other entries of the layout are prefixes.
-  const kinds = Object.entries(layout).filter(([, key]) => typeof key !== "string" || !key.endsWith("/"));
-  expect(kinds.map(([kind]) => kind).sort()).toEqual(Object.keys(rights).sort());
+/** A key of each kind, and one of an unknown kind under each prefix. */
+const keys = Object.values(layout).map((at) => {
+  if (typeof at !== "string") return at("x" as never);
+  return at.endsWith("/") ? `${at}x` : at;
 });
+const begins = (key: string, ...prefixes: string[]) => prefixes.some((prefix) => key.startsWith(prefix));
 
-describe("roles", () => {
-  test.each(Object.entries(rights))(
-    "have the rights they need on %s, and no more",
-    (_, [key, ...expected]) => {
-      const actual = roles.map((role) =>
-        passing((request) => mayDo(callers.role(role), policies.roles[role], request), key),
-      );
-      expect(actual).toEqual(expected);
-    },
-  );
+/** What gc reads to find what retained commits reach. */
+const readByGc = [
+  ...[layout.commits, layout.checked, layout.checkpoint, layout.manifests, layout.segments],
+  ...[layout.changes, layout.exportRecords],
+];
 
-  test("list what they work on", () => {
-    const lists = (role: Role, key: string) => by(role)({ operation: "list", key });
-    for (const prefix of ["", layout.commits, layout.pages, layout.keys]) {
-      for (const role of ["publisher", "gc", "proxy"] as const) expect(lists(role, prefix)).toBe(true);
-    }
-    expect(lists("key-issuer", layout.keys)).toBe(true);
-    for (const prefix of ["", layout.commits, layout.pages]) expect(lists("key-issuer", prefix)).toBe(false);
+/** What each role needs of an object, by S3's names of the actions. */
+const needs: Record<Role, (key: string) => Record<"GetObject" | "PutObject" | "DeleteObject", boolean>> = {
+  publisher: (key) => ({
+    GetObject: !begins(key, layout.keys),
+    PutObject: !begins(key, layout.keys, layout.collecting),
+    DeleteObject: false,
+  }),
+  gc: (key) => ({
+    GetObject: begins(key, ...readByGc),
+    PutObject: begins(key, layout.collecting),
+    DeleteObject: kindOf(key)?.collected === true || begins(key, layout.collecting, layout.publicTree),
+  }),
+  proxy: () => ({ GetObject: true, PutObject: false, DeleteObject: false }),
+  "key-issuer": (key) => ({
+    GetObject: begins(key, layout.keys),
+    PutObject: begins(key, layout.keys),
+    DeleteObject: false,
+  }),
+};
+
+describe.each(Object.keys(roles) as Role[])("the role of the %s", (role) => {
+  const has = (key: string) => ({
+    GetObject: allows(role, "GetObject", key),
+    PutObject: allows(role, "PutObject", key),
+    DeleteObject: allows(role, "DeleteObject", key),
   });
 
-  test("stay within the store, except for the publisher, which reads the sources", () => {
-    for (const bucket of [names.SOURCES_BUCKET, "other"]) {
-      const expected = bucket === "other" ? "" : "g";
-      const actual = roles.map((role) => passing(by(role, { bucket }), "public/x.json"));
-      expect(actual, bucket).toEqual([expected, "", "", ""]);
-      const lists = roles.map((role) => by(role, { bucket })({ operation: "list", key: layout.keys }));
-      expect(lists, bucket).toEqual([expected === "g", false, false, false]);
-    }
+  test("has the rights that it needs on every kind of object, and no more", () => {
+    for (const key of keys) expect(has(key), key).toEqual(needs[role](key));
+    const nothing = { GetObject: role === "proxy", PutObject: false, DeleteObject: false };
+    for (const key of ["other.json", "keysearch/x", "publicity/x", "commits.json", "index.html"])
+      expect(has(key), key).toEqual(nothing);
   });
 
-  test("have no right that is none of reading, writing, listing and deleting", () => {
-    const others = [
-      "GetObjectVersion",
-      "DeleteObjectVersion",
-      "PutObjectAcl",
-      "PutObjectTagging",
-      "PutBucketPolicy",
-    ];
-    for (const [key] of [...Object.values(rights), [""]]) {
-      for (const role of roles) {
-        const passed = others.filter((action) => by(role)({ operation: `s3:${action}`, key }));
-        expect(passed, `${role} ${key}`).toEqual([]);
-      }
-    }
+  test("lists what it works on", () => {
+    expect(lists(role, layout.keys)).toBe(true);
+    for (const prefix of ["", layout.commits, layout.pages])
+      expect(lists(role, prefix)).toBe(role !== "key-issuer");
   });
 
-  test("have no rights on objects of unknown kinds, except for the proxy, which reads", () => {
-    for (const key of ["other.json", "keysearch/x", "publicity/x", "commits.json", "index.html"]) {
-      expect(
-        roles.map((role) => passing(by(role), key)),
-        key,
-      ).toEqual(["", "", "g", ""]);
+  test("has only rights to read, write, list and delete, and of other buckets only to read the sources", () => {
+    const actions = ["s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:DeleteObject"];
+    for (const { Effect, Action, Resource = [], Sid } of roles[role]) {
+      expect(Effect).toBe("Allow");
+      expect(actions).toEqual(expect.arrayContaining(Action));
+      // No wildcard but one at the end of a key.
+      const store = Resource.filter((arn) => /^arn:aws:s3:::STORE_BUCKET(\/[^*?]*\*?)?$/.test(arn));
+      if (store.length === Resource.length) continue;
+      expect([role, Sid, Action, Resource]).toEqual([
+        ...["publisher", "ReadSources"],
+        ["s3:GetObject", "s3:ListBucket"],
+        ["arn:aws:s3:::SOURCES_BUCKET", "arn:aws:s3:::SOURCES_BUCKET/*"],
+      ]);
     }
   });
 });
 
 describe("the bucket's policy", () => {
-  test.each(Object.entries(rights))(
-    "lets the CDN read %s only if it is public, and nobody unknown",
-    (_, [key]) => {
-      const cdn = (request: StoreRequest) => mayDo(callers.cdn, undefined, request, distribution());
-      expect(passing(cdn, key)).toBe(key.startsWith("public/") ? "g" : "");
-      const otherCdn = (request: StoreRequest) =>
-        mayDo(callers.cdn, undefined, request, distribution("EOTHER"));
-      expect(passing(otherCdn, key)).toBe("");
-      expect(passing((request) => mayDo(callers.cdn, undefined, request), key)).toBe("");
-      expect(passing((request) => mayDo(callers.anyone, undefined, request, distribution()), key)).toBe("");
-      expect(passing((request) => mayDo(callers.role("stranger"), undefined, request), key)).toBe("");
-    },
-  );
+  const statements = statementsOf("bucket-policy");
+  const except = (...names: string[]) => ({
+    ArnNotEquals: { "aws:PrincipalArn": names.map((name) => `arn:aws:iam::ACCOUNT_ID:role/prs-${name}`) },
+  });
 
-  test("gives no listing to the CDN and to nobody unknown", () => {
-    for (const key of ["", "public/"]) {
-      expect(mayDo(callers.cdn, undefined, { operation: "list", key }, distribution())).toBe(false);
-      expect(mayDo(callers.anyone, undefined, { operation: "list", key })).toBe(false);
-    }
+  test("lets nobody in but the CDN, which reads the public tree", () => {
+    const distribution = "arn:aws:cloudfront::ACCOUNT_ID:distribution/DISTRIBUTION_ID";
+    expect(statements.filter(({ Effect }) => Effect === "Allow")).toEqual([
+      {
+        Sid: expect.any(String),
+        Effect: "Allow",
+        Principal: { Service: "cloudfront.amazonaws.com" },
+        Action: ["s3:GetObject"],
+        Resource: under(layout.publicTree),
+        Condition: { StringEquals: { "aws:SourceArn": [distribution] } },
+      },
+    ]);
   });
 
   test("holds against roles that were given every right by mistake", () => {
-    const mistaken = (role: string, key: string) =>
-      passing((request) => mayDo(callers.role(role), everything, request), key);
-    for (const [key] of Object.values(rights)) {
-      for (const role of ["publisher", "proxy", "key-issuer", "admin"]) {
-        expect(mistaken(role, key), `${role} ${key}`).not.toContain("d");
-      }
-    }
-    for (const [key] of [rights.key!, rights.keyRevocation!]) {
-      for (const role of ["publisher", "gc", "admin"]) expect(mistaken(role, key)).toBe("");
-    }
-    for (const [key] of [rights.page!, rights.segment!, rights.manifest!, rights.commit!]) {
-      for (const role of ["key-issuer", "admin"]) expect(mistaken(role, key)).not.toContain("g");
-    }
-    // A former customer would be back if a revocation could be deleted, or replaced by one of a later time.
-    const revocation = layout.keyRevocation("0123456789abcdef", 1);
-    for (const role of [...roles, "admin"]) {
-      expect(mistaken(role, revocation)).not.toMatch(/[pd]/);
-      const version = { operation: "s3:DeleteObjectVersion", key: revocation } as const;
-      expect(mayDo(callers.role(role), everything, version)).toBe(false);
-    }
-    // A commit that was replaced would rewrite history.
-    expect(mistaken("publisher", layout.commit(1))).toBe("gc");
-  });
-
-  test("allows nothing without TLS", () => {
-    const plain = { operation: "get", key: layout.stableScoreList, plain: true } as const;
-    expect(by("proxy")(plain)).toBe(false);
-    expect(mayDo(callers.cdn, undefined, plain, distribution())).toBe(false);
+    const denied = statements.filter(({ Effect }) => Effect === "Deny");
+    expect(denied.map(({ Principal }) => Principal)).toEqual(denied.map(() => "*"));
+    const deleting = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
+    const told = denied.map(({ Sid, Action, Resource, Condition }) => [Sid, Action, Resource, Condition]);
+    expect(told).toEqual([
+      ["KeysAreForProxyAndKeyIssuer", ["s3:*"], under(layout.keys), except("proxy", "key-issuer")],
+      [
+        "SnapshotsAreForProxyPublisherAndGc",
+        ["s3:GetObject"],
+        under("private/", layout.manifests, layout.commits),
+        except("proxy", "publisher", "gc"),
+      ],
+      // A commit that was replaced would rewrite history, and a revocation that was would bring a customer back.
+      [
+        "CommitsAndKeysAreCreatedNeverReplaced",
+        ["s3:PutObject"],
+        under(layout.commits, layout.keys),
+        { Null: { "s3:if-none-match": ["true"] } },
+      ],
+      ["OnlyGcDeletes", deleting, under(""), except("gc")],
+      ["NobodyDeletesKeys", deleting, under(layout.keys), undefined],
+      [
+        "OnlyThroughTls",
+        ["s3:*"],
+        ["arn:aws:s3:::STORE_BUCKET", ...under("")],
+        { Bool: { "aws:SecureTransport": ["false"] } },
+      ],
+    ]);
   });
 
   test("goes with a bucket that cannot be made public", () => {
-    const block = JSON.parse(read("public-access-block"));
     const sides = ["BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"];
-    expect(block).toEqual(Object.fromEntries(sides.map((side) => [side, true])));
-    for (const { Sid, Effect, Principal } of policies.bucket.Statement) {
-      if (Effect === "Allow") expect(Principal, Sid).toEqual({ Service: "cloudfront.amazonaws.com" });
-    }
-    const control = JSON.parse(read("cdn-origin-access-control"));
+    expect(JSON.parse(deployed("public-access-block.json"))).toEqual(
+      Object.fromEntries(sides.map((side) => [side, true])),
+    );
+    const control = JSON.parse(deployed("cdn-origin-access-control.json"));
     expect(control).toMatchObject({ SigningBehavior: "always", OriginAccessControlOriginType: "s3" });
   });
 });
@@ -273,7 +213,3 @@ describe("a store behind the policies", () => {
     await expect(as("proxy").put(layout.head, Buffer.from("{}"))).rejects.toThrow("403");
   });
 });
-
-function read(name: string): string {
-  return readFileSync(new URL(`../../.github/deploy/${name}.json`, import.meta.url), "utf8");
-}

@@ -1,124 +1,100 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { type Caller, isAllowed, type Policy, readPolicy } from "./iam.ts";
 
-/** The names that the policies are filled in with: those of an account that does not exist. */
-export const names = {
-  STORE_BUCKET: "prs-store",
-  SOURCES_BUCKET: "prs-sources",
-  ACCOUNT_ID: "111122223333",
-  DISTRIBUTION_ID: "E2EXAMPLE",
-  GITHUB_REPOSITORY: "example/protocol-risk-score",
-};
-const policyFile = (name: string) =>
-  readPolicy(new URL(`../../../.github/deploy/${name}.json`, import.meta.url), names);
+const OneOrMore = z.union([z.string(), z.array(z.string())]).transform((value) => [value].flat());
+const Policy = z.strictObject({
+  Version: z.literal("2012-10-17"),
+  Statement: z.array(
+    z.strictObject({
+      Sid: z.string().regex(/^[A-Za-z0-9]+$/),
+      Effect: z.enum(["Allow", "Deny"]),
+      Principal: z.unknown().optional(),
+      Action: OneOrMore,
+      Resource: OneOrMore.optional(),
+      Condition: z.record(z.string(), z.record(z.string(), OneOrMore)).optional(),
+    }),
+  ),
+});
 
-/** The project's policies. */
-export const policies = {
-  bucket: policyFile("bucket-policy"),
-  roles: {
-    publisher: policyFile("role-publisher"),
-    gc: policyFile("role-gc"),
-    proxy: policyFile("role-proxy"),
-    "key-issuer": policyFile("role-key-issuer"),
-  },
-  trust: {
-    publisher: policyFile("trust-publisher"),
-    gc: policyFile("trust-gc"),
-    proxy: policyFile("trust-proxy"),
-  },
-};
-export type Role = keyof typeof policies.roles;
-
-const actions = {
-  get: "s3:GetObject",
-  put: "s3:PutObject",
-  putIfAbsent: "s3:PutObject",
-  replace: "s3:PutObject",
-  list: "s3:ListBucket",
-  delete: "s3:DeleteObject",
-} as const;
-
-/** One request to S3, in the words of the storage interface or in those of S3; `plain` is one without TLS. */
-export interface StoreRequest {
-  operation: keyof typeof actions | `s3:${string}`;
-  /** An object's key, the prefix of a listing, or "" for the bucket itself. */
-  key: string;
-  /** Default: the store's. */
-  bucket?: string;
-  plain?: boolean;
+/** The statements of a policy, with lists for single values. Throws ZodError for members that are not known here. */
+export function statementsOf(name: string) {
+  const file = new URL(`../../../.github/deploy/${name}.json`, import.meta.url);
+  return Policy.parse(JSON.parse(readFileSync(file, "utf8"))).Statement;
 }
 
-/** Whether S3 would let a caller do that; `identity` is the policy of the caller's own role. */
-export function mayDo(
-  caller: Caller,
-  identity: Policy | undefined,
-  { operation, key, bucket = names.STORE_BUCKET, plain = false }: StoreRequest,
-  circumstances: Record<string, string> = {},
-): boolean {
-  const arn = `arn:aws:s3:::${bucket}`;
-  return isAllowed(
-    { identity, resource: policies.bucket },
-    {
-      caller,
-      action: operation in actions ? actions[operation as keyof typeof actions] : operation,
-      resource: operation === "list" || key === "" ? arn : `${arn}/${key}`,
-      context: {
-        "aws:SecureTransport": String(!plain),
-        ...(operation === "list" && { "s3:prefix": key }),
-        ...(operation === "putIfAbsent" && { "s3:if-none-match": "*" }),
-        ...circumstances,
-      },
-    },
+/** What the role of each program may do. */
+export const roles = {
+  publisher: statementsOf("role-publisher"),
+  gc: statementsOf("role-gc"),
+  proxy: statementsOf("role-proxy"),
+  "key-issuer": statementsOf("role-key-issuer"),
+};
+export type Role = keyof typeof roles;
+
+/** The ARNs of objects of the store by the beginnings of their keys. */
+export const under = (...prefixes: string[]) =>
+  prefixes.map((prefix) => `arn:aws:s3:::STORE_BUCKET/${prefix}*`);
+
+const fits = (pattern: string, text: string) =>
+  pattern.endsWith("*") ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
+
+/** Whether the role's own policy, which only allows, lets it do that to an object of the store. */
+export function allows(role: Role, action: "GetObject" | "PutObject" | "DeleteObject", key: string): boolean {
+  return roles[role].some(
+    ({ Action, Resource = [] }) =>
+      Action.includes(`s3:${action}`) &&
+      Resource.some((pattern) => fits(pattern, `arn:aws:s3:::STORE_BUCKET/${key}`)),
   );
 }
 
-/** Callers of S3 other than the roles. */
-export const callers = {
-  role: (name: string): Caller => ({
-    kind: "AWS",
-    name: `arn:aws:iam::${names.ACCOUNT_ID}:role/prs-${name}`,
-  }),
-  cdn: { kind: "Service", name: "cloudfront.amazonaws.com" },
-  anyone: { kind: "anonymous" },
-} as const satisfies Record<string, Caller | ((name: string) => Caller)>;
-
-/** What CloudFront adds to a request for a distribution. */
-export function distribution(id = names.DISTRIBUTION_ID): Record<string, string> {
-  return { "aws:SourceArn": `arn:aws:cloudfront::${names.ACCOUNT_ID}:distribution/${id}` };
+/** Whether the role may list what begins so. */
+export function lists(role: Role, prefix: string): boolean {
+  return roles[role].some(
+    ({ Action, Resource, Condition }) =>
+      Action.includes("s3:ListBucket") &&
+      Resource?.includes("arn:aws:s3:::STORE_BUCKET") &&
+      (Condition?.StringLike?.["s3:prefix"] ?? ["*"]).some((pattern) => fits(pattern, prefix)),
+  );
 }
+
+/** What the bucket's own policy lets nobody replace. */
+const createdOnly = statementsOf("bucket-policy").find(({ Condition }) => Condition?.Null)?.Resource ?? [];
 
 /** A store as a role sees it: what the policies do not allow is refused as S3 refuses it. */
 export function guardedStorage(storage: Storage, role: Role): Storage {
-  const check = (operation: StoreRequest["operation"], key: string) => {
-    if (mayDo(callers.role(role), policies.roles[role], { operation, key })) return;
-    throw new StorageError(`${storage.location}: cannot ${operation} ${key}: 403 AccessDenied for ${role}`);
+  const require = (allowed: boolean, operation: string, key: string) => {
+    if (!allowed)
+      throw new StorageError(`${storage.location}: cannot ${operation} ${key}: 403 AccessDenied for ${role}`);
   };
+  const mayReplace = (key: string) =>
+    allows(role, "PutObject", key) &&
+    !createdOnly.some((pattern) => fits(pattern, `arn:aws:s3:::STORE_BUCKET/${key}`));
   return {
     location: storage.location,
     async get(key, options) {
-      check("get", key);
+      require(allows(role, "GetObject", key), "get", key);
       return storage.get(key, options);
     },
     async put(key, body) {
-      check("put", key);
+      require(mayReplace(key), "put", key);
       return storage.put(key, body);
     },
     async putIfAbsent(key, body) {
-      check("putIfAbsent", key);
+      require(allows(role, "PutObject", key), "putIfAbsent", key);
       return storage.putIfAbsent(key, body);
     },
     async replace(key, body, tag) {
       // S3 wants both rights of a caller that replaces what it has seen.
-      check("get", key);
-      check("replace", key);
+      require(allows(role, "GetObject", key) && mayReplace(key), "replace", key);
       return storage.replace(key, body, tag);
     },
     async *list(prefix) {
-      check("list", prefix);
+      require(lists(role, prefix), "list", prefix);
       yield* storage.list(prefix);
     },
     async delete(key) {
-      check("delete", key);
+      require(allows(role, "DeleteObject", key), "delete", key);
       return storage.delete(key);
     },
   };
