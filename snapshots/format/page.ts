@@ -47,8 +47,16 @@ export interface StoredPage {
   runs: Run[];
 }
 
+/** The bytes of a run's hash: the first half of the SHA-256 of its compressed bytes. */
+export const runHashBytes = 16;
+
+/** A page as it was compressed, with the hashes of its runs one after the other, in hexadecimal. */
+export interface CompressedPage extends StoredPage {
+  runHashes: string;
+}
+
 /** A page's whole entry in the page table of its segment. */
-export interface Page extends StoredPage {
+export interface Page extends CompressedPage {
   /** The root of the tree over its markets (snapshots/SPEC.md, "Roots"), in hexadecimal. */
   root: string;
 }
@@ -72,7 +80,7 @@ export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
 
 /** A page's table entry, except for its root, and the bytes to store. */
 export interface BuiltPage {
-  page: StoredPage;
+  page: CompressedPage;
   stored: Buffer;
 }
 
@@ -84,7 +92,8 @@ export function compressPage(text: Buffer): BuiltPage {
   const between = pieces.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece]));
   const stored = joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)]);
   const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
-  return { page: { markets, hash: sha256(stored), bytes: stored.length, runs }, stored };
+  const runHashes = runHashesOf(stored, runs);
+  return { page: { markets, hash: sha256(stored), bytes: stored.length, runs, runHashes }, stored };
 }
 
 /**
@@ -131,6 +140,13 @@ export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, l
     end += run.compressedBytes;
   }
   return { bytes: stored.subarray(offset, end), rawBytes, crc };
+}
+
+/** The hashes of a stored page's runs. */
+export function runHashesOf(stored: Buffer, runs: readonly Run[]): string {
+  const hashOf = (_: Run, run: number) =>
+    sha256(runsPiece(stored, runs, run).bytes).slice(0, 2 * runHashBytes);
+  return runs.map(hashOf).join("");
 }
 
 /** The JSON texts of a run's markets, newest first. `key` is the page's, for errors. Throws CorruptObjectError. */

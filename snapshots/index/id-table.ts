@@ -1,56 +1,66 @@
 import { hash } from "node:crypto";
 import { firstWhere } from "../format/first-where.ts";
 
-// An entry is a uint64: 48 bits of an id's hash above the 16 bits of an ordinal.
-const entryBytes = 8;
-const ordinalBytes = 2;
-const ordinals = 2n ** 16n;
+// The hashes of all ids in ascending order, 32 bits each, and behind them the ordinals in the same order, 16 bits each.
+const hashBytes = 4;
+const entryBytes = hashBytes + 2;
 
-/** The first 48 bits of the SHA-256 of an id. Ids may be chosen by anyone, but hashes cannot be made to cluster. */
+/** The first 32 bits of the SHA-256 of an id. Ids may be chosen by anyone, but hashes cannot be made to cluster. */
 export function idHash(id: string): number {
+  return shortHash(longIdHash(id));
+}
+
+/** The first 48 bits: two of a hundred million ids share 32, but hardly two share these. */
+export function longIdHash(id: string): number {
   return hash("sha256", id, "buffer").readUIntBE(0, 6);
 }
 
+const shortHash = (long: number) => Math.floor(long / 2 ** 16);
+
 /** The ids object of a segment (snapshots/SPEC.md, "Ids"). Takes the hash of each id, by ordinal. */
 export function encodeIds(hashes: readonly number[]): Buffer {
-  const entries = BigUint64Array.from(hashes, (hash, ordinal) => BigInt(hash) * ordinals + BigInt(ordinal));
-  return Buffer.from(entries.sort().buffer);
+  // As floating point numbers, which sort without calling back: the ordinal fits below the hash.
+  const entries = Float64Array.from(hashes, (hash, ordinal) => hash * 2 ** 16 + ordinal).sort();
+  const stored = Buffer.alloc(entries.length * entryBytes);
+  entries.forEach((entry, index) => {
+    stored.writeUInt32LE(Math.floor(entry / 2 ** 16), index * hashBytes);
+    stored.writeUInt16LE(entry % 2 ** 16, entries.length * hashBytes + index * 2);
+  });
+  return stored;
 }
 
-const hashAt = (stored: Buffer, index: number) => stored.readUIntLE(index * entryBytes + ordinalBytes, 6);
+const countOf = (stored: Buffer) => stored.length / entryBytes;
+const hashAt = (stored: Buffer, index: number) => stored.readUInt32LE(index * hashBytes);
+const ordinalAt = (stored: Buffer, index: number) =>
+  stored.readUInt16LE(countOf(stored) * hashBytes + index * 2);
 
 /** The hash of each id, by ordinal, from an ids object. */
-export function decodeIds(stored: Buffer): Float64Array {
-  const hashes = new Float64Array(stored.length / entryBytes);
+export function decodeIds(stored: Buffer): Uint32Array {
+  const hashes = new Uint32Array(countOf(stored));
   for (let index = 0; index < hashes.length; index += 1)
-    hashes[stored.readUInt16LE(index * entryBytes)] = hashAt(stored, index);
+    hashes[ordinalAt(stored, index)] = hashAt(stored, index);
   return hashes;
 }
 
 /** The ordinals of the markets whose ids have this hash; two ids may share one. */
 export function ordinalsOf(stored: Buffer, wanted: number): number[] {
-  const entries = stored.length / entryBytes;
+  const entries = countOf(stored);
   const from = firstWhere(0, entries, (index) => hashAt(stored, index) >= wanted);
   const found: number[] = [];
   for (let index = from; index < entries && hashAt(stored, index) === wanted; index += 1)
-    found.push(stored.readUInt16LE(index * entryBytes));
+    found.push(ordinalAt(stored, index));
   return found;
 }
 
-/** Whether an id of these ordinals has one of these hashes, which ascend. */
-export function sharesHash(
-  stored: Buffer,
-  ascending: Float64Array,
-  isWanted: (ordinal: number) => boolean,
-): boolean {
+/** The ordinals of those markets whose ids may have one of these long hashes, which ascend. */
+export function* mayShare(stored: Buffer, ascending: Float64Array): Generator<number> {
   let place = 0;
-  for (let index = 0; index < stored.length / entryBytes; index += 1) {
+  for (let index = 0; index < countOf(stored); index += 1) {
     const hash = hashAt(stored, index);
-    while (place < ascending.length && ascending[place]! < hash) place += 1;
-    if (place === ascending.length) return false;
-    if (ascending[place] === hash && isWanted(stored.readUInt16LE(index * entryBytes))) return true;
+    while (place < ascending.length && shortHash(ascending[place]!) < hash) place += 1;
+    if (place === ascending.length) return;
+    if (shortHash(ascending[place]!) === hash) yield ordinalAt(stored, index);
   }
-  return false;
 }
 
 const bitsPerId = 16;
@@ -65,7 +75,7 @@ export class IdFilter {
   readonly #bits: number;
 
   constructor(stored: Buffer) {
-    const ids = stored.length / entryBytes;
+    const ids = countOf(stored);
     this.#words = new Uint32Array(filterBytes(ids) / 4);
     this.#bits = ids * bitsPerId;
     for (let index = 0; index < ids; index += 1) {
@@ -85,8 +95,9 @@ export class IdFilter {
     return true;
   }
 
-  /** One of eight places made of the two halves of a hash, which is nearly as good as eight hashes. */
+  /** One of eight places, by a step that the upper bits of a product make: they depend on all bits of the hash. */
   #bitOf(hash: number, probe: number): number {
-    return ((hash % 2 ** 24) + probe * (Math.floor(hash / 2 ** 24) | 1)) % this.#bits;
+    const step = (Math.imul(hash, 0x9e3779b1) >>> 8) | 1;
+    return (hash + probe * step) % this.#bits;
   }
 }

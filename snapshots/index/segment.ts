@@ -8,17 +8,16 @@ import {
   labelFields,
 } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
-import { cuts } from "../format/cuts.ts";
-import { maxPageRunBytes, type Page, type Run, runMarkets, type StoredPage } from "../format/page.ts";
+import type { Page, StoredPage } from "../format/page.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { maxResidentBytes } from "../store/maxima.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
+import { addPageDigests, addPageTable, type PageTable, readPageTable, readWholePages } from "./page-table.ts";
 import {
   openSections,
-  type SectionLookup,
   SectionTable,
   SectionWriter,
   sealSections,
@@ -89,17 +88,7 @@ export function encodeSegment(
 ): Buffer {
   const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
   const resident = new SectionWriter(0);
-  resident.add("pageHashes", Buffer.from(pages.map((page) => page.hash).join(""), "hex"));
-  resident.add(
-    "pageBytes",
-    Uint32Array.from(pages, (page) => page.bytes),
-  );
-  resident.add(
-    "pageMarkets",
-    Uint32Array.from(pages, (page) => page.markets),
-  );
-  const runs = pages.flatMap((page) => page.runs);
-  resident.add("runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc])));
+  addPageTable(resident, pages);
   resident.add("times", times.low);
   const columns: SegmentHeader["columns"] = [];
   const rare: [string, string[]][] = [];
@@ -120,7 +109,7 @@ export function encodeSegment(
     rare.push([row.field, column.rare]);
   }
   const rest = new SectionWriter(resident.bytes);
-  rest.add("pageRoots", Buffer.from(pages.map((page) => page.root).join(""), "hex"));
+  addPageDigests(rest, pages);
   for (const [field, labels] of rare) rest.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
 
   const header: SegmentHeader = {
@@ -140,18 +129,14 @@ export function readPages(key: string, stored: Buffer): Page[] {
   const { header, body } = openSections(key, stored, magic, SegmentHeader);
   const copy = new Uint8Array(body).buffer;
   const section = sectionLookup(key, header, copy.byteLength);
-  const roots = Buffer.from(copy, ...section("pageRoots", header.pages * 32));
-  const table = readPageTable(key, copy, section, header);
-  return Array.from({ length: header.pages }, (_, index) => {
-    return { ...table.page(index), root: roots.toString("hex", index * 32, index * 32 + 32) };
-  });
+  return readWholePages(key, copy, section, header);
 }
 
 /** A segment's columns as they are stored. They are views of `resident`, a copy of the part that queries need. */
 interface StoredColumns {
   markets: number;
   resident: ArrayBuffer;
-  table: ReturnType<typeof readPageTable>;
+  table: PageTable;
   times: TimeColumn;
   /** The fields that it has columns for, in its order. A segment of another version may lack some. */
   fields: readonly FilterField[];
@@ -254,43 +239,10 @@ function parseLabels(key: string, json: string): string[] {
 }
 
 /** The ordinal of each page's oldest market, followed by the number of markets. */
-function startsOf(pageMarkets: Uint32Array): Uint32Array {
+function startsOf(pageMarkets: Uint16Array): Uint32Array {
   const starts = new Uint32Array(pageMarkets.length + 1);
   pageMarkets.forEach((markets, index) => {
     starts[index + 1] = starts[index]! + markets;
   });
   return starts;
-}
-
-function readPageTable(
-  key: string,
-  buffer: ArrayBuffer,
-  section: SectionLookup,
-  { pages, markets }: SegmentHeader,
-) {
-  const hashes = Buffer.from(buffer, ...section("pageHashes", pages * 32));
-  const bytes = uint32s(buffer, section("pageBytes", pages * 4));
-  const pageMarkets = uint32s(buffer, section("pageMarkets", pages * 4));
-  const firstRun = new Uint32Array(pages + 1);
-  pageMarkets.forEach((count, index) => {
-    firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);
-  });
-  // Checked before anything is allocated per run: a wrong number could ask for more memory than there is.
-  if (pageMarkets.reduce((sum, count) => sum + count, 0) !== markets)
-    throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
-  const runTable = uint32s(buffer, section("runs", firstRun[pages]! * 12));
-  // What is stored says how much there will be when it is inflated.
-  const tooLong = runTable.some((bytes, place) => place % 3 === 1 && bytes > maxPageRunBytes);
-  if (tooLong || pageMarkets.some((count) => count > cuts.pageMax))
-    throw new CorruptObjectError(key, "a page or a run of it is longer than one can be");
-  const page = (index: number): StoredPage => ({
-    markets: pageMarkets[index]!,
-    hash: hashes.toString("hex", index * 32, index * 32 + 32),
-    bytes: bytes[index]!,
-    runs: Array.from({ length: firstRun[index + 1]! - firstRun[index]! }, (_, run): Run => {
-      const entry = (firstRun[index]! + run) * 3;
-      return { compressedBytes: runTable[entry]!, rawBytes: runTable[entry + 1]!, crc: runTable[entry + 2]! };
-    }),
-  });
-  return { pageMarkets, page };
 }

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
-import { type BuiltPage, compressPage, type StoredPage } from "../format/page.ts";
+import { type BuiltPage, type CompressedPage, compressPage } from "../format/page.ts";
 
 /** The first pages are built on the caller's thread: a run with so few ends before threads have started. */
 export const pagesBeforeThreads = 64;
@@ -42,7 +42,7 @@ class PageThread {
 
   constructor() {
     this.#worker = new Worker(startOfThread, { eval: true, execArgv: [] });
-    this.#worker.on("message", ({ page, bytes }: { page: StoredPage; bytes: Uint8Array<ArrayBuffer> }) =>
+    this.#worker.on("message", ({ page, bytes }: { page: CompressedPage; bytes: Uint8Array<ArrayBuffer> }) =>
       this.#waiting.shift()?.resolve({ page, stored: Buffer.from(bytes.buffer) }),
     );
     this.#worker.on("error", (error) => this.#fail(error));

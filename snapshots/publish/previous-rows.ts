@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
-import { keyOfLine, textOf } from "../format/market-line.ts";
+import { idOfLine, keyOfLine, textOf } from "../format/market-line.ts";
 import { readRun } from "../format/page.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { decodeIds } from "../index/id-table.ts";
@@ -34,7 +34,7 @@ interface StoredRows {
   /** Undefined where the segment has no column for a filter of this version. */
   rows: IndexRow[] | undefined;
   digests: BigUint64Array;
-  idHashes: Float64Array;
+  idHashes: Uint32Array;
   /** Undefined where another version of Unicode made them: one object must not mix two. */
   words: string[][] | undefined;
 }
@@ -103,6 +103,11 @@ export class PreviousRows {
     const words = segment.words?.[place] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
     const row = rows?.[place] ?? indexRowOf(await this.#lineOf(ordinal));
     return { ...row, digest: digests[place]!, idHash: idHashes[place]!, words };
+  }
+
+  /** The id of an old row. Throws as `row` does. */
+  async idOf(ordinal: number): Promise<string> {
+    return idOfLine(await this.#lineOf(ordinal));
   }
 
   async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {

@@ -56,6 +56,7 @@ export class PreviousSnapshot {
       manifest,
       segments,
       pages: this.pages,
+      rows: this.rows,
       present,
       isComplete,
     });

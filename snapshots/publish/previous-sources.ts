@@ -1,5 +1,6 @@
 import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "../../schemas/snapshot.ts";
-import { sharesHash } from "../index/id-table.ts";
+import { firstWhere } from "../format/first-where.ts";
+import { longIdHash, mayShare } from "../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
 import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
@@ -8,13 +9,14 @@ import { besideSegment, MissingObjectError, readObject } from "../store/objects.
 import { parseObject } from "../store/parse-object.ts";
 import type { Storage } from "../store/storage.ts";
 import { type PreviousPage, type PreviousSegment, pagesIn } from "./previous-pages.ts";
-import { readDigests } from "./previous-rows.ts";
+import { type PreviousRows, readDigests } from "./previous-rows.ts";
 
 /** The places of the segments and pages of the current snapshot, and which of its objects the store has. */
 interface Stored {
   manifest: Manifest;
   segments: readonly PreviousSegment[];
   pages: readonly PreviousPage[];
+  rows: PreviousRows;
   present: Map<string, number>;
   isComplete: () => boolean;
 }
@@ -75,13 +77,23 @@ export class PreviousSources {
     return same;
   }
 
-  /** Whether a kept row's id has one of these hashes, which ascend. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  /**
+   * Whether a kept row's id has one of these long hashes, which ascend. Throws CorruptObjectError, MissingObjectError or
+   * StorageError.
+   */
   async holdsAnyOf(idHashes: Float64Array, kept: FileNumbers): Promise<boolean> {
-    for (const { ref, start } of this.#stored.segments) {
+    const { segments, rows: stored } = this.#stored;
+    for (const { ref, start } of segments) {
       const rows = kept.subarray(start, start + ref.markets);
       if (!rows.some((file) => file > 0)) continue;
       const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
-      if (sharesHash(ids, idHashes, (ordinal) => rows[ordinal]! > 0)) return true;
+      for (const ordinal of mayShare(ids, idHashes)) {
+        if (rows[ordinal] === 0) continue;
+        // The store has only a part of each hash. Few other ids share it.
+        const hash = longIdHash(await stored.idOf(start + ordinal));
+        const place = firstWhere(0, idHashes.length, (index) => idHashes[index]! >= hash);
+        if (idHashes[place] === hash) return true;
+      }
     }
     return false;
   }

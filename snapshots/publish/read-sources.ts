@@ -1,5 +1,5 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import { idHash } from "../index/id-table.ts";
+import { longIdHash } from "../index/id-table.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import { namesOnlyChanges } from "../sources/files/changed-files.ts";
 import {
@@ -109,7 +109,7 @@ async function readMarkets({ previous, progress }: Reading, sources: Sources, so
     sort.add(rows);
     for (const { file, id } of rows) {
       fileRows[file - 1]! += 1;
-      if (unchanged.size > 0) fresh.push(idHash(id));
+      if (unchanged.size > 0) fresh.push(longIdHash(id));
     }
     read += rows.length;
     progress("reading markets", read, marketCount);
@@ -117,7 +117,7 @@ async function readMarkets({ previous, progress }: Reading, sources: Sources, so
   // Unchanged markets were skipped, so the count above ends below the total.
   progress("reading markets", marketCount, marketCount);
   if (fresh.length > 0 && (await previous!.sources.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
-    throw new UnreadFilesError("a row has an id that an unread file may have too");
+    throw new UnreadFilesError("a row has an id that an unread file has too");
   for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
   const markets = fileRows.reduce((sum, rows) => sum + rows, 0);
   return { markets, kept, sameOrigins, difference, fileRows };

@@ -104,7 +104,7 @@ const kinds: readonly Kind[] = [
   { prefix: layout.rows, collected: true, inManifest: true, maxBytes: 8 * cuts.segmentMax },
   { prefix: layout.origins, collected: true, inManifest: true, maxBytes: 4 * mebibyte },
   { prefix: layout.sourceFiles, collected: true, inManifest: true, maxBytes: 64 * mebibyte },
-  { prefix: layout.ids, collected: true, inManifest: true, maxBytes: 8 * cuts.segmentMax },
+  { prefix: layout.ids, collected: true, inManifest: true, maxBytes: 6 * cuts.segmentMax },
   { prefix: layout.words, collected: true, inManifest: true, maxBytes: 256 * mebibyte },
   { prefix: layout.pages, collected: true, maxBytes: maxPageBytes },
   { prefix: layout.exportFiles, collected: true },

@@ -4,7 +4,7 @@ import { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter, cuts } from "../format/cuts.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
-import { type Page, pageText, readRun, separator } from "../format/page.ts";
+import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
@@ -125,6 +125,7 @@ function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Pa
   const lines = readRuns(segmentKey, stored, page);
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
   if (!text.equals(pageText(lines))) throw wrongTable("the runs");
+  if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
   const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
   if (root !== page.root) throw wrongTable("the root");
   return lines.map((line) => parseMarket(pageKey, line)).reverse();

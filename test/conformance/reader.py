@@ -61,9 +61,9 @@ def value_of(market, name):
     return int({**market, "tier": TIERS.index(market["tier"]) + 1, **{one["key"]: one["score"] for one in market["dimensions"]}}[name])
 def read_page(store, hash_, size, runs):
     stored, at, lines = store.get(f"private/pages/{hash_}.json.gz", {"hash": hash_, "bytes": size}), 17, []
-    for compressed, raw, crc in runs:
+    for (compressed, raw, crc), (half,) in runs:
         text = zlib.decompressobj(-15).decompress(stored[at:at + compressed])
-        need((len(text), zlib.crc32(text)) == (raw, crc), f"a run of page {hash_} is wrong")
+        need((len(text), zlib.crc32(text), sha(stored[at:at + compressed])[:16]) == (raw, crc, half), f"a run of page {hash_} is wrong")
         lines, at = lines + text.split(b",\n"), at + compressed + 7
     need(zlib.decompress(stored, 31) == b"[\n" + b",\n".join(lines) + b"\n]", f"the text of page {hash_} is wrong")
     return lines[::-1]
@@ -90,8 +90,8 @@ def read_segment(store, ref):
     header, start = json.loads(data[16:16 + length]), (16 + length + 7) // 8 * 8
     need((magic, zero, header["formatVersion"]) == (b"PRSSEG\r\n", 0, 2), "it is no segment of format 2")
     stored = {name: data[start + at:start + at + size] for name, (at, size) in header["sections"].items()}
-    counts = struct.unpack(f"<{header['pages']}I", stored["pageMarkets"])
-    runs, table = struct.iter_unpack("<III", stored["runs"]), zip(struct.iter_unpack("<32s", stored["pageHashes"]),
+    counts = struct.unpack(f"<{header['pages']}H", stored["pageMarkets"])
+    runs, table = zip(struct.iter_unpack("<III", stored["runs"]), struct.iter_unpack("16s", stored["runHashes"]), strict=True), zip(struct.iter_unpack("<32s", stored["pageHashes"]),
         struct.iter_unpack("<I", stored["pageBytes"]), counts)
     pages = [read_page(store, hash_.hex(), size, [next(runs) for _ in range((n + 15) // 16)]) for (hash_,), (size,), n in table]
     lines = [line for page in pages for line in page]
@@ -113,16 +113,16 @@ def read_segment(store, ref):
         need(values == expected, f"the index of {name} is wrong")
     need(times == [millis(market["resolvedAt"]) for market in markets], "the index of times is wrong")
     need([*zip(times, ids)] == sorted({*zip(times, ids)}), "the markets are not in order")
-    entries = sorted(int(sha(id_.encode())[:6].hex(), 16) << 16 | n for n, id_ in enumerate(ids))
+    entries = sorted((int(sha(id_.encode())[:4].hex(), 16), n) for n, id_ in enumerate(ids))
     beside = [store.get(f"private/{kind}/{ref[kind]['hash']}", ref[kind]) for kind in ("ids", "rows", "words")]
-    need((beside[0], len(beside[1])) == (struct.pack(f"<{len(ids)}Q", *entries), 8 * len(ids)), "the ids or rows are wrong")
+    need((beside[0], len(beside[1])) == (struct.pack(f"<{len(ids)}I{len(ids)}H", *(hash_ for hash_, _ in entries), *(n for _, n in entries)), 8 * len(ids)), "the ids or rows are wrong")
     for page in pages:
         ends = [n for n, line in enumerate(page, 1) if n == 512 or n >= 32 and zlib.crc32(line[7:43]) % 96 == 0]
         need(ends == [len(page)] or page is pages[-1] and ends == [], "a page ends elsewhere")
     roots = [root(2, len(page), leaves(page)) for page in pages]
     own = root(3, len(lines), roots)
-    sizes = own.hex(), len(lines), len(pages), b"".join(roots), len(lines)
-    need(sizes == (ref["root"], ref["markets"], ref["pages"], stored["pageRoots"], header["markets"]), "a size or root is wrong")
+    sizes = own.hex(), len(lines), len(pages), b"".join(roots), len(lines), bytes(len(pages))
+    need(sizes == (ref["root"], ref["markets"], ref["pages"], stored["pageRoots"], header["markets"], stored["pageEncodings"]), "a size or root is wrong")
     words = read_words(beside[2], [market["question"] for market in markets])
     return dict(words=words, root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1])
 

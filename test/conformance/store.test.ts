@@ -105,6 +105,7 @@ async function workedExample(): Promise<[what: string, value: string][]> {
     readRun("page", files.get(layout.page(page.hash))!, page.runs, run),
   );
   const oldest = lines.at(-1)!;
+  const ids = files.get(layout.idsOf(ref.ids.hash))!;
   const id = idOfLine(oldest);
   const hex = (number: number) => `${number} (hex ${number.toString(16)})`;
   const sectionAt = (name: string) => {
@@ -115,7 +116,7 @@ async function workedExample(): Promise<[what: string, value: string][]> {
     ["id of the oldest market", id],
     ["its CRC-32", hex(crc32(id))],
     ["the same modulo 96", String(crc32(id) % 96)],
-    ["first 48 bits of the hash of its id", sha256(id).slice(0, 12)],
+    ["first 32 bits of the hash of its id", sha256(id).slice(0, 8)],
     ["hash of its text as a leaf", leafHash(oldest).toString("hex")],
     ["markets in its page, the oldest", String(page.markets)],
     [
@@ -136,7 +137,10 @@ async function workedExample(): Promise<[what: string, value: string][]> {
     ],
     ["`outcome.codes`", sectionAt("outcome.codes")],
     ["`weight_version.codes`", sectionAt("weight_version.codes")],
-    ["first entry of its ids", files.get(layout.idsOf(ref.ids.hash))!.subarray(0, 8).toString("hex")],
+    [
+      "first hash of its ids, and its ordinal",
+      `${hex(ids.readUInt32LE(0))}, ${ids.readUInt16LE(4 * ref.markets)}`,
+    ],
     ["root of this segment", ref.root],
     ["root of the archive, which has three segments", manifest.archiveRoot],
     ["first line of the scores", `scores ${manifest.scores.list.hash}`],

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
+import { runMarkets } from "../../../snapshots/format/page.ts";
 import {
   countFrom,
   hasBit,
@@ -222,11 +223,14 @@ describe("segments", () => {
     hash: String(seed % 10).repeat(64),
     bytes: 100 + seed,
     root: "ab".repeat(32),
-    runs: Array.from({ length: Math.ceil(markets / 32) }, (_, n) => ({
+    runs: Array.from({ length: Math.ceil(markets / runMarkets) }, (_, n) => ({
       compressedBytes: n,
       rawBytes: 2 * n,
       crc: 3 * n,
     })),
+    runHashes: "0123456789abcdef0123456789abcde"
+      .padEnd(32, String(seed % 10))
+      .repeat(Math.ceil(markets / runMarkets)),
   });
 
   test("hold what was put in, whatever the alignment of their bytes", () => {

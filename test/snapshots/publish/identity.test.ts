@@ -4,7 +4,7 @@ import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { SegmentRef, Size } from "../../../schemas/snapshot.ts";
 import { joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
-import { type BuiltPage, runMarkets } from "../../../snapshots/format/page.ts";
+import { type BuiltPage, runHashesOf, runMarkets } from "../../../snapshots/format/page.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { listCommits, newestCommit } from "../../../snapshots/store/commits.ts";
@@ -226,6 +226,7 @@ function fastPage(text: Buffer): BuiltPage {
     hash: sha256(stored),
     bytes: stored.length,
     runs,
+    runHashes: runHashesOf(stored, runs),
   };
   return { page, stored };
 }

@@ -4,6 +4,7 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
 import type { Manifest } from "../../../schemas/snapshot.ts";
+import { idHash } from "../../../snapshots/index/id-table.ts";
 import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
 import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
@@ -354,6 +355,34 @@ test("files without rows are taken over unread, however many, and do not stand f
     expect(await files.all()).toEqual(["e0.parquet", "e1.parquet"]);
     const refusal = "markets/: has no rows";
     expect(await outcomeOf(directory, storage)).toEqual({ refusal, unread: 0 });
+  });
+});
+
+test("a new id of which the store knows only that its hash begins as another's does not make a run read all files", async () => {
+  const seen = new Map<number, string>();
+  const alike: string[] = [];
+  for (let n = 0; alike.length === 0; n += 1) {
+    const id = `00000000-0000-4000-8000-${n.toString(16).padStart(12, "0")}`;
+    const known = seen.get(idHash(id));
+    if (known) alike.push(known, id);
+    seen.set(idHash(id), id);
+  }
+  await withDuckDb(folder, async (sql) => {
+    const directory = join(folder, "alike");
+    const files = await Files.create(sql, directory);
+    const storage = memoryStorage(new Map());
+    await files.run(`UPDATE rows SET id = '${alike[0]}' WHERE ${one("f1", 1)}`);
+    await files.write("f1");
+    expect(await outcomeOf(directory, storage)).toMatchObject({ outcome: "published" });
+    await files.run(`UPDATE rows SET id = '${alike[1]}' WHERE ${one("f2", 1)}`);
+    await files.write("f2");
+    const unread = (await files.all()).length - 1;
+    expect(await outcomeOf(directory, storage)).toMatchObject({ outcome: "published", unread });
+    await files.run(`UPDATE rows SET id = '${alike[0]}' WHERE ${one("f3", 1)}`);
+    await files.write("f3");
+    expect(await outcomeOf(directory, storage)).toMatchObject({
+      refusal: expect.stringContaining("markets/f1.parquet"),
+    });
   });
 });
 

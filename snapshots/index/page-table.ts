@@ -1,0 +1,107 @@
+import { cuts } from "../format/cuts.ts";
+import {
+  maxPageRunBytes,
+  type Page,
+  type Run,
+  runHashBytes,
+  runMarkets,
+  type StoredPage,
+} from "../format/page.ts";
+import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
+import { type SectionLookup, type SectionWriter, uint32s } from "./sections.ts";
+
+/** What stands for pages of gzip in `pageEncodings`. */
+const gzip = 0;
+
+/** The pages of a segment as far as reading one needs them. */
+export interface PageTable {
+  pageMarkets: Uint16Array;
+  page(index: number): StoredPage;
+}
+
+/** Adds the sections that queries need, from the oldest page up. */
+export function addPageTable(sections: SectionWriter, pages: readonly Page[]): void {
+  const runs = pages.flatMap((page) => page.runs);
+  sections.add("pageHashes", Buffer.from(pages.map((page) => page.hash).join(""), "hex"));
+  sections.add(
+    "pageBytes",
+    Uint32Array.from(pages, (page) => page.bytes),
+  );
+  sections.add(
+    "pageMarkets",
+    Uint16Array.from(pages, (page) => page.markets),
+  );
+  sections.add("pageEncodings", new Uint8Array(pages.length).fill(gzip));
+  sections.add("runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc])));
+}
+
+/** Adds the sections that are read once. */
+export function addPageDigests(sections: SectionWriter, pages: readonly Page[]): void {
+  sections.add("pageRoots", Buffer.from(pages.map((page) => page.root).join(""), "hex"));
+  sections.add("runHashes", Buffer.from(pages.map((page) => page.runHashes).join(""), "hex"));
+}
+
+/** Reads the sections that queries need. Throws CorruptObjectError, or FormatError for an unknown encoding. */
+export function readPageTable(
+  key: string,
+  buffer: ArrayBuffer,
+  section: SectionLookup,
+  { pages, markets }: { pages: number; markets: number },
+): PageTable {
+  const hashes = Buffer.from(buffer, ...section("pageHashes", pages * 32));
+  const bytes = uint32s(buffer, section("pageBytes", pages * 4));
+  const pageMarkets = new Uint16Array(buffer, section("pageMarkets", pages * 2)[0], pages);
+  const encodings = new Uint8Array(buffer, ...section("pageEncodings", pages));
+  const unknown = encodings.find((encoding) => encoding !== gzip);
+  if (unknown !== undefined) {
+    const reason = `it has pages of encoding ${unknown}, which this version does not know`;
+    throw new FormatError(key, `${reason}: use a newer version of this program`);
+  }
+  const firstRun = new Uint32Array(pages + 1);
+  pageMarkets.forEach((count, index) => {
+    firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);
+  });
+  // Checked before anything is allocated per run: a wrong number could ask for more memory than there is.
+  if (pageMarkets.reduce((sum, count) => sum + count, 0) !== markets)
+    throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
+  const runTable = uint32s(buffer, section("runs", firstRun[pages]! * 12));
+  // What is stored says how much there will be when it is inflated.
+  const tooLong = runTable.some((bytes, place) => place % 3 === 1 && bytes > maxPageRunBytes);
+  if (tooLong || pageMarkets.some((count) => count > cuts.pageMax))
+    throw new CorruptObjectError(key, "a page or a run of it is longer than one can be");
+  const page = (index: number): StoredPage => ({
+    markets: pageMarkets[index]!,
+    hash: hashes.toString("hex", index * 32, index * 32 + 32),
+    bytes: bytes[index]!,
+    runs: Array.from({ length: firstRun[index + 1]! - firstRun[index]! }, (_, run): Run => {
+      const entry = (firstRun[index]! + run) * 3;
+      return { compressedBytes: runTable[entry]!, rawBytes: runTable[entry + 1]!, crc: runTable[entry + 2]! };
+    }),
+  });
+  return { pageMarkets, page };
+}
+
+/** The whole page table of a segment, from the oldest page up. Throws as readPageTable does. */
+export function readWholePages(
+  key: string,
+  buffer: ArrayBuffer,
+  section: SectionLookup,
+  header: { pages: number; markets: number },
+): Page[] {
+  const table = readPageTable(key, buffer, section, header);
+  const pages = Array.from({ length: header.pages }, (_, index) => table.page(index));
+  const runs = pages.reduce((sum, page) => sum + page.runs.length, 0);
+  const roots = Buffer.from(buffer, ...section("pageRoots", pages.length * 32));
+  const runHashes = Buffer.from(buffer, ...section("runHashes", runs * runHashBytes));
+  let start = 0;
+  return pages.map((page, index) => {
+    const end = start + page.runs.length * runHashBytes;
+    const whole = {
+      ...page,
+      root: roots.toString("hex", index * 32, index * 32 + 32),
+      runHashes: runHashes.toString("hex", start, end),
+    };
+    start = end;
+    return whole;
+  });
+}
