@@ -86,7 +86,11 @@ async function publishSample(shell: Shell, found: Published | undefined): Promis
     shell.say("The sample was made by another version, or not to its end, and is replaced.");
     await rm(store, { recursive: true });
   }
-  shell.say("Making a sample of 20,000 markets, publishing and exporting it; this happens once.");
+  shell.say(
+    found
+      ? "Exporting the sample; this happens once."
+      : "Making a sample of 20,000 markets, publishing and exporting it; this happens once.",
+  );
   const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root, nothrow: true });
   // With the same loader as this process.
   const node = [process.execPath, ...process.execArgv];

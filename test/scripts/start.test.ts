@@ -113,7 +113,7 @@ describe("npm start", () => {
     const records = join(project, ".local/store/private/exports/records");
     await rm(records, { recursive: true });
     const second = await start("0");
-    expect(second.output.err).toMatch(/^Making a sample/);
+    expect(second.output.err).toMatch(/^Exporting the sample/);
     expect(second.output.err).not.toContain("reading markets");
     expect(await readdir(records)).toHaveLength(1);
     second.child.kill("SIGINT");
