@@ -7,13 +7,9 @@ import { describe, expect, test } from "vitest";
 import { processShell } from "../../scripts/shell.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/archive-store.ts";
-import type { Data } from "./data.ts";
-import { Endings } from "./endings.ts";
-import { type Measurement, median, quantile, summarise } from "./measurement.ts";
+import { median, quantile, summarise } from "./measurement.ts";
 import { readOptions } from "./options.ts";
-import { missingPrograms, type Programs } from "./programs.ts";
-import { jsonOf, tableOf, writeResults } from "./report.ts";
-import { inTurn, measureAll, type Part } from "./run.ts";
+import { missingPrograms } from "./programs.ts";
 
 const folder = testFolder();
 const root = join(import.meta.dirname, "../..");
@@ -68,95 +64,14 @@ describe("figures", () => {
     expect(summarise({ row: 1, work: "w", unit: "ms", ours: [0], peer, goal }).met).toBe(false);
     expect(summarise({ row: 1, work: "w", unit: "ms", ours: [Number.NaN], peer, goal }).met).toBe(false);
   });
-
-  test("stand in the table whether they are won or lost", () => {
-    const peer = { name: "it", rounds: [4] };
-    const goal = { of: "ratio", at: "least", limit: 2 } as const;
-    const [, , won, lost, open] = tableOf([
-      { row: 1, work: "a", unit: "rows/s", ours: [12_345], peer, goal },
-      { row: 2, work: "b", unit: "rows/s", ours: [1.23456], peer, goal, note: "why" },
-      { row: 3, work: "c", unit: "ms", ours: [1] },
-    ]);
-    expect(won!.split(/\s{2,}/)).toEqual([
-      "1",
-      "a",
-      "12,345 rows/s",
-      "4 rows/s (it)",
-      "3,086",
-      "ratio >= 2",
-      "met",
-    ]);
-    expect(lost!.split(/\s{2,}/)).toEqual([
-      "2",
-      "b",
-      "1.23 rows/s",
-      "4 rows/s (it)",
-      "0.309",
-      "ratio >= 2",
-      "NOT MET",
-    ]);
-    expect(open!.split(/\s{2,}/)).toEqual(["3", "c", "1 ms", "-", "-", "-", "-"]);
-  });
 });
 
-describe("a run", () => {
-  test("measures the sides in turn and drops the first round", async () => {
-    const order: string[] = [];
-    const side = (name: string) => async () => order.push(name);
-    expect(await inTurn(2, { ours: side("ours"), peer: side("peer") })).toEqual({
-      ours: [3, 5],
-      peer: [4, 6],
-    });
-    expect(order).toEqual(["ours", "peer", "ours", "peer", "ours", "peer"]);
-  });
-
-  test("ends everything it started, the last first, also when some of it fails", async () => {
-    const ended: number[] = [];
-    const ends = new Endings();
-    ends.add(() => void ended.push(1));
-    ends.add(() => {
-      throw new Error("this one fails");
-    });
-    ends.add(async () => void ended.push(3));
-    await expect(ends.run()).rejects.toThrow("this one fails");
-    expect(ended).toEqual([3, 1]);
-  });
-
-  test("keeps what it has measured when a later part fails", async () => {
-    const at = (row: number, ...ours: number[]): Measurement => ({ row, work: "w", unit: "ms", ours });
-    const ended: string[] = [];
-    const failing: Part[] = [
-      {
-        rows: [1],
-        async measure({ ends }) {
-          ends.add(() => void ended.push("one"));
-          return [at(1, 1)];
-        },
-      },
-      {
-        rows: [2, 3],
-        async measure({ found }) {
-          await found([at(3, 2)]);
-          throw new Error("no");
-        },
-      },
-    ];
-    const path = join(folder, "kept/figures.json");
-    const options = { ...readOptions(processShell(), {}), rows: [1, 3] };
-    const bench = { options, programs: {} as Programs, data: {} as Data, say: () => {} };
-    const keep = (all: Measurement[]) => writeResults(path, jsonOf({ facts: {} }, {}, all));
-    await expect(measureAll(failing, bench, { begin: () => {}, keep })).rejects.toThrow("no");
-    expect(ended).toEqual(["one"]);
-    expect(JSON.parse(await readFile(path, "utf8")).rows).toMatchObject([at(1, 1), at(3, 2)]);
-  });
-
-  test("refuses a wrong command line as usage", async () => {
-    const { code, stderr } = await bench(["--rows", "1,99"]);
-    expect(code).toBe(2);
-    expect(stderr).toContain("--rows takes numbers of");
-    expect(stderr).toContain("Usage: npm run bench");
-    expect(() => readOptions(processShell(), { markets: "many" })).toThrow("--markets must be an integer");
-  });
+test("a wrong command line is refused as usage", async () => {
+  const { code, stderr } = await bench(["--rows", "1,99"]);
+  expect(code).toBe(2);
+  expect(stderr).toContain("--rows takes numbers of");
+  expect(stderr).toContain("Usage: npm run bench");
+  expect(() => readOptions(processShell(), { markets: "many" })).toThrow("--markets must be an integer");
 });
 
 describe.skipIf(missing.length > 0)("a tiny run", () => {

@@ -192,32 +192,8 @@ describe("the trust of GitHub's workflows", () => {
   );
 });
 
-describe("the linter", () => {
-  const broken = (from: string, to: string) => {
-    expect(publish.text).toContain(from);
-    return publish.text.replaceAll(from, to);
-  };
-
-  test.each([
-    ["an unknown key", "timeout-minutes:", "timeout-minuts:"],
-    ["an expression that does not parse", "inputs.resume && 'yes'", "inputs.resume &&& 'yes'"],
-    ["an unknown context", "runner.temp", "runnr.temp"],
-    ["an unknown right", "id-token: write", "id-token: admin"],
-    ["a bad schedule", '"7 * * * *"', '"7 * * *"'],
-    ["an unknown action", "actions/setup-node@", "actions/setup-nod@"],
-    ["an unknown input of an action", "role-to-assume:", "role-to-asume:"],
-    ["YAML that does not parse", "on:\n", "on: [\n"],
-  ])("reports %s", async (_, from, to) => {
-    expect(await lint(broken(from, to))).not.toEqual([]);
-  });
-
-  test.each([
-    ["a tag", "@3d3c42e5aac5ba805825da76410c181273ba90b1", "@v7.0.1"],
-    ["another commit", "@3d3c42", "@4d3c42"],
-    ["an unknown action", "actions/checkout@", "someone/checkout@"],
-    ["no version beside the commit", " # v7.0.1", ""],
-    ["another version beside the commit", " # v7.0.1", " # v7.0.0"],
-  ])("reports %s in place of a pinned action", (_, from, to) => {
-    expect(faultsOfPins(broken(from, to))).toHaveLength(1);
-  });
+test("the linter and the check of pins find faults", async () => {
+  expect(await lint(publish.text.replace("timeout-minutes:", "timeout-minuts:"))).not.toEqual([]);
+  for (const wrong of ["@v7.0.1 ", "@4d3c42e5aac5ba805825da76410c181273ba90b1 "])
+    expect(faultsOfPins(publish.text.replace(/@3d3c42\w+ /, wrong))).toHaveLength(1);
 });
