@@ -4,11 +4,11 @@ import { Socket } from "node:net";
 import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { hasCode } from "../../snapshots/store/error-code.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { MissingObjectError, readObject } from "../../snapshots/store/objects.ts";
+import { ObjectError } from "../../snapshots/store/object-error.ts";
+import { readObject } from "../../snapshots/store/objects.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -27,9 +27,7 @@ export interface Origin {
 /** The store as the origin. */
 export function storeOrigin(storage: Storage, { deadlineSeconds = 10 } = {}): Origin {
   // A damaged object says nothing of the others, as a wrong answer does not.
-  const guarded = guardPeer(
-    (error) => !(error instanceof CorruptObjectError || error instanceof MissingObjectError),
-  );
+  const guarded = guardPeer((error) => !(error instanceof ObjectError));
   return {
     fetch: (object) =>
       guarded(() =>

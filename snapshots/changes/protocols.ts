@@ -1,7 +1,6 @@
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { MissingObjectError } from "../store/objects.ts";
+import { ObjectError } from "../store/object-error.ts";
 import { namedFirst, type ProtocolChanges } from "./summary.ts";
 
 type Records = Manifest["scores"]["records"];
@@ -42,7 +41,7 @@ async function differingMembers(before: ObjectRef, after: ObjectRef, read: ReadR
     const [old, fresh] = [JSON.parse(String(await read(before))), JSON.parse(String(await read(after)))];
     return Object.keys(fresh).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
   } catch (error) {
-    if (error instanceof CorruptObjectError || error instanceof MissingObjectError) return [];
+    if (error instanceof ObjectError) return [];
     throw error;
   }
 }

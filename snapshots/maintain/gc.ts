@@ -6,10 +6,10 @@ import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, kindOf, layout } from "../store/layout.ts";
+import { ObjectError } from "../store/object-error.ts";
 import {
   besideSegment,
   MissingObjectError,
@@ -255,7 +255,7 @@ class Survey {
         this.#reach(await changeObjects(this.#storage, commit.changes), rungs.changes);
       } catch (error) {
         // An earlier collection deleted it, or it is damaged and of no use.
-        if (!(error instanceof MissingObjectError || error instanceof CorruptObjectError)) throw error;
+        if (!(error instanceof ObjectError)) throw error;
       }
     });
   }

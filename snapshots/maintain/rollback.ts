@@ -10,10 +10,10 @@ import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
 import { publicationTime } from "../store/clock.ts";
 import { appendCommit, type CommitContent } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
+import { ObjectError } from "../store/object-error.ts";
 import { MissingObjectError, readManifest, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
@@ -135,7 +135,7 @@ async function recordChanges(storage: Storage, current: Commit, wanted: Commit) 
       if (writer.lines > maxRecordLines) return undefined;
     }
   } catch (error) {
-    if (error instanceof MissingObjectError || error instanceof CorruptObjectError) return undefined;
+    if (error instanceof ObjectError) return undefined;
     throw error;
   }
   const counts = countsOf(await difference(sides));

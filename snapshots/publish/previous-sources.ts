@@ -3,9 +3,9 @@ import { firstWhere } from "../format/first-where.ts";
 import { longIdHash, mayShare } from "../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
 import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
-import { besideSegment, MissingObjectError, readObject } from "../store/objects.ts";
+import { ObjectError } from "../store/object-error.ts";
+import { besideSegment, readObject } from "../store/objects.ts";
 import { parseObject } from "../store/parse-object.ts";
 import type { Storage } from "../store/storage.ts";
 import { type PreviousPage, type PreviousSegment, pagesIn } from "./previous-pages.ts";
@@ -116,7 +116,7 @@ export class PreviousSources {
     try {
       return decode(key, await readObject(this.#storage, key, ref));
     } catch (error) {
-      if (!(error instanceof CorruptObjectError || error instanceof MissingObjectError)) throw error;
+      if (!(error instanceof ObjectError)) throw error;
       this.#stored.present.delete(key);
       return undefined;
     }

@@ -2,6 +2,7 @@ import type { Commit } from "../../schemas/snapshot.ts";
 import { readCommit } from "./commits.ts";
 import { CorruptObjectError } from "./corrupt-object.ts";
 import { layout } from "./layout.ts";
+import { ObjectError } from "./object-error.ts";
 import { MissingObjectError } from "./objects.ts";
 import type { Storage } from "./storage.ts";
 
@@ -52,7 +53,7 @@ export async function commitsBefore(storage: Storage, successor: Commit, lowest 
 
 /** Whether the log leads no further, as the store has no such commit, another one or a damaged one. */
 export function isBroken(error: unknown): error is CorruptObjectError | MissingObjectError {
-  return error instanceof CorruptObjectError || error instanceof MissingObjectError;
+  return error instanceof ObjectError;
 }
 
 async function readPresent(storage: Storage, number: number): Promise<Commit> {

@@ -1,12 +1,8 @@
-/** A stored object does not hold what its name, digest or schema promises. The message begins with the object's key. */
-export class CorruptObjectError extends Error {
-  override readonly name: string = "CorruptObjectError";
-  readonly key: string;
+import { ObjectError } from "./object-error.ts";
 
-  constructor(key: string, reason: string, options?: ErrorOptions) {
-    super(`${key}: ${reason}`, options);
-    this.key = key;
-  }
+/** A stored object does not hold what its name, digest or schema promises. */
+export class CorruptObjectError extends ObjectError {
+  override readonly name: string = "CorruptObjectError";
 }
 
 /** A stored object is of a format version that this program does not know. The message says what to do. */

@@ -1,18 +1,17 @@
 import { Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
 import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
 import { kindOf, layout } from "./layout.ts";
+import { ObjectError } from "./object-error.ts";
 import { parseObject } from "./parse-object.ts";
 import { sha256 } from "./sha256.ts";
 import type { Storage } from "./storage.ts";
 
 /** The store lacks an object that a manifest or segment names: the snapshot was collected, or the store is damaged. */
-export class MissingObjectError extends Error {
+export class MissingObjectError extends ObjectError {
   override readonly name = "MissingObjectError";
-  readonly key: string;
 
   constructor(key: string) {
-    super(`${key}: it is missing`);
-    this.key = key;
+    super(key, "it is missing");
   }
 }
 

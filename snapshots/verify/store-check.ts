@@ -1,5 +1,6 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
+import { FormatError } from "../store/corrupt-object.ts";
+import { ObjectError } from "../store/object-error.ts";
 import { MissingObjectError, readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
@@ -56,7 +57,7 @@ export class StoreCheck {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof CorruptObjectError) && !(error instanceof MissingObjectError)) throw error;
+      if (!(error instanceof ObjectError)) throw error;
       if (error instanceof FormatError) this.foreign ??= error;
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
       // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
