@@ -114,7 +114,7 @@ export type ChangeRecord = z.infer<typeof ChangeRecord>;
 /**
  * `commits/<number>.json`: one published state. `archiveRoot` is the manifest's. `changes` refers to the record of what the
  * archive gained and lost since the commit before; null where there is none. `changeCounts` counts these markets; null where
- * the snapshot before was gone. `publishedAt` is never before the predecessor's. `previous` is the digest of the commit before,
+ * the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's. `previous` is the digest of the commit before,
  * null in the first one. A rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn`
  * as [first, last]. `checkpoint` is a signed note about the digest, where the publisher has a key.
  */

@@ -74,7 +74,7 @@ export interface PublishReport {
   commit: number;
   snapshotId: string;
   counts: Manifest["counts"];
-  /** Compared with the snapshot that was current before; null when its manifest is gone. */
+  /** Compared with the snapshot that was current before; null when what that takes of it is gone or damaged. */
   changes: Changes | null;
   /** Of the commit that is current after the run, or would be. `lost`: the one before was signed, and this one is not. */
   signature: "signed" | "unsigned" | "lost";
@@ -159,10 +159,11 @@ async function publishRead(
   const manifest = await writeManifest(objects, read, archive);
 
   const before = current ? previous?.manifest.scores.records : {};
-  const changes = before && {
-    markets,
-    protocols: await protocolChanges(before, manifest.scores.records, recordReader(storage, scores)),
-  };
+  const changes = before &&
+    markets && {
+      markets,
+      protocols: await protocolChanges(before, manifest.scores.records, recordReader(storage, scores)),
+    };
   const lost = current?.checkpoint !== undefined;
   const signature = signing.key ? "signed" : lost ? "lost" : "unsigned";
   const reindexed = previous?.unindexed ?? 0;
@@ -186,7 +187,7 @@ async function publishRead(
     for (const [key, { bytes }] of sourceObjects(previous.manifest)) objects.keep(key, bytes);
   else await objects.writeHeld();
   const record =
-    !same && previous && recorded
+    !same && previous && markets && recorded
       ? await recordWriter.finish({
           since: previous.manifest.snapshotId,
           until: manifest.snapshotId,
@@ -213,9 +214,7 @@ async function publishRead(
     nextCommit(current, manifest, {
       manifest: ref,
       changes: record,
-      changeCounts: changes
-        ? { added: markets.added, changed: markets.changed, removed: markets.removed }
-        : null,
+      changeCounts: changes ? countsOf(changes.markets) : null,
       size: objects.total,
       publishedAt: publicationTime(storage, current, options),
     }),
@@ -231,7 +230,7 @@ async function writeArchive(
   { current, previous }: { current: Commit | undefined; previous: PreviousSnapshot | undefined },
   { sources, scores, markets: total, kept, sameOrigins, sort, difference }: ReadSources,
   record: ChangeRecordWriter,
-): Promise<WrittenArchive & { changed: MarketChanges; recorded: boolean }> {
+): Promise<WrittenArchive & { changed: MarketChanges | undefined; recorded: boolean }> {
   const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins };
   const writer = new ArchiveWriter(objects, previous, origins, (done) =>
     progress("writing pages", done, total),
@@ -264,14 +263,18 @@ async function writeArchive(
     const written = await writer.finish();
     if (written.markets !== total)
       throw new Error(`${total} markets were read, but ${written.markets} were written`);
-    const changed = compared
-      ? { ...summaryOf(compared.sides, compared.found), details: details?.details ?? null }
-      : allNew(total);
-    return { ...written, changed, recorded: details !== undefined };
+    const recorded = details !== undefined;
+    if (!compared) return { ...written, changed: allNew(total), recorded };
+    // What is damaged would count as new.
+    if (!compared.whole) return { ...written, changed: undefined, recorded };
+    const summary = summaryOf(compared.sides, compared.found);
+    return { ...written, changed: { ...summary, details: details?.details ?? null }, recorded };
   } finally {
     await writer.close();
   }
 }
+
+const countsOf = ({ added, changed, removed }: MarketChanges) => ({ added, changed, removed });
 
 /** Whether a change record can be made, and is not too large. */
 function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDifference): boolean {

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { GuardRefusal } from "../../../snapshots/publish/guards.ts";
 import { publish } from "../../../snapshots/publish/publish.ts";
+import { readCommit } from "../../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { CollectedMeanwhileError } from "../../../snapshots/store/gc-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -83,6 +84,21 @@ describe("one flipped bit in", () => {
     const { faults } = await verify(storage, () => {});
     await publishCounted(sources, storage, folder, { faulty: new Set(faults.map(({ key }) => key)) });
     expect(await brokenOf()).toEqual([]);
+  });
+
+  test("a segment or a page does not make markets count as new that were there before", async () => {
+    for (const prefix of [layout.segments, layout.pages]) {
+      const storage = memoryStorage(new Map());
+      await publishRecords(storage, markets);
+      for await (const { key } of storage.list(prefix)) await flip(storage, key);
+      const { changes } = await publishRecords(storage, [...recordsOf(60, 61), ...markets]);
+      expect(changes).toBeNull();
+      expect((await readCommit(storage, 2))!.changeCounts).toBeNull();
+    }
+    const sound = memoryStorage(new Map());
+    await publishRecords(sound, markets);
+    const { changes } = await publishRecords(sound, [...recordsOf(60, 61), ...markets]);
+    expect(changes?.markets).toMatchObject({ added: 1, changed: 0, removed: 0 });
   });
 
   test("the manifest does not put the guards to sleep", async () => {
