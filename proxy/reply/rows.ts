@@ -13,6 +13,7 @@ const table = `${csv}; charset=utf-8; header=present`;
 /** The forms of rows by media type. A request that names some of a type's parameters, or none, asks for the first that has them. */
 const forms = new Map<string, RowsForm>([
   [ndjson, ndjsonForm],
+  [`${ndjson}; charset=utf-8`, ndjsonForm],
   [table, csvForm],
   [`${table}; bom=present`, markedCsvForm],
 ]);

@@ -37,7 +37,7 @@ async function open(query: Query): Promise<RowsReader> {
   await reader.ending();
   return open(query);
 }
-const ofRows = (answer: Answer) => answer.headers["content-type"] === "application/x-ndjson";
+const ofRows = (answer: Answer) => answer.headers["content-type"]?.split(";")[0] === "application/x-ndjson";
 
 /** Filters of which every one finds something, and one that finds nothing. */
 const queries: Query[] = [
@@ -151,6 +151,8 @@ describe("Accept", () => {
     ["application/ndjson", false],
     ["application/x-ndjson", true],
     ["Application/X-NDJSON", true],
+    ["application/x-ndjson; charset=utf-8", true],
+    ["application/x-ndjson; charset=latin1", false],
     ["application/x-ndjson, application/json;q=0.9", true],
     ["application/json;q=0.1, application/x-ndjson;q=0.2", true],
     ["application/x-ndjson, */*", true],
