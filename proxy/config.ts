@@ -1,6 +1,7 @@
 import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
+import { integerOf } from "../schemas/primitives.ts";
 import { messageOf } from "../snapshots/store/error-code.ts";
 import { layout } from "../snapshots/store/layout.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
@@ -18,13 +19,11 @@ const cacheShare = 8;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
 function integer(min: number, max: number) {
-  const message = `must be an integer from ${min} to ${max}`;
-  // Digits only: Number() would also take "", "1e3" and " 5".
+  const value = z.int(`must be an integer from ${min} to ${max}`);
   return z
     .string()
-    .regex(/^(0|[1-9]\d{0,15})$/, message)
-    .transform(Number)
-    .pipe(z.number().min(min, message).max(max, message));
+    .transform((text) => integerOf(text, min, max))
+    .pipe(value);
 }
 
 function oneOf<const T extends readonly string[]>(values: T) {

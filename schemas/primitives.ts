@@ -118,3 +118,10 @@ export const ProtocolSlug = textSchema(scoreHead.slug);
 
 /** A text that a filter compares whole, or a version (INTERFACE 8.3). */
 export const Label = textSchema(label);
+
+/** The integer that a text of digits writes; undefined for another text, and outside `min..max`. */
+export function integerOf(text: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined {
+  // Digits first: Number() would also take "1e3", " 5" and "0x10".
+  const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
+  return value >= min && value <= max ? value : undefined;
+}

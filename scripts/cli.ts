@@ -1,3 +1,4 @@
+import { integerOf } from "../schemas/primitives.ts";
 import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
 import { wayBack } from "./incidents.ts";
 import type { Shell } from "./shell.ts";
@@ -26,9 +27,8 @@ export function integerOption(
   { min, max = Number.MAX_SAFE_INTEGER, otherwise }: { min: number; max?: number; otherwise: number },
 ): number {
   if (text === undefined) return otherwise;
-  // Digits first: Number() would also take "1e3", " 5" and "0x10".
-  const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= min && value <= max) return value;
+  const value = integerOf(text, min, max);
+  if (value !== undefined) return value;
   throw new UsageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
 }
 

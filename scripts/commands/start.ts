@@ -12,6 +12,7 @@ import { issueKey, readKeys } from "../../snapshots/keys/records.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { unless } from "../../snapshots/store/error-code.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
@@ -65,18 +66,15 @@ interface Published {
 }
 
 /** What the store has of the sample; undefined when that is less than two snapshots, or this version cannot read it. */
-async function sampleIn(storage: Storage): Promise<Published | undefined> {
-  try {
+function sampleIn(storage: Storage): Promise<Published | undefined> {
+  return unless(CorruptObjectError, async () => {
     const newest = await newestCommit(storage);
     const before = newest && (await readCommit(storage, newest.commit - 1));
     if (!before) return undefined;
     const [slug = ""] = Object.keys((await readManifest(storage, newest.manifest)).scores.records);
     const exported = (await readExport(storage, newest.snapshotId)) !== undefined;
     return { slug, earlier: before.snapshotId, exported };
-  } catch (error) {
-    if (error instanceof CorruptObjectError) return undefined;
-    throw error;
-  }
+  });
 }
 
 /** Publishes the sample as it was a day before and as it is, and exports it, as far as that is not done. */

@@ -15,7 +15,7 @@ import {
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { Count, Digest } from "../../schemas/primitives.ts";
-import { hasCode } from "../../snapshots/store/error-code.ts";
+import { ifPresent } from "../../snapshots/store/error-code.ts";
 import { removeLeftFiles } from "../../snapshots/store/leftovers.ts";
 import { localFailure } from "../../snapshots/store/local-folder-error.ts";
 import { ownerMark, ownerPattern } from "../../snapshots/store/process-mark.ts";
@@ -113,7 +113,7 @@ export class CopyFolder {
   /** What the copy in place is; undefined when there is none, or its archive has not the length that its state says. */
   async state(): Promise<CopyState | undefined> {
     const state = await readJson(join(this.#folder, "state.json"), CopyState);
-    const size = state && (await unlessMissing(lstat(join(this.#own, "current", "archive.ndjson"))))?.size;
+    const size = state && (await ifPresent(lstat(join(this.#own, "current", "archive.ndjson"))))?.size;
     return state && size === state.bytes ? state : undefined;
   }
 
@@ -155,7 +155,7 @@ export class CopyFolder {
 
   /** Removes copies that are no longer or were never in place. */
   async #removeOld(): Promise<void> {
-    const current = await unlessMissing(readlink(join(this.#own, "current")));
+    const current = await ifPresent(readlink(join(this.#own, "current")));
     for (const name of await readdir(this.#own))
       if (name.startsWith("copy-") && name !== basename(current ?? ""))
         await rm(join(this.#own, name), { recursive: true });
@@ -169,7 +169,7 @@ export class CopyFolder {
     const marks: string[] = [];
     const identity = await this.#identity();
     for (const name of (await readdir(this.#own)).filter((entry) => runningName.test(entry))) {
-      const made = await unlessMissing(readFile(join(this.#own, name), "utf8"));
+      const made = await ifPresent(readFile(join(this.#own, name), "utf8"));
       if (made === identity || made === "") marks.push(name);
       else await rm(join(this.#own, name), { force: true });
     }
@@ -196,7 +196,7 @@ export class CopyFolder {
    */
   async #takeIn(): Promise<void> {
     const paths = files.map((name) => join(this.#folder, name));
-    const [archive, state] = await Promise.all(paths.map((path) => unlessMissing(lstat(path))));
+    const [archive, state] = await Promise.all(paths.map((path) => ifPresent(lstat(path))));
     const said = state?.isFile() ? await readJson(paths[1]!, CopyState) : undefined;
     if (!archive?.isFile() || archive.size !== said?.bytes) return;
     const current = join(this.#own, "current");
@@ -209,10 +209,9 @@ export class CopyFolder {
 
   async #link(name: (typeof files)[number]): Promise<void> {
     const [path, target] = [join(this.#folder, name), join(".sync", "current", name)];
-    const found = await unlessMissing(lstat(path));
+    const found = await ifPresent(lstat(path));
     if (found?.isSymbolicLink() && (await readlink(path)) === target) return;
-    const takenIn =
-      found?.isFile() && (await unlessMissing(stat(join(this.#folder, target))))?.ino === found.ino;
+    const takenIn = found?.isFile() && (await ifPresent(stat(join(this.#folder, target))))?.ino === found.ino;
     if (found && !takenIn)
       throw new CopyFolderError(`${path} was not made by sync; choose another folder, or remove it`);
     const next = join(this.#own, `${name}.new`);
@@ -222,18 +221,9 @@ export class CopyFolder {
   }
 }
 
-async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
-  try {
-    return await work;
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  }
-}
-
 /** A file's JSON; undefined when there is none, or it is of another shape, as after a power cut. */
 async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undefined> {
-  const text = await unlessMissing(readFile(path, "utf8"));
+  const text = await ifPresent(readFile(path, "utf8"));
   try {
     return text === undefined ? undefined : shape.safeParse(JSON.parse(text)).data;
   } catch {

@@ -11,6 +11,7 @@ import {
   verifyCheckpoint,
 } from "../../proxy/site/client/client.js";
 import type { Status } from "../../schemas/envelopes.ts";
+import { messageOf } from "../../snapshots/store/error-code.ts";
 import { parseCheckpoint, type Stated } from "../../snapshots/trust/checkpoint.ts";
 import { UsageError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
@@ -286,4 +287,3 @@ function requireNewer(commit: number, state: CopyState): void {
 }
 
 const isGone = (error: unknown) => error instanceof ApiError && goneCodes.includes(error.code);
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

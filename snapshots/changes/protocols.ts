@@ -1,4 +1,5 @@
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { unless } from "../store/error-code.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { ObjectError } from "../store/object-error.ts";
 import { namedFirst, type ProtocolChanges } from "./summary.ts";
@@ -37,11 +38,7 @@ export async function protocolChanges(
 }
 
 async function differingMembers(before: ObjectRef, after: ObjectRef, read: ReadRecord): Promise<string[]> {
-  try {
-    const [old, fresh] = [JSON.parse(String(await read(before))), JSON.parse(String(await read(after)))];
-    return Object.keys(fresh).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
-  } catch (error) {
-    if (error instanceof ObjectError) return [];
-    throw error;
-  }
+  const records = await unless(ObjectError, async () => [await read(before), await read(after)]);
+  const [old, fresh = {}] = records?.map((bytes) => JSON.parse(String(bytes))) ?? [];
+  return Object.keys(fresh).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
 }

@@ -1,5 +1,6 @@
 import { ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { unless } from "../store/error-code.ts";
 import { layout } from "../store/layout.ts";
 import { unseal } from "../store/sealed.ts";
 import type { Storage } from "../store/storage.ts";
@@ -21,14 +22,6 @@ export async function readExport(storage: Storage, snapshotId: string): Promise<
 }
 
 /** The same; undefined when the record is damaged, too. Throws StorageError. */
-export async function readSoundExport(
-  storage: Storage,
-  snapshotId: string,
-): Promise<ExportRecord | undefined> {
-  try {
-    return await readExport(storage, snapshotId);
-  } catch (error) {
-    if (error instanceof CorruptObjectError) return undefined;
-    throw error;
-  }
+export function readSoundExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
+  return unless(CorruptObjectError, () => readExport(storage, snapshotId));
 }

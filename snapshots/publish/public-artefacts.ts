@@ -5,6 +5,7 @@ import type { Places } from "../artefacts/places.ts";
 import { readTiers, tiersAfter } from "../artefacts/tiers.ts";
 import { soundExports } from "../export/kept-exports.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { unless } from "../store/error-code.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
@@ -46,11 +47,8 @@ export async function recordAt(storage: Storage, ref: ObjectRef, inMemory?: Buff
 }
 
 /** The tiers that the public tree shows; undefined when it has none that can be read. Throws StorageError. */
-async function storedTiers(storage: Storage): Promise<Tiers | undefined> {
-  try {
-    return readTiers(await storage.get(layout.tiers, { maxBytes: maxTiersBytes }));
-  } catch (error) {
-    if (error instanceof CorruptObjectError) return undefined;
-    throw error;
-  }
+function storedTiers(storage: Storage): Promise<Tiers | undefined> {
+  return unless(CorruptObjectError, async () =>
+    readTiers(await storage.get(layout.tiers, { maxBytes: maxTiersBytes })),
+  );
 }

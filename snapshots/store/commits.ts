@@ -1,5 +1,6 @@
 import { Commit, Head } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "./corrupt-object.ts";
+import { unless } from "./error-code.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout } from "./layout.ts";
 import { type Signature, seal, unseal } from "./sealed.ts";
@@ -37,14 +38,11 @@ export async function newestCommit(storage: Storage, known = 0): Promise<Commit 
 }
 
 /** The commit number in head.json, which anybody may have put there; undefined when it cannot be read. Throws StorageError. */
-export async function headCommit(storage: Storage): Promise<number | undefined> {
-  try {
+export function headCommit(storage: Storage): Promise<number | undefined> {
+  return unless(CorruptObjectError, async () => {
     const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
     return bytes && unseal(layout.head, bytes, Head).commit;
-  } catch (error) {
-    if (error instanceof CorruptObjectError) return undefined;
-    throw error;
-  }
+  });
 }
 
 async function newestListed(storage: Storage): Promise<number> {

@@ -3,7 +3,7 @@ import type { Stats } from "node:fs";
 import { constants, type FileHandle, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
-import { hasCode, messageOf } from "./error-code.ts";
+import { hasCode, ifPresent, messageOf } from "./error-code.ts";
 import { Folders } from "./folder-sync.ts";
 import { kindOf, layout } from "./layout.ts";
 import { removeLeftFiles } from "./leftovers.ts";
@@ -130,7 +130,7 @@ export function directoryStorage(root: string): Storage {
       try {
         return await staged(key, body, async (name) => {
           // Not atomic: another writer may replace the file between the comparison and the rename.
-          const info = await statUnlessGone(path);
+          const info = await ifPresent(stat(path));
           const same = info && tagOf(info) === tag;
           await (same ? rename(name, path) : rm(name));
           return same === true;
@@ -186,18 +186,12 @@ async function readRange(file: FileHandle, key: string, range: ByteRange): Promi
 }
 
 async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
-  let entries: Awaited<ReturnType<typeof readEntries>>;
-  try {
-    entries = await readEntries(join(root, folder));
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return;
-    throw error;
-  }
-  for (const entry of entries) {
+  const entries = await ifPresent(readdir(join(root, folder), { withFileTypes: true }));
+  for (const entry of entries ?? []) {
     const key = `${folder}${entry.name}`;
     if (entry.isDirectory()) yield* walk(root, `${key}/`);
     else if (!temporary.test(entry.name)) {
-      const info = await statUnlessGone(join(root, key));
+      const info = await ifPresent(stat(join(root, key)));
       if (info) yield { key, bytes: info.size, modified: info.mtime, tag: tagOf(info) };
     }
   }
@@ -211,17 +205,4 @@ function isRecord(key: string): boolean {
 /** Every put creates a new file, and so changes the inode number or the time. */
 function tagOf({ ino, size, mtimeMs }: Stats): string {
   return `${ino}-${size}-${mtimeMs}`;
-}
-
-function readEntries(path: string) {
-  return readdir(path, { withFileTypes: true });
-}
-
-async function statUnlessGone(path: string) {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 import { lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { hasCode } from "./error-code.ts";
+import { ifPresent } from "./error-code.ts";
 import { ownerRuns } from "./process-mark.ts";
 
 /** No process writes a temporary file for this long, and no publish run takes this long. */
@@ -37,7 +37,7 @@ export async function removeLeftFolders(folder: string, name: RegExp): Promise<n
 }
 
 async function entriesOf(folder: string) {
-  return unlessGone(readdir(folder, { withFileTypes: true }), []);
+  return (await ifPresent(readdir(folder, { withFileTypes: true }))) ?? [];
 }
 
 /** Whether no running process can be using the file. Its age decides only where nothing is known of its process. */
@@ -45,15 +45,6 @@ async function isLeft(path: string, match: RegExpExecArray | null): Promise<bool
   if (!match) return false;
   const runs = ownerRuns(match);
   if (runs !== undefined) return !runs;
-  const info = await unlessGone(lstat(path), undefined);
+  const info = await ifPresent(lstat(path));
   return info !== undefined && Date.now() - info.mtimeMs > leftoverHours * 3_600_000;
-}
-
-async function unlessGone<T, Otherwise>(work: Promise<T>, otherwise: Otherwise): Promise<T | Otherwise> {
-  try {
-    return await work;
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return otherwise;
-    throw error;
-  }
 }

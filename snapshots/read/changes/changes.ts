@@ -9,7 +9,9 @@ import { differingRows, type ReadObject } from "../../changes/walk.ts";
 import { ChangePart } from "../../format/change-part.ts";
 import { leafHash } from "../../format/tree.ts";
 import { CorruptObjectError } from "../../store/corrupt-object.ts";
+import { unless } from "../../store/error-code.ts";
 import { layout } from "../../store/layout.ts";
+import { ObjectError } from "../../store/object-error.ts";
 import { MissingObjectError } from "../../store/objects.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -131,7 +133,7 @@ export class ChangesReader {
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
   async #net(ends: Ends, breathe: Breathe): Promise<NetChanges | "gone"> {
     for (const pair of pairsOf(ends)) {
-      const net = await ifSound(() => this.#fromRecords(pair, breathe));
+      const net = await unless(ObjectError, () => this.#fromRecords(pair, breathe));
       if (net) return net;
     }
     return (await this.#fromSnapshots(ends, breathe)) ?? "gone";
@@ -182,7 +184,7 @@ export class ChangesReader {
     if (!older || !newer) return undefined;
     const texts = new PageTexts(this.#catalog.objects);
     const sides: Sides = { before: new Entries(), after: new Entries() };
-    return ifKept(async () => {
+    return unless(MissingObjectError, async () => {
       for await (const { before, after } of differingRows(this.#read, older, newer, breathe)) {
         if (before) sides.before.add(before, leafHash(before.line));
         if (after) sides.after.add(after, leafHash(after.line), tagOf(texts.add(after.page), after.place));
@@ -195,7 +197,7 @@ export class ChangesReader {
   /** The manifest of a snapshot, of whichever of its commits still has one. */
   async #manifest(commits: readonly LogEntry[]): Promise<Manifest | undefined> {
     for (const commit of commits) {
-      const listed = await ifKept(() => this.#catalog.listed(commit));
+      const listed = await unless(MissingObjectError, () => this.#catalog.listed(commit));
       if (listed) return listed.manifest;
     }
     return undefined;
@@ -224,24 +226,4 @@ function pairsOf({ from, to }: Ends): Pair[] {
       return [later, earlier].flatMap((b) => (b ? [[a, b]] : []));
     })
     .sort((a, b) => steps(a) - steps(b));
-}
-
-/** The same as ifKept; undefined also when a record is damaged, since the snapshots themselves may tell. */
-async function ifSound<T>(work: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await ifKept(work);
-  } catch (error) {
-    if (error instanceof CorruptObjectError) return undefined;
-    throw error;
-  }
-}
-
-/** What `work` gives; undefined when the store no longer has what it reads. */
-async function ifKept<T>(work: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof MissingObjectError) return undefined;
-    throw error;
-  }
 }

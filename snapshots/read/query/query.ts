@@ -10,7 +10,7 @@ import {
   type QueryWord,
   searchBounds,
 } from "../../../schemas/filters.ts";
-import { Digest, Label } from "../../../schemas/primitives.ts";
+import { Digest, integerOf, Label } from "../../../schemas/primitives.ts";
 import { asOfParameter, filterParameters, timePattern } from "../../../schemas/query.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
 import { normalised } from "../../index/words.ts";
@@ -374,9 +374,8 @@ function parseRange(
 function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
   const text = parameters.get(name);
   if (text === undefined) return undefined;
-  // Digits first: Number() would also take "1e3", " 5" and "0x10".
-  const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= min && value <= max))
+  const value = integerOf(text, min, max);
+  if (value === undefined)
     throw new InvalidParameterError(name, `${name} must be an integer from ${min} to ${max}.`);
   return value;
 }

@@ -3,6 +3,7 @@ import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../../schemas/feed.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import type { ObjectRef } from "../../../schemas/snapshot.ts";
+import { unless } from "../../store/error-code.ts";
 import { layout } from "../../store/layout.ts";
 import { MissingObjectError } from "../../store/objects.ts";
 import { parseObject } from "../../store/parse-object.ts";
@@ -89,7 +90,7 @@ export class ScoreChangeLog {
    */
   async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
     const commit = await this.#catalog.newestWith((entry) => entry.snapshotId === snapshotId);
-    return commit && (await this.#scoresIfKept(commit)) && commit;
+    return commit && (await unless(MissingObjectError, () => this.#scores(commit))) && commit;
   }
 
   async #stepFrom(number: number): Promise<Step> {
@@ -102,7 +103,7 @@ export class ScoreChangeLog {
   /** The first commit after another one whose snapshot is kept. */
   async #nextKept(number: number) {
     const successor = await this.commit(number + 1);
-    const now = await this.#scoresIfKept(successor);
+    const now = await unless(MissingObjectError, () => this.#scores(successor));
     if (now) return { commit: successor, now };
     const later = (await this.#catalog.readable()).filter(({ commit }) => commit > number);
     const commit = later.at(-1) ?? this.#catalog.requireCurrent().commit;
@@ -128,15 +129,6 @@ export class ScoreChangeLog {
       else if (previous) changes.push({ type: "score.removed", ...common, previous, current: null });
     }
     return changes;
-  }
-
-  async #scoresIfKept(commit: LogEntry): Promise<Map<string, Scored> | undefined> {
-    try {
-      return await this.#scores(commit);
-    } catch (error) {
-      if (error instanceof MissingObjectError) return undefined;
-      throw error;
-    }
   }
 
   async #scores(commit: LogEntry): Promise<Map<string, Scored>> {

@@ -1,6 +1,6 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import { hasCode } from "../../store/error-code.ts";
+import { hasCode, ifPresent } from "../../store/error-code.ts";
 import { SourceRefusal } from "../contract/refusals.ts";
 import { refuseDifferences } from "./changed-files.ts";
 
@@ -61,7 +61,7 @@ function refusalOf(root: string, path: string, rule: string): SourceRefusal {
 
 /** The sorted paths of the Parquet files below a directory, following symbolic links; none when it does not exist. */
 async function filesBelow(root: string, directory: string, above: readonly string[] = []): Promise<string[]> {
-  const names = await readdir(directory).catch(absentAs<string[]>([]));
+  const names = (await ifPresent(readdir(directory))) ?? [];
   const real = names.length > 0 ? await realpath(directory) : directory;
   if (above.includes(real)) throw refusalOf(root, directory, "is a link to a folder that it lies in");
   const paths = await Promise.all(
@@ -102,16 +102,8 @@ async function fingerprint(
 /** The stat of a path, following links; undefined when nothing is there. */
 async function statOf(root: string, path: string) {
   try {
-    return await stat(path, { bigint: true }).catch(absentAs(undefined));
+    return await ifPresent(stat(path, { bigint: true }));
   } catch (error) {
     throw hasCode(error, "ELOOP") ? refusalOf(root, path, "is a link that leads back to itself") : error;
   }
-}
-
-/** Turns the error for a missing file into a value. */
-function absentAs<T>(value: T) {
-  return (error: unknown): T => {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return value;
-    throw error;
-  };
 }
