@@ -1,14 +1,12 @@
 import { z } from "zod";
 import { type FacetName, filterFields, paging } from "./filters.ts";
+import { feedVersions } from "./market.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
 import { Count, Digest, ExportName, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { protocolDimensionKeys } from "./protocol.ts";
 import { HistoricalMarket, ProtocolScore, ScoreListEntry, ScorePoint } from "./records.ts";
 import { bounds } from "./scales.ts";
-
-/** Version of the archive feed (INTERFACE 9). Raise it when the shape of a market record changes. */
-export const feedVersion = "bri-pm-v1";
 
 /** Answer of GET /api/v1/scores (INTERFACE 4.1), rows by bri descending, then by slug. */
 export const ScoreList = z.strictObject({
@@ -80,7 +78,7 @@ export type ScoreDimensions = z.infer<typeof ScoreDimensions>;
 
 /** A page of the archive, members in the order of INTERFACE 2.7. */
 export const MarketPage = z.strictObject({
-  version: z.literal(feedVersion),
+  version: z.enum(feedVersions).describe("Version of the feed that the markets are of."),
   tier: z.string().describe("The caller's plan; enterprise for Aegis."),
   count: Count.max(paging.maxPageSize).describe("Markets on this page."),
   total: Count.describe("Markets that match the filters, exactly."),

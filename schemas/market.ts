@@ -68,8 +68,14 @@ interface Filter {
   bucketWidth?: number;
 }
 
+/** Versions of the feed, the oldest first (INTERFACE 9). A new member of the market comes with a new version, its `since`. */
+export const feedVersions = ["bri-pm-v1"] as const;
+export type FeedVersion = (typeof feedVersions)[number];
+/** The version that this program publishes. */
+export const feedVersion: FeedVersion = feedVersions.at(-1)!;
+
 /** A member of the market. The filters of `dimensions` choose by the scores in it. */
-export type MarketMember = Shape & { filter?: Filter };
+export type MarketMember = Shape & { filter?: Filter; since?: FeedVersion };
 
 /**
  * The market of the archive (INTERFACE 2.4): the one table from which the published record, the rules for the source's
@@ -144,6 +150,12 @@ export type Market = RecordOf<typeof market>;
 
 /** The names of a market's members, in the order of its JSON text. */
 export const marketMembers = Object.keys(market) as (keyof Market)[];
+
+/** Whether markets of a version of the feed have a member. */
+export function isMemberIn(version: string, name: keyof Market): boolean {
+  const { since = feedVersions[0] }: MarketMember = market[name];
+  return feedVersions.indexOf(since) <= feedVersions.indexOf(version as FeedVersion);
+}
 
 /** The members of a market that are plain values, apart from those that are the same for all: the columns of CSV. */
 export const plainMembers = Object.entries<MarketMember>(market)

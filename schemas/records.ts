@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { evidence, market, marketDimension } from "./market.ts";
+import { evidence, isMemberIn, type Market, market, marketDimension } from "./market.ts";
 import { recordOf } from "./primitives.ts";
 import { described, protocol, scoreHead } from "./protocol.ts";
 import { type ForgeTier, forgeScaleNumber } from "./scales.ts";
@@ -39,3 +39,9 @@ export type MarketDimension = z.infer<typeof MarketDimension>;
 /** A market of the archive (INTERFACE 2.4). */
 export const HistoricalMarket = recordOf(market);
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;
+
+/** The schema of a market as a version of the feed has it: without the members of later versions. */
+export function marketOf(version: string): typeof HistoricalMarket {
+  const members = Object.entries(market).filter(([name]) => isMemberIn(version, name as keyof Market));
+  return recordOf(Object.fromEntries(members)) as unknown as typeof HistoricalMarket;
+}

@@ -1,4 +1,4 @@
-import { type Market, marketMembers } from "../../schemas/market.ts";
+import { isMemberIn, type Market, marketMembers } from "../../schemas/market.ts";
 import type { MarketKey } from "./market-key.ts";
 
 // A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes are
@@ -61,4 +61,17 @@ function isEscaped(line: Buffer, at: number): boolean {
 
 function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** A market's JSON text as a version of the feed has it: without the members of later versions. */
+export function lineOf(bytes: Uint8Array, version: string): Buffer {
+  let line = bufferOf(bytes);
+  for (const name of marketMembers) {
+    if (isMemberIn(version, name)) continue;
+    const value = memberOfLine(line, name);
+    if (!value) continue;
+    const start = value.byteOffset - line.byteOffset;
+    line = Buffer.concat([line.subarray(0, start - marks[name].length), line.subarray(start + value.length)]);
+  }
+  return line;
 }

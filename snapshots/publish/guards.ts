@@ -1,8 +1,9 @@
 import { crc32 } from "node:zlib";
+import { feedVersion } from "../../schemas/market.ts";
 import type { ChangeCounts, SnapshotCounts } from "../../schemas/snapshot.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
-import { keyOfLine, memberOfLine } from "../format/market-line.ts";
+import { keyOfLine, lineOf, memberOfLine } from "../format/market-line.ts";
 import { leafHash } from "../format/tree.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
@@ -32,7 +33,10 @@ export class GuardRefusal extends Error {
 export interface ArchiveDifference {
   sides: Sides;
   found: Difference;
-  /** The numbers that the guards judge: `changed` counts markets that changed under the same formula version. */
+  /**
+   * The numbers that the guards judge: `changed` counts markets that changed under the same formula version or, in an upgrade
+   * of the feed, that changed in more than what the new version adds.
+   */
   judged: ChangeCounts;
   /** Whether every removed or changed market of the current snapshot can still be read. */
   whole: boolean;
@@ -42,18 +46,24 @@ export interface ArchiveDifference {
 export class RunDifference {
   readonly #previous: PreviousSnapshot;
   readonly #kept: FileNumbers;
-  /** The tag of an entry tells one formula version from another. */
+  /** Whether this run publishes members that the current snapshot's version of the feed does not have. */
+  readonly #upgrade: boolean;
+  /** The tag of an entry tells one formula version from another; in an upgrade, one market from another without what is new. */
+  readonly #tagOf: (record: Uint8Array) => number;
   readonly #fresh = new Entries();
 
   /** `kept` is 0 except at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
   constructor(previous: PreviousSnapshot, kept: FileNumbers) {
     this.#previous = previous;
     this.#kept = kept;
+    const { feedVersion: before } = previous.manifest;
+    this.#upgrade = before !== feedVersion;
+    this.#tagOf = this.#upgrade ? textBefore(before) : formulaOf;
   }
 
   /** Adds markets that were rendered because they are new or changed. */
   add(rows: readonly RenderedMarket[]): void {
-    for (const row of rows) this.#fresh.add(row, leafHash(row.json), formulaOf(row.json));
+    for (const row of rows) this.#fresh.add(row, leafHash(row.json), this.#tagOf(row.json));
   }
 
   /** Finds the differences. Reads only those pages of the current snapshot that hold a removed or changed row. */
@@ -69,22 +79,26 @@ export class RunDifference {
       if (!usable) continue;
       const lines = await this.#previous.rows.pageLines(index);
       lines.forEach((line, position) => {
-        if (this.#kept[end - 1 - position] === 0) old.add(keyOfLine(line), leafHash(line), formulaOf(line));
+        if (this.#kept[end - 1 - position] === 0) old.add(keyOfLine(line), leafHash(line), this.#tagOf(line));
       });
     }
     const sides = { before: old, after: this.#fresh };
     const found = await difference(sides);
     const { added, changed, removed } = found;
-    const sameFormula = changed.before.filter(
-      (index, place) => old.tag(index) === sides.after.tag(changed.after[place]!),
-    );
-    const judged = { added: added.length, changed: sameFormula.length, removed: removed.length };
+    const judgedChanges = changed.before.filter((index, place) => {
+      const same = old.tag(index) === sides.after.tag(changed.after[place]!);
+      return same !== this.#upgrade;
+    });
+    const judged = { added: added.length, changed: judgedChanges.length, removed: removed.length };
     return { sides, found, judged, whole };
   }
 }
 
 /** Tells the formula version of a market from most others. */
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
+
+/** Tells a market from most others, by what an older version of the feed had of it. */
+const textBefore = (version: string) => (record: Uint8Array) => crc32(lineOf(record, version));
 
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { filterValuesOf } from "../../schemas/filters.ts";
-import { HistoricalMarket } from "../../schemas/records.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { idOfLine, keyOfLine, textOf } from "../format/market-line.ts";
 import { readRun } from "../format/page.ts";
@@ -124,7 +124,7 @@ export class PreviousRows {
 }
 
 function indexRowOf(line: Buffer): IndexRow {
-  const market = HistoricalMarket.parse(JSON.parse(line.toString("utf8")));
+  const market: HistoricalMarket = JSON.parse(line.toString("utf8"));
   return { resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
 }
 

@@ -1,4 +1,4 @@
-import { feedVersion } from "../../schemas/envelopes.ts";
+import { feedVersion } from "../../schemas/market.ts";
 import {
   type Commit,
   formatVersion,

@@ -1,5 +1,6 @@
+import { feedVersions } from "../../schemas/market.ts";
 import { Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
+import { CorruptObjectError, FormatError, tooLarge } from "./corrupt-object.ts";
 import { kindOf, layout } from "./layout.ts";
 import { ObjectError } from "./object-error.ts";
 import { parseObject } from "./parse-object.ts";
@@ -78,5 +79,11 @@ export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
 /** Reads a manifest by reference. Throws MissingObjectError, CorruptObjectError or StorageError. */
 export async function readManifest(storage: Storage, ref: ObjectRef): Promise<Manifest> {
   const key = layout.manifest(ref.hash);
-  return parseObject(key, await readObject(storage, key, ref), Manifest);
+  const manifest = parseObject(key, await readObject(storage, key, ref), Manifest);
+  if ((feedVersions as readonly string[]).includes(manifest.feedVersion)) return manifest;
+  const known = feedVersions.join(", ");
+  throw new FormatError(
+    key,
+    `it has version ${manifest.feedVersion} of the feed, and this program knows ${known}: use a newer one`,
+  );
 }

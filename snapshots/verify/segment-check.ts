@@ -1,6 +1,6 @@
 import { gunzipSync } from "node:zlib";
 import { filterValuesOf } from "../../schemas/filters.ts";
-import { HistoricalMarket } from "../../schemas/records.ts";
+import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter, cuts } from "../format/cuts.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
@@ -34,7 +34,11 @@ export interface CheckedSegment {
  * an index that matches its name but not its pages. Where a page is at fault, the other pages are checked too, and the
  * result is undefined. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
-export async function checkSegment(check: StoreCheck, ref: SegmentRef): Promise<CheckedSegment | undefined> {
+export async function checkSegment(
+  check: StoreCheck,
+  ref: SegmentRef,
+  feedVersion: string,
+): Promise<CheckedSegment | undefined> {
   const key = layout.segment(ref.hash);
   const stored = await check.read(key, ref);
   const pages = readPages(key, stored);
@@ -43,6 +47,7 @@ export async function checkSegment(check: StoreCheck, ref: SegmentRef): Promise<
     const bytes = await check.attempt(() => check.read(besideKey, besideRef));
     if (bytes) beside.push(bytes);
   }
+  const schema = marketOf(feedVersion);
   const rows: Row[] = [];
   let faulty = false;
   for (const page of pages) {
@@ -50,7 +55,7 @@ export async function checkSegment(check: StoreCheck, ref: SegmentRef): Promise<
     const found = await check.attempt(async () => {
       const bytes = await readPage(check.storage, pageKey, key, page);
       check.count(pageKey, bytes.length);
-      return checkPage(pageKey, key, bytes, page);
+      return checkPage(pageKey, key, bytes, page, schema);
     });
     if (found) rows.push(...found);
     else faulty = true;
@@ -118,7 +123,13 @@ async function readPage(storage: Storage, pageKey: string, segmentKey: string, p
 }
 
 /** Parses the markets of a page, from the oldest. */
-function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Page): Row[] {
+function checkPage(
+  pageKey: string,
+  segmentKey: string,
+  stored: Buffer,
+  page: Page,
+  schema: typeof HistoricalMarket,
+): Row[] {
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
   const text = inflatePage(pageKey, stored);
@@ -128,7 +139,7 @@ function checkPage(pageKey: string, segmentKey: string, stored: Buffer, page: Pa
   if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
   const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
   if (root !== page.root) throw wrongTable("the root");
-  return lines.map((line) => parseMarket(pageKey, line)).reverse();
+  return lines.map((line) => parseMarket(pageKey, line, schema)).reverse();
 }
 
 const maxPageBytes = maxRunBytes(cuts.pageMax, separator.length) + 4;
@@ -146,9 +157,9 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
-function parseMarket(key: string, line: Buffer): Row {
+function parseMarket(key: string, line: Buffer, schema: typeof HistoricalMarket): Row {
   try {
-    const market = HistoricalMarket.parse(JSON.parse(line.toString("utf8")));
+    const market = schema.parse(JSON.parse(line.toString("utf8")));
     return {
       id: market.id,
       resolvedAt: Date.parse(market.resolvedAt),

@@ -70,7 +70,7 @@ export class SnapshotCheck {
     this.#check.count(key, ref.bytes);
     const segments: (CheckedSegment | undefined)[] = [];
     for (const segment of manifest.segments) {
-      segments.push(await this.#segment(segment));
+      segments.push(await this.#segment(segment, manifest.feedVersion));
       this.#progress("checking segments", segments.length, manifest.segments.length);
     }
     await this.#scoresAndSources(key, manifest);
@@ -80,9 +80,12 @@ export class SnapshotCheck {
     return manifest;
   }
 
-  async #segment(ref: SegmentRef): Promise<CheckedSegment | undefined> {
+  async #segment(ref: SegmentRef, feedVersion: string): Promise<CheckedSegment | undefined> {
     if (!this.#segments.has(ref.hash))
-      this.#segments.set(ref.hash, await this.#check.attempt(() => checkSegment(this.#check, ref)));
+      this.#segments.set(
+        ref.hash,
+        await this.#check.attempt(() => checkSegment(this.#check, ref, feedVersion)),
+      );
     return this.#segments.get(ref.hash);
   }
 

@@ -1,10 +1,15 @@
-import { marketDimensionKeys, plainMembers } from "../../../schemas/market.ts";
+import { isMemberIn, marketDimensionKeys, plainMembers } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { RowsForm } from "./rows.ts";
 
-/** The columns of a market in CSV (INTERFACE 4.5): its members, then the score of each dimension. */
-export const csvColumns: readonly string[] = [...plainMembers, ...marketDimensionKeys];
+const membersIn = (version: string) => plainMembers.filter((name) => isMemberIn(version, name));
+
+/** The columns of a market in CSV (INTERFACE 4.5): its members in a version of the feed, then the score of each dimension. */
+export const csvColumns = (version: string): readonly string[] => [
+  ...membersIn(version),
+  ...marketDimensionKeys,
+];
 
 // Parsing this many markets takes about as long as inflating a run.
 const marketsPerStep = 8;
@@ -19,12 +24,13 @@ const formulas = /^(?='*[=+\-@＝＋－＠\t\r\n])|(?<=[;\t\r\n])(?=['"]*[=+\-@�
 /** A header line, then one record per market (RFC 4180). */
 export const csvForm: RowsForm = {
   name: "csv",
-  head: Buffer.from(recordOf(csvColumns)),
-  async textOf(markets) {
+  head: (version) => Buffer.from(recordOf(csvColumns(version))),
+  async textOf(markets, version) {
+    const members = membersIn(version);
     let text = "";
     for (const [place, market] of markets.entries()) {
       if (place % marketsPerStep === 0) await awaitBudget();
-      text += recordOf(valuesOf(JSON.parse(market.toString("utf8"))));
+      text += recordOf(valuesOf(JSON.parse(market.toString("utf8")), members));
     }
     return Buffer.from(text);
   },
@@ -34,12 +40,12 @@ export const csvForm: RowsForm = {
 export const markedCsvForm: RowsForm = {
   ...csvForm,
   name: "csv-bom",
-  head: Buffer.concat([Buffer.from("\ufeff"), csvForm.head]),
+  head: (version) => Buffer.concat([Buffer.from("\ufeff"), csvForm.head(version)]),
 };
 
-function valuesOf(market: HistoricalMarket): (string | number | boolean)[] {
+function valuesOf(market: HistoricalMarket, members: typeof plainMembers): (string | number | boolean)[] {
   const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));
-  return [...plainMembers.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
+  return [...members.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
 }
 
 function recordOf(values: readonly (string | number | boolean)[]): string {

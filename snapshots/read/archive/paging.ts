@@ -1,4 +1,3 @@
-import { feedVersion } from "../../../schemas/envelopes.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-key.ts";
@@ -68,7 +67,8 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
       nextCursor: page.numbers.nextCursor,
       async body({ tier, timestamp, gzip }: Envelope) {
         // In the order of INTERFACE 2.7, the markets last.
-        const envelope = { version: feedVersion, tier, ...page.numbers, timestamp, markets: [] };
+        const { feedVersion: version } = page.snapshot.manifest;
+        const envelope = { version, tier, ...page.numbers, timestamp, markets: [] };
         const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
         return gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing);
       },

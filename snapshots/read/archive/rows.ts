@@ -14,10 +14,10 @@ import { cursorAt, type Position, planAt, startOf } from "./paging.ts";
 export interface RowsForm {
   /** Tells the entity tags of the forms apart. */
   name: string;
-  /** What comes before the rows. */
-  head: Buffer;
+  /** What comes before the rows of a version of the feed. */
+  head(version: string): Buffer;
   /** The text of some rows, given the JSON texts of their markets. */
-  textOf(markets: readonly Buffer[]): Promise<Buffer>;
+  textOf(markets: readonly Buffer[], version: string): Promise<Buffer>;
 }
 
 /** All matches from one position on, newest first. Everything but the rows is known before the first one is read. */
@@ -83,7 +83,8 @@ async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
 
 async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position, form: RowsForm) {
   // In one chunk with the first rows: if these cannot be read, nothing has been sent.
-  let { head } = form;
+  const { feedVersion } = snapshot.manifest;
+  let head = form.head(feedVersion);
   if (skip >= matches.total) yield { count: 0, text: head };
   const read = (ordinals: readonly number[]) => Lines.read(snapshot.archive, ordinals, catalog);
   for (let at = skip; at < matches.total; at += rowsFetched) {
@@ -91,7 +92,7 @@ async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position
     await read(ordinals);
     for (let from = 0; from < ordinals.length; from += rowsAtOnce) {
       const some = ordinals.slice(from, from + rowsAtOnce);
-      const text = await form.textOf(await (await read(some)).all());
+      const text = await form.textOf(await (await read(some)).all(), feedVersion);
       yield { count: some.length, text: Buffer.concat([head, text]) };
       head = nothing;
     }
@@ -104,7 +105,7 @@ const lineEnd = Buffer.from("\n");
 /** One market a line, as its JSON text. */
 export const ndjsonForm: RowsForm = {
   name: "rows",
-  head: nothing,
+  head: () => nothing,
   textOf: async (markets) => Buffer.concat(markets.flatMap((market) => [market, lineEnd])),
 };
 

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { marketDimensionKeys } from "../../../schemas/market.ts";
+import { feedVersion, marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { csvForm } from "../../../snapshots/read/archive/csv.ts";
@@ -83,7 +83,12 @@ test("every text is safe for whatever separates cells, and comes back as it was 
     fc.asyncProperty(fc.array(texts, { minLength: 1, maxLength: 6 }), async (given) => {
       const questions = given.map((parts) => parts.join(""));
       const rows = questions.map((question, index) => ({ ...market(index), question }));
-      const written = String(await csvForm.textOf(rows.map((row) => Buffer.from(JSON.stringify(row)))));
+      const written = String(
+        await csvForm.textOf(
+          rows.map((row) => Buffer.from(JSON.stringify(row))),
+          feedVersion,
+        ),
+      );
       for (const separator of [",", ";", "\t"])
         for (const cell of cellsOf(written, separator)) expect(cell).not.toMatch(/^[=+\-@＝＋－＠]/);
       // The end of a line has two characters, so an empty cell lies between.
