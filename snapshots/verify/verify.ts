@@ -43,7 +43,8 @@ export async function verify(
   const snapshots = new SnapshotCheck(check, progress);
   const { length, commits, collected, newest, last } = await checkLog(check, snapshots, trust);
   // All that would follow are faults that nobody can mend.
-  if (check.foreign && commits.size === 0) throw check.foreign;
+  const { foreign } = check;
+  if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifests))) throw foreign;
   if (newest) await checkPublicNames(check, newest, snapshots.published);
   else await check.countOnly(layout.stableScores);
   await checkExports(check, commits, trust);

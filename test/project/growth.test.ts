@@ -92,7 +92,7 @@ async function serve(version: "ours" | "patched") {
   expect(proxy.child.exitCode, proxy.output.err + proxy.output.out).toBe(null);
   const ask = (path: string, headers = {}) => call(port, path, { headers: { ...bearer(key), ...headers } });
   await until("the proxy to be ready", async () => (await ask("/readyz")).status === 200);
-  return { port, ask };
+  return { proxy, ask };
 }
 
 const archive = "/api/v1/markets/historical";
@@ -104,24 +104,26 @@ test("the README's patch adds a filter in few lines", async () => {
   expect(patch.match(/^\+\+\+ /gm)!.length).toBeLessThanOrEqual(4);
 });
 
-test("the patched project serves an older store, indexes it with its next publish, and leaves it to the older project", async () => {
-  const first = await serve("patched");
-  const openapi = (await first.ask("/openapi.json")).text;
-  expect(openapi).toContain('"top_risk_driver"');
-  expect((await first.ask("/site/fields.js")).text).toContain("top_risk_driver");
-  for (const path of [`${archive}?top_risk_driver=x`, `${facets}?by=top_risk_driver`]) {
-    const refused = await first.ask(path);
-    expect([refused.status, refused.json()]).toMatchObject([
-      400,
-      { code: "INVALID_PARAMETER", parameter: "top_risk_driver" },
-    ]);
-    expect(refused.json().detail).toContain(`The snapshot ${snapshotId}, published at `);
-  }
-  const rows = (await first.ask(archive, { accept: "application/x-ndjson" })).text.trimEnd().split("\n");
-  const drivers = rows.map((row): string => JSON.parse(row).topRiskDriver);
-  const [driver] = drivers as [string];
-  const having = drivers.filter((other) => other === driver).length;
-  const id: string = JSON.parse(rows[0]!).id;
+test("the patched project serves an older store and publishes on it, and the older project tells what it cannot read", async () => {
+  const older = await serve("ours");
+  const newer = await serve("patched");
+  expect((await newer.ask("/openapi.json")).text).toContain('"top_risk_driver"');
+  expect((await newer.ask("/site/fields.js")).text).toContain("top_risk_driver");
+  const refusedAt = async (path: string) => {
+    const refused = await newer.ask(path);
+    const { code, parameter, detail } = refused.json();
+    expect([refused.status, code, parameter]).toEqual([400, "INVALID_PARAMETER", "top_risk_driver"]);
+    expect(detail).toContain(`The snapshot ${snapshotId}, published at `);
+  };
+  await refusedAt(`${archive}?top_risk_driver=x`);
+  await refusedAt(`${facets}?by=top_risk_driver`);
+  const rowsOf = async (query = "") =>
+    (await newer.ask(`${archive}${query}`, { accept: "application/x-ndjson" })).text
+      .trimEnd()
+      .split("\n")
+      .map((row) => JSON.parse(row));
+  const before = await rowsOf();
+  const { id, topRiskDriver: driver } = before[0];
   const paths = [
     `${archive}?min_composite=500&tier=CAST,FORGED`,
     `${facets}?by=tier,composite,month`,
@@ -132,36 +134,46 @@ test("the patched project serves an older store, indexes it with its next publis
     `/api/v1/markets/${id}/proof`,
     `${archive}?asOf=${snapshotId}`,
   ];
-  for (const path of paths) expect([path, (await first.ask(path)).status]).toEqual([path, 200]);
+  for (const path of paths) expect([path, (await newer.ask(path)).status]).toEqual([path, 200]);
 
-  const publish = ["publish", "--store", "store", "--sources", "sources"];
+  // All markets change, but the guard counts none of them: only what is new differs.
+  await patched("sample", "--out", "newer", "--markets", "400", "--protocols", "3");
+  const publish = ["publish", "--store", "store", "--sources", "newer"];
   const { stdout } = await patched("snapshot", ...publish);
-  expect(stdout).toContain(`Published commit 2, snapshot ${snapshotId}`);
-  expect(stdout).toContain("It changes +0 ~0 -0 markets");
-  expect(stdout).toMatch(/re-indexed \d+ segments? that another version made/);
+  expect(stdout).toContain("It changes +0 ~400 -0 markets");
   expect((await patched("snapshot", ...publish)).stdout).toContain("Nothing new");
-  expect((await patched("snapshot", "verify", "--store", "store")).stdout).not.toMatch(/fault|not checked/);
-  const query = `top_risk_driver=${encodeURIComponent(driver)}`;
-  await until("the new commit", async () => (await first.ask(`${archive}?${query}`)).status === 200);
-  expect((await first.ask(`${archive}?${query}`)).json().total).toBe(having);
-  expect((await first.ask(`${facets}?by=tier&${query}`)).json().total).toBe(having);
-  const csv = (await first.ask(`${archive}?${query}`, { accept: "text/csv" })).text;
-  expect(csv.trimEnd().split("\r\n")).toHaveLength(having + 1);
-  const changes = await first.ask(`/api/v1/markets/changes?since=${snapshotId}`);
-  expect([changes.status, changes.text]).toEqual([200, ""]);
-  await patched("snapshot", "export", "--store", "store");
+  expect((await patched("snapshot", "verify", "--store", "store")).stdout).toMatch(/^All good: 2 commits/m);
+  const query = `?top_risk_driver=${encodeURIComponent(driver)}`;
+  await until("the new commit", async () => (await newer.ask(`${archive}${query}`)).status === 200);
+  const having = before.filter(({ topRiskDriver }) => topRiskDriver === driver).length;
+  const page = (await newer.ask(`${archive}${query}&pageSize=1`)).json();
+  expect(page).toMatchObject({ version: "bri-pm-v2", total: having, markets: [{ venue: "Polyphony" }] });
+  expect((await newer.ask(`${facets}${query}&by=tier`)).json().total).toBe(having);
+  const csv = { accept: "text/csv" };
+  expect((await newer.ask(archive, csv)).text.split("\r\n")[0]).toContain(",topRiskDriver,venue,");
+  const changes = (await newer.ask(`/api/v1/markets/changes?since=${snapshotId}`)).text.trimEnd().split("\n");
+  const put = changes.map((line) => JSON.parse(line).market);
+  expect(put.map(({ venue: _, ...market }) => market)).toEqual(expect.arrayContaining(before));
+  expect(put).toHaveLength(before.length);
 
-  const ours = await serve("ours");
-  const unknown = await ours.ask(`${archive}?${query}`);
-  expect([unknown.status, unknown.json().parameter]).toEqual([400, "top_risk_driver"]);
-  for (const path of paths) expect([path, (await ours.ask(path)).status]).toEqual([path, 200]);
-  const verified = await snapshotCommand(["verify", "--store", "store"], { from: folder });
-  // The files of the site are those of the version that published.
-  expect(verified.stdout).toMatch(/^public\/site\/fields\.js: it differs from this version's file/);
-  expect(verified.stdout).toContain("not checked, because it has columns that this version does not know");
-  expect(verified.stdout).toContain("\n1 fault: ");
-  await writeFile(join(folder, "key"), key);
-  const sync = ["--url", `http://127.0.0.1:${ours.port}`, "--key-file", "key", "--to", "archive"];
-  const synced = await runCommand("sync", sync, { from: folder });
-  expect([synced.code, synced.stderr]).toEqual([0, expect.not.stringContaining("refused")]);
+  // The older snapshot stays what it was.
+  const then = `asOf=${snapshotId}`;
+  await refusedAt(`${archive}${query}&${then}`);
+  expect((await newer.ask(`${archive}?${then}`)).json()).toMatchObject({ version: "bri-pm-v1", total: 400 });
+  expect((await newer.ask(`${archive}?${then}`, csv)).text).not.toContain("venue");
+  expect(await rowsOf(`?${then}`)).toEqual(before);
+  await patched("snapshot", "rollback", snapshotId, "--store", "store");
+  await until("the rollback", async () => (await newer.ask(`${archive}${query}`)).status === 400);
+  expect(await rowsOf()).toEqual(before);
+  await patched("snapshot", ...publish, "--resume");
+  await until("the return", async () => (await newer.ask(`${archive}${query}`)).status === 200);
+
+  // The older project keeps what it has, and says why.
+  expect((await older.ask(archive)).json()).toMatchObject({ version: "bri-pm-v1", total: 400 });
+  const line = "it has version bri-pm-v2 of the feed, and this program knows bri-pm-v1: use a newer one";
+  await until("the reason", () => older.proxy.output.out.includes(line));
+  for (const command of [["verify"], ["publish", "--sources", "sources"]]) {
+    const ended = await snapshotCommand([...command, "--store", "store"], { from: folder });
+    expect([ended.code, ended.stdout + ended.stderr]).toEqual([3, expect.stringContaining(line)]);
+  }
 });
