@@ -978,6 +978,9 @@ export interface MarketFacets {
   };
 }
 export interface MarketPage {
+  /**
+   * Version of the feed that the markets are of.
+   */
   version: "bri-pm-v1";
   /**
    * The caller's plan; enterprise for Aegis.
