@@ -34,8 +34,8 @@ import { HistoricalMarket, ProtocolScore } from "./records.ts";
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
   /**
-   * `:slug` matches one path segment, `:id` a market's id, `:snapshotId` and `:name` a snapshot and a file of its export,
-   * `:file` one of `files`.
+   * `:slug` matches one path segment, `:id` a market's id, `:snapshotId` and `:name` a snapshot and a file of its
+   * export, `:file` one of `files`.
    */
   path: string;
   files?: readonly string[];
@@ -88,8 +88,8 @@ const metered = {
 } as const;
 
 /**
- * The endpoint table (INTERFACE 4). Routing, access, quotas, the OpenAPI document and the table of `proxy/README.md` all derive from
- * it.
+ * The endpoint table (INTERFACE 4). Routing, access, quotas, the OpenAPI document and the table of `proxy/README.md`
+ * all derive from it.
  */
 export const endpoints = {
   listScores: {

@@ -159,8 +159,8 @@ const ProofLevel = z.strictObject({
 });
 
 /**
- * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the snapshot's id and
- * from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
+ * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the snapshot's id
+ * and from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
  */
 export const MarketProof = z.strictObject({
   market: z.string().describe("The market's JSON text, byte for byte as in the archive."),

@@ -12,8 +12,8 @@ const snapshot = { snapshotId: Digest, publishedAt: Timestamp };
 const change = { slug: z.string(), ...snapshot };
 
 /**
- * How one protocol's score differs from the snapshot before. `previous` and `current` are rows of GET /api/v1/scores; one
- * of them is null when the protocol was added or removed.
+ * How one protocol's score differs from the snapshot before. `previous` and `current` are rows of GET /api/v1/scores;
+ * one of them is null when the protocol was added or removed.
  */
 export const ScoreChange = z.discriminatedUnion("type", [
   z.strictObject({
@@ -54,8 +54,8 @@ export const FeedMessage = z.discriminatedUnion("type", [
 export type FeedMessage = z.infer<typeof FeedMessage>;
 
 /**
- * A message from a client: from now on it wants changes of these slugs only, or of all when there is no list, and to hear of
- * every snapshot or not. Slugs need not be scored yet.
+ * A message from a client: from now on it wants changes of these slugs only, or of all when there is no list, and to
+ * hear of every snapshot or not. Slugs need not be scored yet.
  */
 export const FeedCommand = z
   .strictObject({

@@ -21,8 +21,8 @@ interface LabelField<Name extends string> {
 }
 
 /**
- * A row for an integer in `min..max`. A query gives a range, `min_<field>` and `max_<field>`, or, where there are `values`,
- * one of these names.
+ * A row for an integer in `min..max`. A query gives a range, `min_<field>` and `max_<field>`, or, where there are
+ * `values`, one of these names.
  */
 interface IntegerField<Name extends string> {
   field: Name;
@@ -157,8 +157,8 @@ export interface IntegerRange {
 }
 
 /**
- * One condition of a query. Bounds are inclusive. An integer lies in one of the ranges, which neither overlap nor touch.
- * Times are epoch milliseconds, ±Infinity where there is no bound.
+ * One condition of a query. Bounds are inclusive. An integer lies in one of the ranges, which neither overlap nor
+ * touch. Times are epoch milliseconds, ±Infinity where there is no bound.
  */
 export type Condition =
   | { kind: "label"; field: LabelName; value: string }

@@ -20,8 +20,8 @@ export const KeyRecord = z.strictObject({
 export type KeyRecord = z.infer<typeof KeyRecord>;
 
 /**
- * `keys/<id>.revoked.json`, or `keys/<id>.revoked.<ms>.json` beside it: the key ends at `revokedAt`, which may be in the
- * future. When a key has several revocations, the earliest counts.
+ * `keys/<id>.revoked.json`, or `keys/<id>.revoked.<ms>.json` beside it: the key ends at `revokedAt`, which may be in
+ * the future. When a key has several revocations, the earliest counts.
  */
 export const KeyRevocation = z.strictObject({
   id: KeyId,

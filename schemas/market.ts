@@ -52,8 +52,8 @@ export const marketDimension = struct({
 });
 
 /**
- * How a query chooses by a member. A text is compared whole. A boolean and a text of few values are chosen by name, and an
- * integer by a range, `min_<name>` and `max_<name>`.
+ * How a query chooses by a member. A text is compared whole. A boolean and a text of few values are chosen by name, and
+ * an integer by a range, `min_<name>` and `max_<name>`.
  */
 interface Filter {
   /** The parameter. */

@@ -28,7 +28,10 @@ export function integerBetween(min: number, max: number) {
   return z.int().min(min).max(max);
 }
 
-/** JSON that is passed through unchanged. A precise schema would refer to itself, which some type generators do not support. */
+/**
+ * JSON that is passed through unchanged. A precise schema would refer to itself, which some type generators do not
+ * support.
+ */
 export const AnyJson = z.unknown().describe("Any JSON, as the source has it.");
 
 type ObjectOf<M extends Members> = z.ZodObject<

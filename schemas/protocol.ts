@@ -49,7 +49,9 @@ export const described = {
   tvl: { ...text, meaning: "Total value locked, as it is displayed." },
 } as const;
 
-/** The score record of a protocol (INTERFACE 2.1), from which the published record and the rules for the source derive. */
+/**
+ * The score record of a protocol (INTERFACE 2.1), from which the published record and the rules for the source derive.
+ */
 export const protocol = {
   ...scoreHead,
   evidenceHash: { ...text, meaning: "Content hash of the evidence behind the score." },

@@ -24,7 +24,9 @@ export interface QueryParameter {
   meaning: string;
 }
 
-/** The most characters of a cursor. The rest of a response's head is below 2 KiB, so the whole head stays below 8 KiB. */
+/**
+ * The most characters of a cursor. The rest of a response's head is below 2 KiB, so the whole head stays below 8 KiB.
+ */
 export const maxCursorLength = 6144;
 // Without named groups, which not every JSON Schema validator supports.
 const TimeText = z.string().regex(new RegExp(timePattern.source.replaceAll(/\?<\w+>/g, "")));

@@ -49,8 +49,8 @@ export class FailedStepError extends Error {
 }
 
 /**
- * Errors with an exit code of their own, by name. They are printed without a stack. Their classes would bring DuckDB and the S3 client
- * with them, which take 40 MB of a process that needs neither.
+ * Errors with an exit code of their own, by name. They are printed without a stack. Their classes would bring DuckDB
+ * and the S3 client with them, which take 40 MB of a process that needs neither.
  */
 export const meanings: Readonly<Record<string, ExitCode>> = {
   UsageError: exitCodes.usage,

@@ -1,7 +1,8 @@
 import * as nodeModule from "node:module";
 import { join } from "node:path";
 
-// Loaded before every command. Without it, an older Node or a fresh checkout without packages would fail with a stack trace.
+// Loaded before every command. Without it, an older Node or a fresh checkout without packages would fail with a stack
+// trace.
 const { node } = process.versions;
 const [major = 0, minor = 0] = node.split(".").map(Number);
 // Compression by zstd came with 22.15 and 23.8. An older Node lacks names, too, which a plain import would ask for.

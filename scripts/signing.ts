@@ -57,8 +57,8 @@ export async function readSigning(
 }
 
 /**
- * Whose records a command believes: the holders' of the keys in --trusted-key, TRUSTED_KEYS and SIGNING_KEY; undefined, and
- * so everybody, where none is given. Throws as `readSigning`.
+ * Whose records a command believes: the holders' of the keys in --trusted-key, TRUSTED_KEYS and SIGNING_KEY; undefined,
+ * and so everybody, where none is given. Throws as `readSigning`.
  */
 export async function readTrust(
   shell: Shell,

@@ -15,8 +15,8 @@ export function sourcesLocation(shell: Shell, location: string): string | S3Loca
 }
 
 /**
- * How a run opens the sources at a place, perhaps more than once. Sources on S3 are fetched into the user's cache first, except
- * known files, which need not be fetched at all.
+ * How a run opens the sources at a place, perhaps more than once. Sources on S3 are fetched into the user's cache
+ * first, except known files, which need not be fetched at all.
  */
 export function sourcesAt(
   shell: Shell,

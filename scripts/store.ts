@@ -22,8 +22,8 @@ export async function openStore(
 }
 
 /**
- * Opens the store that --store names, to write an object that may be its first. With `create` a directory need not exist.
- * On S3 nothing is checked: a prefix need not be created, and a key issuer has no right to read other objects.
+ * Opens the store that --store names, to write an object that may be its first. With `create` a directory need not
+ * exist. On S3 nothing is checked: a prefix need not be created, and a key issuer has no right to read other objects.
  */
 export async function openStoreToWrite(
   shell: Shell,
@@ -36,7 +36,7 @@ export async function openStoreToWrite(
   return storage;
 }
 
-/** Opens the store that --store names, whether or not it exists. Throws UsageError or StorageError. */
+/** Opens the store that --store names, whether or not it exists. Throws UsageError. */
 export function openNewStore(shell: Shell, location: string | undefined): Promise<Storage> {
   return openStorage(requiredOption("store", location), shell.directory, shell.env);
 }

@@ -11,9 +11,9 @@ import { ApiError, Client } from "./client.js";
  */
 
 /**
- * Where the data of the page comes from. When the service serves the page, all comes from it. When a CDN serves the page,
- * the scores are files beside it, and the rest comes from the service that `site/api.json` names, if any. The key is kept
- * only in this object and sent only to the service.
+ * Where the data of the page comes from. When the service serves the page, all comes from it. When a CDN serves the
+ * page, the scores are files beside it, and the rest comes from the service that `site/api.json` names, if any. The key
+ * is kept only in this object and sent only to the service.
  */
 export class Api {
   /** @type {string | undefined} */

@@ -196,8 +196,8 @@ const isFew = ({ n }) => n < 30;
  * @param {number} width
  */
 export function intervalChart({ names, first, second, mean, label: name }, width) {
-  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top. So do the
-  // dots of those of which little can be said, each as an arrow with its number.
+  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top. So do
+  // the dots of those of which little can be said, each as an arrow with its number.
   const all = [...first, ...(second ?? [])].filter(({ n }) => n > 0);
   const sure = all.filter(({ n }) => n >= 100);
   const top = Math.max(

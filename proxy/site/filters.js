@@ -12,7 +12,10 @@ export const sides = /** @type {const} */ ({
   file: "Download",
 });
 
-/** Parameters of the address that are the site's own or choose a part of the result. The others are the service's filters. */
+/**
+ * Parameters of the address that are the site's own or choose a part of the result. The others are the service's
+ * filters.
+ */
 const others = ["page", "pageSize", "show", "compare"];
 
 /** @param {URLSearchParams} query */

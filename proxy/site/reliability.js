@@ -246,7 +246,10 @@ function points(shares) {
   return spelled([1, 2, 3].find((digits) => tells(spelled(digits))) ?? 4);
 }
 
-/** How few disputed or undisputed markets are too few to test a trend: the test takes their number for a normal variable. */
+/**
+ * How few disputed or undisputed markets are too few to test a trend: the test takes their number for a normal
+ * variable.
+ */
 const fewest = 10;
 
 /**

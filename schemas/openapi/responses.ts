@@ -104,8 +104,9 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
 }
 
 /**
- * The media types that are sequences of rows. OpenAPI 3.1 cannot describe those, so they are strings, with `itemSchema` of
- * OpenAPI 3.2 in an extension. JSON stands before them, because clients ask for the first type unless told otherwise.
+ * The media types that are sequences of rows. OpenAPI 3.1 cannot describe those, so they are strings, with `itemSchema`
+ * of OpenAPI 3.2 in an extension. JSON stands before them, because clients ask for the first type unless told
+ * otherwise.
  */
 function rowsOf(line: string, id: EndpointId, types: readonly (typeof ndjson | typeof csv)[]) {
   const texts = {

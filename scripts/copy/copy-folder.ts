@@ -49,8 +49,9 @@ const files = ["archive.ndjson", "state.json"] as const;
 const runningName = new RegExp(`^running-${ownerPattern}$`);
 
 /**
- * The folder of a copy. `archive.ndjson` and `state.json` in it are links that lead through one other link, `.sync/current`. Replacing
- * that one replaces both files at once, so a process that is killed leaves the old pair or the new one.
+ * The folder of a copy. `archive.ndjson` and `state.json` in it are links that lead through one other link,
+ * `.sync/current`. Replacing that one replaces both files at once, so a process that is killed leaves the old pair or
+ * the new one.
  */
 export class CopyFolder {
   readonly #folder: string;
@@ -62,8 +63,8 @@ export class CopyFolder {
   }
 
   /**
-   * Opens a folder, creates it if it is not there, and removes what killed runs left in it. Throws CopyFolderError while another run
-   * holds it, or when it has files of these names that are not sync's.
+   * Opens a folder, creates it if it is not there, and removes what killed runs left in it. Throws CopyFolderError
+   * while another run holds it, or when it has files of these names that are not sync's.
    */
   static async open(path: string): Promise<CopyFolder> {
     const copy = new CopyFolder(path);
@@ -85,8 +86,8 @@ export class CopyFolder {
   }
 
   /**
-   * The error to throw when a run in a folder has failed: a LocalFolderError that says how much room the copy needs when
-   * the disk is to blame, otherwise `error` itself.
+   * The error to throw when a run in a folder has failed: a LocalFolderError that says how much room the copy needs
+   * when the disk is to blame, otherwise `error` itself.
    */
   static async failure(path: string, error: unknown): Promise<unknown> {
     const bytes = await new CopyFolder(path).#expectedBytes().catch(() => undefined);
@@ -191,8 +192,8 @@ export class CopyFolder {
   }
 
   /**
-   * Takes in a folder that was copied by a program which follows links: its two files become the copy in place. A run that
-   * is killed meanwhile leaves this to the next one.
+   * Takes in a folder that was copied by a program which follows links: its two files become the copy in place. A run
+   * that is killed meanwhile leaves this to the next one.
    */
   async #takeIn(): Promise<void> {
     const paths = files.map((name) => join(this.#folder, name));

@@ -75,7 +75,9 @@ export class LineWriter {
     return new LineWriter(await open(path, fresh ? "w" : "a"));
   }
 
-  /** Takes a line without its end. Returns a promise when it is time to wait for the disk; wait before the next line. */
+  /**
+   * Takes a line without its end. Returns a promise when it is time to wait for the disk; wait before the next line.
+   */
   write(line: Buffer | string): Promise<void> | undefined {
     if (this.#busy) throw new Error("a line came while earlier ones are being written");
     const end = this.#bytes + Buffer.byteLength(line);
@@ -105,7 +107,10 @@ export class LineWriter {
   }
 }
 
-/** A file as `linesFromEnd` takes it. Pieces of one length come in the same memory: one is to be used before the next is asked for. */
+/**
+ * A file as `linesFromEnd` takes it. Pieces of one length come in the same memory: one is to be used before the next is
+ * asked for.
+ */
 export async function fileOf(path: string) {
   const file = await open(path);
   const { size } = await stat(path);

@@ -11,8 +11,9 @@ function placeOf(text: Buffer): string {
 const resolvedAt = Buffer.from(',"resolvedAt":"');
 
 /**
- * Writes a new archive: the old one without the markets that `changes` names, and with the markets that it puts, each in its place. All
- * three are files in lines. The memory it takes grows with the number of changes only. Returns the number of lines written.
+ * Writes a new archive: the old one without the markets that `changes` names, and with the markets that it puts, each
+ * in its place. All three are files in lines. The memory it takes grows with the number of changes only. Returns the
+ * number of lines written.
  */
 export async function mergeChanges(archive: string, changes: string, into: string): Promise<number> {
   const named = new Set<string>();

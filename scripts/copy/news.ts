@@ -12,8 +12,8 @@ export interface NewsParts {
 }
 
 /**
- * Waits until the live feed names another snapshot, or until it is time to ask. Never fails: without the feed it is a wait. A wait
- * costs one unit, that of the connection.
+ * Waits until the live feed names another snapshot, or until it is time to ask. Never fails: without the feed it is a
+ * wait. A wait costs one unit, that of the connection.
  */
 export function waitForNews({ url, key, snapshotId, pollSeconds, signal }: NewsParts): Promise<void> {
   const address = `${url.replace(/^http/, "ws").replace(/(\/api\/v1)?\/*$/, "")}/api/v1/ws/scores`;

@@ -43,8 +43,9 @@ export interface SyncReport extends CopyState {
 }
 
 /**
- * Brings a copy in step with the archive, once. Throws IntegrityError, with the old copy in place, when what came cannot be what was
- * published; ApiError when the service cannot be asked, or refuses the key; UsageError when the key is of another plan.
+ * Brings a copy in step with the archive, once. Throws IntegrityError, with the old copy in place, when what came
+ * cannot be what was published; ApiError when the service cannot be asked, or refuses the key; UsageError when the key
+ * is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   const { client, copy } = parts;
@@ -104,8 +105,8 @@ const forked = ({ commit, snapshotId }: CopyState) =>
   );
 
 /**
- * Checks that what the service publishes follows the commit that the copy is of, which a trusted key signed. Costs one unit. A commit
- * that was collected is still in the log. Throws IntegrityError when it is not, or is another one there.
+ * Checks that what the service publishes follows the commit that the copy is of, which a trusted key signed. Costs one
+ * unit. A commit that was collected is still in the log. Throws IntegrityError when it is not, or is another one there.
  */
 async function requireLineage({ client, copy, trusted }: SyncParts, state: CopyState): Promise<void> {
   if (!trusted || state.digest === undefined) return;
@@ -246,8 +247,8 @@ async function rootOf(path: string): Promise<Found> {
 }
 
 /**
- * Checks that a snapshot's id commits to the archive that came, and that a trusted key signed a commit of it. Returns that
- * commit, with its digest where it was asked for. What else the id commits to comes with the proof of any market.
+ * Checks that a snapshot's id commits to the archive that came, and that a trusted key signed a commit of it. Returns
+ * that commit, with its digest where it was asked for. What else the id commits to comes with the proof of any market.
  */
 async function requirePublished(
   { client, trusted }: SyncParts,

@@ -36,8 +36,8 @@ export function renderProtocol(places: Places, record: ProtocolScore): [key: str
 }
 
 /**
- * Everything that lets the public scores be found and shown, by key in the store. Made of public data, by slug, and of the
- * numbers, sizes and hashes of an export's files.
+ * Everything that lets the public scores be found and shown, by key in the store. Made of public data, by slug, and of
+ * the numbers, sizes and hashes of an export's files.
  */
 export function renderArtefacts(
   places: Places,

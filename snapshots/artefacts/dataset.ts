@@ -70,8 +70,8 @@ export interface DatasetFacts {
 }
 
 /**
- * The public scores, and where there is an export the archive, as a schema.org Dataset with the members of Croissant 1.0. Its
- * version is MAJOR.COMMIT.0, MAJOR that of the API.
+ * The public scores, and where there is an export the archive, as a schema.org Dataset with the members of Croissant
+ * 1.0. Its version is MAJOR.COMMIT.0, MAJOR that of the API.
  */
 export function renderDataset(
   places: Places,

@@ -11,7 +11,10 @@ type Inserted = Markup | string | number | readonly Inserted[];
 
 export type { Markup };
 
-/** What neither XML nor HTML may hold, in whatever spelling: control characters but tab and line ends, and no characters. */
+/**
+ * What neither XML nor HTML may hold, in whatever spelling: control characters but tab and line ends, and no
+ * characters.
+ */
 const forbidden = /[^\P{Cc}\t\n\r]|[\ufffe\uffff]/gu;
 
 const escapes: Record<string, string> = {

@@ -8,7 +8,10 @@ import { iconAddress, type Places, pageAddress, siteName } from "./places.ts";
 /** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
 
-/** A page about a protocol that needs no script. It depends on the protocol's record alone, so it changes only with that. */
+/**
+ * A page about a protocol that needs no script. It depends on the protocol's record alone, so it changes only with
+ * that.
+ */
 export function renderProtocolPage(places: Places, record: ProtocolScore): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, evidenceHash } = record;
   const { cascade, findings, metadata, dimensions } = record;

@@ -5,7 +5,10 @@ import { type TierChange, Tiers } from "../../schemas/snapshot.ts";
 /** Changes are told for so many days before the newest commit. */
 const changeDays = 30;
 const dayMilliseconds = 86_400_000;
-/** The most changes that are told, the newest ones. A formula that moves every protocol must not make a feed of any size. */
+/**
+ * The most changes that are told, the newest ones. A formula that moves every protocol must not make a feed of any
+ * size.
+ */
 export const maxChanges = 500;
 
 /**

@@ -17,8 +17,8 @@ export interface Difference {
 }
 
 /**
- * Compares two sides, each of which has an id at most once. Texts that both have count as equal and are left out, so a side
- * may hold more than what differs.
+ * Compares two sides, each of which has an id at most once. Texts that both have count as equal and are left out, so a
+ * side may hold more than what differs.
  */
 export async function difference({ before, after }: Sides, breathe?: Breathe): Promise<Difference> {
   const byId = (side: Entries) =>
@@ -70,8 +70,8 @@ export async function putsOf(
 }
 
 /**
- * The sides of several steps taken one after the other. Of each id counts what the first step that knows it found, and what
- * the last one left.
+ * The sides of several steps taken one after the other. Of each id counts what the first step that knows it found, and
+ * what the last one left.
  */
 export async function netSides(steps: readonly Sides[], breathe?: Breathe): Promise<Sides> {
   const [first, ...others] = steps;

@@ -4,9 +4,9 @@ import type { MarketKey } from "../format/market-key.ts";
 const words = 4;
 
 /**
- * Markets that one side of a comparison has, as columns: 44 bytes a market, because a side may have millions. Of each it
- * keeps id and time, the first half of the leaf hash of its text (snapshots/SPEC.md, "Roots"), and a number that means what
- * the caller likes, for example where the text is.
+ * Markets that one side of a comparison has, as columns: 44 bytes a market, because a side may have millions. Of each
+ * it keeps id and time, the first half of the leaf hash of its text (snapshots/SPEC.md, "Roots"), and a number that
+ * means what the caller likes, for example where the text is.
  */
 export class Entries {
   size = 0;

@@ -9,8 +9,8 @@ type Records = Manifest["scores"]["records"];
 type ReadRecord = (ref: ObjectRef) => Promise<Buffer>;
 
 /**
- * Compares the protocols of two snapshots by the hashes of their records, and the changed ones member by member. Records
- * that are damaged are not compared.
+ * Compares the protocols of two snapshots by the hashes of their records, and the changed ones member by member.
+ * Records that are damaged are not compared.
  */
 export async function protocolChanges(
   before: Records,

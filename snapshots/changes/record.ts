@@ -100,7 +100,7 @@ export async function readChangeRecord(read: ReadObject, ref: ObjectRef): Promis
   return parseObject(key, await read(key, ref), ChangeRecord);
 }
 
-/** The keys of a change record and all its parts. Throws MissingObjectError, CorruptObjectError or StorageError. */
+/** The keys of a change record and all its parts. */
 export async function changeObjects(storage: Storage, ref: ObjectRef): Promise<string[]> {
   const { before, after } = await readChangeRecord((key, object) => readObject(storage, key, object), ref);
   return [layout.changeRecord(ref.hash), ...[...before, ...after].map(({ hash }) => layout.changePart(hash))];

@@ -5,8 +5,8 @@ export type Breathe = () => Promise<void>;
 export const atOnce = 8192;
 
 /**
- * Sorts indexes by a stable merge sort, in place of TypedArray.sort for two reasons: that takes eight times the memory, and
- * a million indexes would hold the event loop for a second. What is sorted already costs one comparison each.
+ * Sorts indexes by a stable merge sort, in place of TypedArray.sort for two reasons: that takes eight times the memory,
+ * and a million indexes would hold the event loop for a second. What is sorted already costs one comparison each.
  */
 export async function sortIndexes(
   indexes: Uint32Array,

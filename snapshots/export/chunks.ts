@@ -17,9 +17,7 @@ export function chunkHashes(file: Buffer): Buffer {
   return Buffer.concat(hashes);
 }
 
-/**
- * Reads the hashes of a file's chunks. Throws MissingObjectError, CorruptObjectError or StorageError.
- */
+/** Reads the hashes of a file's chunks. */
 export async function readChunkHashes(storage: Storage, { chunks, bytes }: ExportFile): Promise<Buffer> {
   return checkedHashes(
     await readObject(storage, layout.exportChunksOf(chunks.hash), chunks),
@@ -28,15 +26,15 @@ export async function readChunkHashes(storage: Storage, { chunks, bytes }: Expor
   );
 }
 
-/** The hashes of a file's chunks, once there is one for each. Throws CorruptObjectError. */
+/** The hashes of a file's chunks, once there is one for each. */
 export function checkedHashes(hashes: Buffer, hash: string, bytes: number): Buffer {
   if (hashes.length === Math.ceil(bytes / chunkBytes) * hashBytes) return hashes;
   throw new CorruptObjectError(layout.exportChunksOf(hash), "it does not hold one hash per chunk");
 }
 
 /**
- * The bytes of a file from `from` to `to` (exclusive), a chunk or a part of one at a time. Each chunk is checked before any
- * byte of it is passed on. Throws MissingObjectError, CorruptObjectError or StorageError.
+ * The bytes of a file from `from` to `to` (exclusive), a chunk or a part of one at a time. Each chunk is checked before
+ * any byte of it is passed on.
  */
 export async function* readChunks(
   storage: Storage,

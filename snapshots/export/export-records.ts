@@ -11,7 +11,7 @@ const maxRecordBytes = 1024 * 1024;
 /** The name of a file of an export, by its place. */
 export const exportFileName = (place: number) => `markets-${String(place + 1).padStart(4, "0")}.parquet`;
 
-/** Reads the record of a snapshot's export; undefined when there is none. Throws CorruptObjectError or StorageError. */
+/** Reads the record of a snapshot's export; undefined when there is none. */
 export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   const key = layout.exportRecord(snapshotId);
   const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
@@ -21,7 +21,7 @@ export async function readExport(storage: Storage, snapshotId: string): Promise<
   return record;
 }
 
-/** The same; undefined when the record is damaged, too. Throws StorageError. */
+/** The same; undefined when the record is damaged, too. */
 export function readSoundExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   return unless(CorruptObjectError, () => readExport(storage, snapshotId));
 }

@@ -21,14 +21,18 @@ export interface PlannedFile {
   root: string;
 }
 
-/** The text of a file's markets is at most this large, except for its last page. It bounds memory and temporary files. */
+/**
+ * The text of a file's markets is at most this large, except for its last page. It bounds memory and temporary files.
+ */
 const maxTextBytes = 256 * 1024 * 1024;
-/** One in so many segments ends a file, chosen by its root: files of old markets stay the same from export to export. */
+/**
+ * One in so many segments ends a file, chosen by its root: files of old markets stay the same from export to export.
+ */
 const segmentsPerFile = 4;
 
 /**
- * Divides an archive into files, from the newest markets to the oldest. On the way, the roots of its segments and its own
- * are computed from the roots of its pages. Throws CorruptObjectError, MissingObjectError or StorageError.
+ * Divides an archive into files, from the newest markets to the oldest. On the way, the roots of its segments and its
+ * own are computed from the roots of its pages.
  */
 export async function planFiles(
   storage: Storage,

@@ -8,8 +8,8 @@ import { readSoundExport } from "./export-records.ts";
 const newestExports = 2;
 
 /**
- * The exports that no rollback withdrew, newest first. `newest` is the store's newest commit. Damaged records, and with `trust`
- * those that no trusted key signed, are left out. Throws StorageError.
+ * The exports that no rollback withdrew, newest first. `newest` is the store's newest commit. Damaged records, and with
+ * `trust` those that no trusted key signed, are left out.
  */
 export async function soundExports(
   storage: Storage,
@@ -26,7 +26,7 @@ export async function soundExports(
   return records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);
 }
 
-/** The keys of the exports that a collection keeps: the newest sound ones, and those of `snapshots`. Throws StorageError. */
+/** The keys of the exports that a collection keeps: the newest sound ones, and those of `snapshots`. */
 export async function keptExports(
   storage: Storage,
   newest: Commit | undefined,

@@ -10,10 +10,7 @@ import { blockRows } from "./parquet-file.ts";
 const batchBytes = 4 * 1024 * 1024;
 const lineEnd = Buffer.from("\n");
 
-/**
- * Writes the JSON texts of markets to a file, one a line, page by page. Returns the bytes of each block of rows. Throws
- * CorruptObjectError, MissingObjectError or StorageError.
- */
+/** Writes the JSON texts of markets to a file, one a line, page by page. Returns the bytes of each block of rows. */
 export async function writeTexts(
   path: string,
   storage: Storage,

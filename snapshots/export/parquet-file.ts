@@ -10,7 +10,9 @@ import { marketColumns } from "./market-columns.ts";
 
 /** Row groups consist of blocks of this many rows, which DuckDB handles at once. */
 export const blockRows = 2048;
-/** The most blocks in a row group (snapshots/SPEC.md, "Exports"), and the most text if that is less. It bounds memory. */
+/**
+ * The most blocks in a row group (snapshots/SPEC.md, "Exports"), and the most text if that is less. It bounds memory.
+ */
 const [maxBlocks, maxGroupBytes] = [16, 64 * 1024 * 1024];
 
 /** A file that was written does not hold what it should. It was not put into the store. */
@@ -18,7 +20,9 @@ export class ExportCheckError extends Error {
   override readonly name = "ExportCheckError";
 }
 
-/** Writes the markets of a file with one JSON text a line to a Parquet file. `blocks`: the bytes of each block of rows. */
+/**
+ * Writes the markets of a file with one JSON text a line to a Parquet file. `blocks`: the bytes of each block of rows.
+ */
 export async function writeParquet(
   from: string,
   to: string,

@@ -64,7 +64,7 @@ export class ChangePart {
   readonly #runs: readonly Run[];
   readonly #firstRun: number;
 
-  /** `key` is the object's, for errors. Throws CorruptObjectError. */
+  /** `key` is the object's, for errors. */
   constructor(key: string, stored: Buffer) {
     this.#key = key;
     this.#stored = stored;
@@ -106,7 +106,7 @@ export class ChangePart {
     return { bytes: this.#stored.subarray(start, start + compressedBytes), rawBytes, crc };
   }
 
-  /** A run's lines, each with its line feed. Throws CorruptObjectError. */
+  /** A run's lines, each with its line feed. */
   runLines(index: number): Buffer[] {
     const piece = this.run(index);
     const raw = inflatePiece(this.#key, index, piece);
@@ -122,7 +122,7 @@ export class ChangePart {
     return lines;
   }
 
-  /** All lines, each compared with the table. Throws CorruptObjectError. */
+  /** All lines, each compared with the table. */
   checked(): Buffer[] {
     const lines = this.#runs
       .keys()

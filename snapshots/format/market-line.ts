@@ -1,9 +1,9 @@
 import { isMemberIn, type Market, marketMembers } from "../../schemas/market.ts";
 import type { MarketKey } from "./market-key.ts";
 
-// A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes are
-// escaped within texts, so the first `,"name":` is the member's. Nothing here asks which member follows which, since a later
-// version may put another between them. Parsing all of the text would take ten times as long.
+// A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes
+// are escaped within texts, so the first `,"name":` is the member's. Nothing here asks which member follows which,
+// since a later version may put another between them. Parsing all of the text would take ten times as long.
 
 const idStart = '{"id":"'.length;
 const idEnd = idStart + 36;

@@ -149,12 +149,12 @@ export function runHashesOf(stored: Buffer, runs: readonly Run[]): string {
   return runs.map(hashOf).join("");
 }
 
-/** The JSON texts of a run's markets, newest first. `key` is the page's, for errors. Throws CorruptObjectError. */
+/** The JSON texts of a run's markets, newest first. `key` is the page's, for errors. */
 export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
   return splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));
 }
 
-/** The raw bytes of a run, checked against its entry in the table. Throws CorruptObjectError. */
+/** The raw bytes of a run, checked against its entry in the table. */
 export function inflatePiece(key: string, index: number, { bytes, rawBytes, crc }: DeflatePiece): Buffer {
   const raw = inflate(key, index, bytes, rawBytes);
   if (raw.length !== rawBytes || crc32(raw) !== crc) {
@@ -170,7 +170,7 @@ const headStart = 8;
 /**
  * At least the first `count` of the `markets` in a run, as readRun returns them. Inflates only the start of the run
  * when that suffices, which saves a quarter of the work for one market. The run's CRC is then not checked, so the
- * page's hash must have been. Throws CorruptObjectError.
+ * page's hash must have been.
  */
 export function readRunStart(
   key: string,

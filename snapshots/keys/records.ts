@@ -44,7 +44,7 @@ export async function issueKey(
   return { key, record };
 }
 
-/** Every key record by time of issue, the earliest revocation by key id, and what is unreadable. Throws StorageError. */
+/** Every key record by time of issue, the earliest revocation by key id, and what is unreadable. */
 export async function readKeys(storage: Storage): Promise<{
   records: KeyRecord[];
   revocations: Map<string, KeyRevocation>;
@@ -71,8 +71,8 @@ export async function readKeys(storage: Storage): Promise<{
 }
 
 /**
- * Reads one object under keys/; its name tells whether it is a record or a revocation. Returns undefined when it is gone.
- * Throws CorruptObjectError or StorageError.
+ * Reads one object under keys/; its name tells whether it is a record or a revocation. Returns undefined when it is
+ * gone.
  */
 export async function readKeyObject(
   storage: Storage,
@@ -95,7 +95,7 @@ export function keyIdOf(objectKey: string): string {
 
 /**
  * Revokes a key at a time, now or in the future. Returns the revocation that holds, which is an existing one if that is
- * earlier, or undefined when there is no such key. Throws CorruptObjectError or StorageError.
+ * earlier, or undefined when there is no such key.
  */
 export async function revokeKey(storage: Storage, id: string, at: Date): Promise<KeyRevocation | undefined> {
   if (!(await storage.get(layout.key(id)))) return undefined;
@@ -114,10 +114,9 @@ export class KeyEndedError extends Error {
 }
 
 /**
- * Issues a key with the owner, plan, quota and expiry of another one, which ends `graceMilliseconds` later, or earlier where it
- * was to end earlier. Returns undefined when there is no such key. If the store fails in between, the new key has not been
- * shown, so it opens nothing, and the old one stays as it is: rotate again. Throws KeyEndedError, CorruptObjectError or
- * StorageError.
+ * Issues a key with the owner, plan, quota and expiry of another one, which ends `graceMilliseconds` later, or earlier
+ * where it was to end earlier. Returns undefined when there is no such key. If the store fails in between, the new key
+ * has not been shown, so it opens nothing, and the old one stays as it is: rotate again. Throws KeyEndedError.
  */
 export async function rotateKey(
   storage: Storage,

@@ -27,8 +27,9 @@ export interface KeyRing {
   /** The state of a key now. */
   judge(key: string): KeyVerdict;
   /**
-   * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. When that
-   * is so of some objects alone, the others count: whoever can put such an object there must not hold up revocations.
+   * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. When
+   * that is so of some objects alone, the others count: whoever can put such an object there must not hold up
+   * revocations.
    */
   reload(): Promise<void>;
 }

@@ -1,8 +1,8 @@
 import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
 
 /**
- * Does a piece of work on a snapshot that a collection keeps. The error of a damaged object then names its manifest, whose
- * deletion gives the snapshot up. Throws what the work throws.
+ * Does a piece of work on a snapshot that a collection keeps. The error of a damaged object then names its manifest,
+ * whose deletion gives the snapshot up. Throws what the work throws.
  */
 export async function naming<T>(manifest: string, work: () => Promise<T>): Promise<T> {
   try {

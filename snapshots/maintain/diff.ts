@@ -25,9 +25,9 @@ export class SnapshotGoneError extends Error {
 }
 
 /**
- * Compares two snapshots of a store, each named by a commit number or by the first 8 or more digits of its id. Reads only
- * what differs. With keys in `signing`, one of them must have signed the newest commit. Throws UnknownSnapshotError,
- * UntrustedPredecessorError, SnapshotGoneError, CorruptObjectError or StorageError.
+ * Compares two snapshots of a store, each named by a commit number or by the first 8 or more digits of its id. Reads
+ * only what differs. With keys in `signing`, one of them must have signed the newest commit. Throws
+ * UnknownSnapshotError, UntrustedPredecessorError or SnapshotGoneError.
  */
 export async function diff(
   storage: Storage,

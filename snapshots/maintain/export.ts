@@ -53,8 +53,8 @@ export class ExportError extends Error {
 }
 
 /**
- * Exports the newest snapshot, or the one that `target` names by a commit number or by the first 8 or more digits of its id.
- * Throws ExportError, UnknownSnapshotError, UntrustedPredecessorError, or as exportCommit does.
+ * Exports the newest snapshot, or the one that `target` names by a commit number or by the first 8 or more digits of
+ * its id. Throws ExportError, UnknownSnapshotError, UntrustedPredecessorError, or as exportCommit does.
  */
 export async function exportSnapshot(
   storage: Storage,
@@ -79,10 +79,9 @@ export async function exportSnapshot(
 }
 
 /**
- * Writes the archive of a commit's snapshot into Parquet files (snapshots/SPEC.md, "Exports"). Files that an earlier export
- * made of the same pages are used again. Each new one is read back before it is put, and again from the store; only then
- * does a record list all of them. Throws ExportCheckError, CollectedMeanwhileError, MissingObjectError, CorruptObjectError or
- * StorageError.
+ * Writes the archive of a commit's snapshot into Parquet files (snapshots/SPEC.md, "Exports"). Files that an earlier
+ * export made of the same pages are used again. Each new one is read back before it is put, and again from the store;
+ * only then does a record list all of them. Throws ExportCheckError or CollectedMeanwhileError.
  */
 async function exportCommit(storage: Storage, commit: Commit, options: ExportOptions): Promise<ExportReport> {
   const { snapshotId, archiveRoot, publishedAt } = commit;

@@ -8,9 +8,9 @@ export class UnknownSnapshotError extends Error {
 }
 
 /**
- * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, among `newest` and those
- * that it leads back to: whoever can write to the store may have put others there. Withdrawn ones count, so that a rollback
- * can be undone. Throws UnknownSnapshotError or StorageError.
+ * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, among `newest` and
+ * those that it leads back to: whoever can write to the store may have put others there. Withdrawn ones count, so that
+ * a rollback can be undone. Throws UnknownSnapshotError.
  */
 export async function findCommit(storage: Storage, target: string, newest: Commit): Promise<Commit> {
   const number = /^[1-9]\d{0,6}$/.test(target) ? Number(target) : undefined;

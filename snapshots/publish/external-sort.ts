@@ -17,7 +17,9 @@ const bufferBytes = 16 * 1024 * 1024;
 /** Bytes of one bucket's write buffer, at most: a larger one makes writes no faster. */
 const bucketBufferBytes = 256 * 1024;
 
-/** A fast level: markets still become four to six times as small. The checksum tells of a disk that returns other bytes. */
+/**
+ * A fast level: markets still become four to six times as small. The checksum tells of a disk that returns other bytes.
+ */
 const compression = {
   params: { [constants.ZSTD_c_compressionLevel]: -3, [constants.ZSTD_c_checksumFlag]: 1 },
 };
@@ -27,8 +29,8 @@ const lengthBytes = 4;
 const lineBreak = 10;
 
 /**
- * Sorts markets by key with little memory: distributes them over bucket files between cut points, then sorts one bucket at
- * a time in memory. DuckDB's own sort runs out of memory on nested rows of this size.
+ * Sorts markets by key with little memory: distributes them over bucket files between cut points, then sorts one bucket
+ * at a time in memory. DuckDB's own sort runs out of memory on nested rows of this size.
  */
 export class ExternalSort {
   readonly #folder: string;
@@ -141,7 +143,10 @@ function readBlocks(stored: Buffer): Buffer[] {
   return blocks;
 }
 
-/** Parses a block. Each market takes two lines: key, digest, file and values, then its record. JSON text holds no line break. */
+/**
+ * Parses a block. Each market takes two lines: key, digest, file and values, then its record. JSON text holds no line
+ * break.
+ */
 function parseBlock(bytes: Buffer): SortedMarket[] {
   const markets: SortedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {

@@ -42,7 +42,9 @@ export interface ArchiveDifference {
   whole: boolean;
 }
 
-/** Compares the rows of a publish run with the current snapshot. The cost grows with what differs, not with the archive. */
+/**
+ * Compares the rows of a publish run with the current snapshot. The cost grows with what differs, not with the archive.
+ */
 export class RunDifference {
   readonly #previous: PreviousSnapshot;
   readonly #kept: FileNumbers;
@@ -52,7 +54,9 @@ export class RunDifference {
   readonly #tagOf: (record: Uint8Array) => number;
   readonly #fresh = new Entries();
 
-  /** `kept` is 0 except at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then. */
+  /**
+   * `kept` is 0 except at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then.
+   */
   constructor(previous: PreviousSnapshot, kept: FileNumbers) {
     this.#previous = previous;
     this.#kept = kept;
@@ -103,8 +107,8 @@ const textBefore = (version: string) => (record: Uint8Array) => crc32(lineOf(rec
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 
 /**
- * Throws GuardRefusal, which names the numbers and the options that allow them. Where the current snapshot is damaged, so
- * that its `slugs` or `found` are unknown or too low, its numbers tell how much is gone or new at least.
+ * Throws GuardRefusal, which names the numbers and the options that allow them. Where the current snapshot is damaged,
+ * so that its `slugs` or `found` are unknown or too low, its numbers tell how much is gone or new at least.
  */
 export function checkGuards(
   { counts, slugs }: { counts: SnapshotCounts; slugs: readonly string[] | undefined },

@@ -10,9 +10,9 @@ type Text = MarketKey & { line: Buffer };
 export type TakeDifference = (rows: { before?: Text; after?: Text }) => Promise<void>;
 
 /**
- * Merges the rows of the current snapshot that are `kept` (not 0 at their ordinals) with the sorted `fresh` markets, and writes
- * the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that are not kept,
- * and tells where old and fresh ones differ. Throws CorruptObjectError, MissingObjectError or StorageError.
+ * Merges the rows of the current snapshot that are `kept` (not 0 at their ordinals) with the sorted `fresh` markets,
+ * and writes the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that
+ * are not kept, and tells where old and fresh ones differ.
  */
 export async function mergeMarkets(
   writer: ArchiveWriter,

@@ -38,8 +38,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Writes an object unless the store has it. Throws CorruptObjectError when the store has other bytes, or the object more
-   * than readers take, or StorageError.
+   * Writes an object unless the store has it. Throws CorruptObjectError when the store has other bytes, or the object
+   * more than readers take, or StorageError.
    */
   async write(key: string, body: Uint8Array): Promise<void> {
     if (this.#counted.has(key) || this.keep(key, body.length)) return;
@@ -63,8 +63,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Reads back what the store did not confirm. Puts an object again when it is gone: a collection may delete, once, an object
-   * that it found before this put.
+   * Reads back what the store did not confirm. Puts an object again when it is gone: a collection may delete, once, an
+   * object that it found before this put.
    */
   async #putAndCheck(key: string, body: Uint8Array): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {

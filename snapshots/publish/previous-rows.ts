@@ -15,14 +15,16 @@ import type { Storage } from "../store/storage.ts";
 import { type PreviousPage, type PreviousSegment, pageIndexOf } from "./previous-pages.ts";
 
 /**
- * Bytes of pages' lines that are cached: what a change rewrites is read to compare it and to merge it, and the rows of a
- * rewritten page mostly come from one or two old pages.
+ * Bytes of pages' lines that are cached: what a change rewrites is read to compare it and to merge it, and the rows of
+ * a rewritten page mostly come from one or two old pages.
  */
 const keptLineBytes = 64 * 1024 * 1024;
 /** Segments whose rows are cached. */
 const keptSegments = 2;
 
-/** What the objects of a segment hold of a row: index values, source digest, hash of the id, and words of the question. */
+/**
+ * What the objects of a segment hold of a row: index values, source digest, hash of the id, and words of the question.
+ */
 export interface StoredRow extends IndexRow {
   digest: bigint;
   idHash: number;
@@ -73,7 +75,7 @@ export class PreviousRows {
     return lines.toReversed().map((line, place) => ({ ...keyOfLine(line), ordinal: start + place, line }));
   }
 
-  /** The JSON texts of a page's rows, newest first. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  /** The JSON texts of a page's rows, newest first. */
   async pageLines(index: number): Promise<Buffer[]> {
     const known = this.#lines.get(index);
     if (known) return known;
@@ -85,7 +87,7 @@ export class PreviousRows {
     return lines;
   }
 
-  /** What the store holds of an old row. Throws CorruptObjectError, MissingObjectError or StorageError. */
+  /** What the store holds of an old row. */
   async row(ordinal: number): Promise<StoredRow> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
     const { ref, start, indexed } = this.#segments[index]!;
@@ -128,7 +130,7 @@ function indexRowOf(line: Buffer): IndexRow {
   return { resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
 }
 
-/** The digests of the source rows of a segment. Throws CorruptObjectError, MissingObjectError or StorageError. */
+/** The digests of the source rows of a segment. */
 export async function readDigests(storage: Storage, { rows }: SegmentRef): Promise<BigUint64Array> {
   const bytes = await readObject(storage, layout.rowsOf(rows.hash), rows);
   return new BigUint64Array(new Uint8Array(bytes).buffer);

@@ -28,7 +28,9 @@ import { PreviousSources } from "./previous-sources.ts";
 export class PreviousSnapshot {
   readonly commit: Commit;
   readonly manifest: Manifest;
-  /** Objects of the snapshot that the store has: bytes by key. Those that turn out damaged when `sources` are read go. */
+  /**
+   * Objects of the snapshot that the store has: bytes by key. Those that turn out damaged when `sources` are read go.
+   */
   readonly present: ReadonlyMap<string, number>;
   /** All pages, from the oldest. */
   readonly pages: readonly PreviousPage[];
@@ -65,9 +67,8 @@ export class PreviousSnapshot {
   }
 
   /**
-   * Reads the snapshot of a commit. Objects that are missing or `faulty` are left out, so that they are written again, and
-   * so are segments that turn out damaged, of which `damaged` is told; only the manifest must exist. Throws
-   * MissingObjectError, CorruptObjectError or StorageError.
+   * Reads the snapshot of a commit. Objects that are missing or `faulty` are left out, so that they are written again,
+   * and so are segments that turn out damaged, of which `damaged` is told; only the manifest must exist.
    */
   static async read(
     storage: Storage,
@@ -106,7 +107,7 @@ export class PreviousSnapshot {
     });
   }
 
-  /** As `read`, but returns undefined when the manifest is gone or damaged. Throws FormatError or StorageError. */
+  /** As `read`, but returns undefined when the manifest is gone or damaged. Throws FormatError. */
   static async readIfKept(
     storage: Storage,
     commit: Commit,

@@ -32,8 +32,8 @@ export class PreviousSources {
   }
 
   /**
-   * The source files of which the store still has all rows. Undefined where the manifest does not tell them, or what it refers to
-   * is gone or damaged. Throws StorageError.
+   * The source files of which the store still has all rows. Undefined where the manifest does not tell them, or what it
+   * refers to is gone or damaged.
    */
   async knownFiles(): Promise<KnownFiles | undefined> {
     const { sources, rowDigests } = this.#stored.manifest;
@@ -61,8 +61,8 @@ export class PreviousSources {
   }
 
   /**
-   * Notes the numbers of unchanged files, by their hashes, at the ordinals of their rows. Returns the origins of those segments
-   * all of whose files are unchanged, by the segment's hash. Throws as `knownFiles` does.
+   * Notes the numbers of unchanged files, by their hashes, at the ordinals of their rows. Returns the origins of those
+   * segments all of whose files are unchanged, by the segment's hash. Throws as `knownFiles` does.
    */
   async keepFiles(numbers: ReadonlyMap<string, number>, kept: FileNumbers): Promise<Map<string, ObjectRef>> {
     const same = new Map<string, ObjectRef>();
@@ -77,10 +77,7 @@ export class PreviousSources {
     return same;
   }
 
-  /**
-   * Whether a kept row's id has one of these long hashes, which ascend. Throws CorruptObjectError, MissingObjectError or
-   * StorageError.
-   */
+  /** Whether a kept row's id has one of these long hashes, which ascend. */
   async holdsAnyOf(idHashes: Float64Array, kept: FileNumbers): Promise<boolean> {
     const { segments, rows: stored } = this.#stored;
     for (const { ref, start } of segments) {
@@ -106,7 +103,10 @@ export class PreviousSources {
     );
   }
 
-  /** Reads what only saves reading sources: where it is damaged, the store does not count as having it, so that it is written again. */
+  /**
+   * Reads what only saves reading sources: where it is damaged, the store does not count as having it, so that it is
+   * written again.
+   */
   async #readIfSound<T>(
     key: string,
     ref: ObjectRef,
@@ -123,8 +123,8 @@ export class PreviousSources {
   }
 
   /**
-   * Digests of the source rows that are not `kept`, segment by segment from ordinal `start`; 0, or no segment, for others and where
-   * an object is gone.
+   * Digests of the source rows that are not `kept`, segment by segment from ordinal `start`; 0, or no segment, for
+   * others and where an object is gone.
    */
   async *rowDigests(kept: FileNumbers): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
     for (const segment of this.#stored.segments) {

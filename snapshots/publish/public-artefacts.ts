@@ -16,9 +16,9 @@ import type { Trust } from "../trust/trust.ts";
 const maxTiersBytes = 16 * 1024 * 1024;
 
 /**
- * The artefacts of a commit, by key. What changed follows from the tiers that the public tree shows. With an API they describe
- * the newest export, with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that need not be
- * read. Throws MissingObjectError, CorruptObjectError or StorageError.
+ * The artefacts of a commit, by key. What changed follows from the tiers that the public tree shows. With an API they
+ * describe the newest export, with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that
+ * need not be read.
  */
 export async function artefactsAt(
   storage: Storage,
@@ -40,13 +40,13 @@ export async function artefactsAt(
   return renderArtefacts(places, records, tiers, { list: scores.list, commit, exported, newestUpdatedAt });
 }
 
-/** A protocol's record. Throws MissingObjectError, CorruptObjectError or StorageError. */
+/** A protocol's record. */
 export async function recordAt(storage: Storage, ref: ObjectRef, inMemory?: Buffer): Promise<ProtocolScore> {
   const key = layout.publicObject(ref.hash);
   return parseObject(key, inMemory ?? (await readObject(storage, key, ref)), ProtocolScore);
 }
 
-/** The tiers that the public tree shows; undefined when it has none that can be read. Throws StorageError. */
+/** The tiers that the public tree shows; undefined when it has none that can be read. */
 function storedTiers(storage: Storage): Promise<Tiers | undefined> {
   return unless(CorruptObjectError, async () =>
     readTiers(await storage.get(layout.tiers, { maxBytes: maxTiersBytes })),

@@ -21,11 +21,10 @@ export type ObjectsByHash = ReadonlyMap<string, Buffer>;
 const maxRounds = 16;
 
 /**
- * Updates the stable names of the public tree to the manifest of the newest commit, with `trust` of the newest
- * that a trusted key signed. Returns that commit's number, or 0 when
- * there is none. With `places` the artefacts are brought up to date too. Their content is always compared, since a publisher that was stopped or delayed may have left anything
- * there. Names of removed protocols stay until the next collection, because publishers may not delete. Throws
- * MissingObjectError, CorruptObjectError or StorageError.
+ * Updates the stable names of the public tree to the manifest of the newest commit, with `trust` of the newest that a
+ * trusted key signed. Returns that commit's number, or 0 when there is none. With `places` the artefacts are brought up
+ * to date too. Their content is always compared, since a publisher that was stopped or delayed may have left anything
+ * there. Names of removed protocols stay until the next collection, because publishers may not delete.
  */
 export async function updatePublicNames(
   storage: Storage,
@@ -34,7 +33,8 @@ export async function updatePublicNames(
   trust: Trust | undefined,
 ): Promise<number> {
   for (let round = 0; round < maxRounds; round += 1) {
-    // Listed before the newest commit is read: what the publisher of a later commit changes from here on has another tag.
+    // Listed before the newest commit is read: what the publisher of a later commit changes from here on has another
+    // tag.
     const listed = new Map<string, ObjectInfo>();
     for (const folder of [layout.stableScores, ...(places ? artefactFolders : [])])
       for await (const info of storage.list(folder)) listed.set(info.key, info);

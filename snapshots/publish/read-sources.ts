@@ -45,9 +45,9 @@ interface Reading {
 }
 
 /**
- * Reads the sources, without the files that have not changed since the current snapshot. When anything in the others is wrong,
- * reads all of them, so that refusals do not depend on what was published before. Files that change meanwhile are refused
- * without that. Throws what opening and reading them throws.
+ * Reads the sources, without the files that have not changed since the current snapshot. When anything in the others is
+ * wrong, reads all of them, so that refusals do not depend on what was published before. Files that change meanwhile
+ * are refused without that. Throws what opening and reading them throws.
  */
 export async function readSources(reading: Reading): Promise<ReadSources> {
   const known = await reading.previous?.sources.knownFiles();

@@ -43,7 +43,7 @@ export function renderList(
   return { list: Buffer.from(JSON.stringify(list)), newestUpdatedAt };
 }
 
-/** Writes the objects and returns their references for the manifest. Throws CorruptObjectError or StorageError. */
+/** Writes the objects and returns their references for the manifest. */
 export async function writeScores(
   objects: ObjectWriter,
   { list, records, histories, dimensions }: ScoreObjects,

@@ -6,20 +6,25 @@ import { layout } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
 
 /**
- * Where the site finds the API: a path relative to the page when the proxy serves both, or an absolute address. Null means
- * that there is no API, only the published files.
+ * Where the site finds the API: a path relative to the page when the proxy serves both, or an absolute address. Null
+ * means that there is no API, only the published files.
  */
 export type ApiPlace = string | null;
 
 /** The site that publishers write into the public tree, so that a CDN can serve it without the proxy. */
 export interface Site {
-  /** The files, by key in the store, for a page that asks this API. The others are told in `site/api.json`, except for null. */
+  /**
+   * The files, by key in the store, for a page that asks this API. The others are told in `site/api.json`, except for
+   * null.
+   */
   files(api: ApiPlace, others?: Omit<Named, "api">): ReadonlyMap<string, Buffer>;
 }
 
 const Elsewhere = z.url({ protocol: /^https?$/, normalize: true });
 
-/** The address of the API of a service at this base address. Throws unless that is an http(s) address of host and path. */
+/**
+ * The address of the API of a service at this base address. Throws unless that is an http(s) address of host and path.
+ */
 export function apiPlaceAt(base: string): string {
   return `${siteAddressAt(base).replace(/(\/api\/v1)?\/$/, "")}/api/v1`;
 }
@@ -54,7 +59,7 @@ const Stored = z.strictObject({
 /** What a store names that names nothing. */
 export const nothingNamed: Named = { api: null, site: null, license: null, citeAs: null };
 
-/** Reads what the store names. Throws StorageError. */
+/** Reads what the store names. */
 export async function publishedNames(storage: Storage): Promise<Named> {
   try {
     const bytes = await storage.get(layout.siteFile("api.json"), { maxBytes: 16_384 });
@@ -65,13 +70,13 @@ export async function publishedNames(storage: Storage): Promise<Named> {
   }
 }
 
-/** Writes those files of a site that the store lacks or has in another version. Throws StorageError. */
+/** Writes those files of a site that the store lacks or has in another version. */
 export async function updateSite(storage: Storage, site: Site, { api, ...others }: Named): Promise<void> {
   const files = site.files(api, others);
   await inParallel([...files], ([key, bytes]) => putIfDifferent(storage, key, bytes));
 }
 
-/** Writes an object unless the store has it with these bytes. Throws StorageError. */
+/** Writes an object unless the store has it with these bytes. */
 export async function putIfDifferent(storage: Storage, key: string, bytes: Buffer): Promise<void> {
   if (!(await hasBytes(storage, key, bytes))) await storage.put(key, bytes);
 }

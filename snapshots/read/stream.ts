@@ -17,8 +17,8 @@ export interface Stream {
 }
 
 /**
- * Begins to read an answer, in gzip if that is wanted and can be put together from stored pieces: then it is `compressed`.
- * Settles with the first chunk at hand; the others are read only when they are asked for.
+ * Begins to read an answer, in gzip if that is wanted and can be put together from stored pieces: then it is
+ * `compressed`. Settles with the first chunk at hand; the others are read only when they are asked for.
  */
 export async function beginStream(
   stream: Stream,

@@ -4,8 +4,8 @@ import * as words from "./words.ts";
 
 /**
  * SELECT of the sample markets from `first` to `last` (exclusive). A row depends only on its number, the seed (in the
- * macros of sql.ts) and `outcomes`, so a longer sample begins with the rows of a shorter one. `daysBack` days before the
- * sample's end, the markets resolved since then are missing, and half of the week's disputes are not known yet.
+ * macros of sql.ts) and `outcomes`, so a longer sample begins with the rows of a shorter one. `daysBack` days before
+ * the sample's end, the markets resolved since then are missing, and half of the week's disputes are not known yet.
  */
 export function marketsQuery(first: number, last: number, outcomes: number, daysBack: number): string {
   const end = `(TIMESTAMPTZ '${sampleEpoch}' - to_days(${daysBack}))`;

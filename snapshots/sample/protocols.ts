@@ -4,8 +4,8 @@ import { sampleEpoch, tierName, tierNumber } from "./sql.ts";
 import { chains, protocolKinds, protocolStems } from "./words.ts";
 
 /**
- * SELECT of one score per protocol and day, the last on the day before the sample's end. bri is a random walk. The scores of
- * the last `daysBack` days are missing.
+ * SELECT of one score per protocol and day, the last on the day before the sample's end. bri is a random walk. The
+ * scores of the last `daysBack` days are missing.
  */
 export function protocolScoresQuery(protocols: number, days: number, daysBack: number): string {
   const dimension = (key: string) =>

@@ -40,8 +40,8 @@ export interface SourcesOptions {
 
 /**
  * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing or do not match the
- * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Where files are not
- * read, throws UnreadFilesError when their rows are not known.
+ * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Where files
+ * are not read, throws UnreadFilesError when their rows are not known.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { now, mirrorOf, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
@@ -93,9 +93,9 @@ interface FileContents extends HashedFiles {
 }
 
 /**
- * Finds the known ones among the files of markets. None is taken for unchanged when the known ones were checked by other rules,
- * or when two files have the same rows, since their ids are then the same too. Throws UnreadFilesError when none may be
- * taken for that, but some were not fetched.
+ * Finds the known ones among the files of markets. None is taken for unchanged when the known ones were checked by
+ * other rules, or when two files have the same rows, since their ids are then the same too. Throws UnreadFilesError
+ * when none may be taken for that, but some were not fetched.
  */
 function findUnchanged(
   { files }: ListedSource,
@@ -220,8 +220,8 @@ function limitMemory(
 }
 
 /**
- * The number of rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`, or when two
- * share a key.
+ * The number of rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`, or when
+ * two share a key.
  */
 async function checkRows(
   source: OpenSource,

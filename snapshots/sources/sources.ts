@@ -48,8 +48,8 @@ export interface MarketsFile extends NamedContent, Omit<SourceFileRef, "rows"> {
 }
 
 /**
- * The sources are not read whole, and what is known of the unread files does not suffice. Opened without known files, they may
- * turn out sound.
+ * The sources are not read whole, and what is known of the unread files does not suffice. Opened without known files,
+ * they may turn out sound.
  */
 export class UnreadFilesError extends Error {
   override readonly name = "UnreadFilesError";
@@ -86,9 +86,10 @@ export interface Sources {
   /** Sentences for the operator, for example about ignored columns. */
   warnings: string[];
   /**
-   * Every market of the changed files once, in batches and in no order, except rows in `known`, which are neither checked nor rendered
-   * again. Which of those are still there is known once the iteration has ended. Throws SourceRefusal when a row breaks
-   * a rule or a file has changed. Nothing may be published before the iteration has ended.
+   * Every market of the changed files once, in batches and in no order, except rows in `known`, which are neither
+   * checked nor rendered again. Which of those are still there is known once the iteration has ended. Throws
+   * SourceRefusal when a row breaks a rule or a file has changed. Nothing may be published before the iteration has
+   * ended.
    */
   markets(known?: KnownRows): AsyncIterable<RenderedMarket[]>;
   /** Identifies how row digests are computed. Digests of different kinds cannot be compared. */

@@ -12,8 +12,8 @@ function timeOf({ clockAhead }: Storage, now: Date): Date {
 }
 
 /**
- * When a commit after `current` counts as published (ISO 8601). Warns when that lies in the future by the store's clock,
- * since no later commit can have an earlier time.
+ * When a commit after `current` counts as published (ISO 8601). Warns when that lies in the future by the store's
+ * clock, since no later commit can have an earlier time.
  */
 export function publicationTime(
   storage: Storage,
@@ -30,7 +30,7 @@ export function publicationTime(
   return time;
 }
 
-/** What the two clocks say, for those whose times were refused as later than now. Throws StorageError. */
+/** What the two clocks say, for those whose times were refused as later than now. */
 export async function describeClocks(storage: Storage, machine: Date): Promise<string> {
   let store = timeOf(storage, machine);
   // A directory tells its time with what is written, and nothing was. Its newest run was not later than now.
@@ -39,8 +39,8 @@ export async function describeClocks(storage: Storage, machine: Date): Promise<s
 }
 
 /**
- * Refuses to judge by this machine's clock what is old, when it is more than an hour ahead of the store's, as far as the store
- * has told. Throws StorageError.
+ * Refuses to judge by this machine's clock what is old, when it is more than an hour ahead of the store's, as far as
+ * the store has told.
  */
 export function requireClock(storage: Storage): void {
   const machine = new Date();

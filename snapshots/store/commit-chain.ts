@@ -10,8 +10,8 @@ import type { Storage } from "./storage.ts";
 const fetchedAtOnce = 32;
 
 /**
- * A commit and those that it leads back to, newest first, down to number `lowest`. Each has the digest that its successor
- * names. Throws MissingObjectError or CorruptObjectError where the log leads no further, or StorageError.
+ * A commit and those that it leads back to, newest first, down to number `lowest`. Each has the digest that its
+ * successor names. Throws MissingObjectError or CorruptObjectError where the log leads no further, or StorageError.
  */
 export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): AsyncGenerator<Commit> {
   yield newest;
@@ -23,8 +23,8 @@ export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): As
 }
 
 /**
- * The commits before another one, newest first: at least one, as many as are fetched at a time, not below number `lowest`.
- * Throws as `logFrom` does.
+ * The commits before another one, newest first: at least one, as many as are fetched at a time, not below number
+ * `lowest`. Throws as `logFrom` does.
  */
 export async function commitsBefore(storage: Storage, successor: Commit, lowest = 1): Promise<Commit[]> {
   const count = Math.min(fetchedAtOnce, successor.commit - lowest);

@@ -9,7 +9,7 @@ import { type Storage, StorageError } from "./storage.ts";
 /** Sealed records are small; anything larger is not one. */
 const maxRecordBytes = 64 * 1024;
 
-/** Reads a commit by its number; undefined when there is none. Throws CorruptObjectError or StorageError. */
+/** Reads a commit by its number; undefined when there is none. */
 export async function readCommit(storage: Storage, number: number): Promise<Commit | undefined> {
   const key = layout.commit(number);
   const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
@@ -21,8 +21,7 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
 
 /**
  * The newest commit, or undefined in an empty store. The search starts at the number in head.json, or at `known` when
- * that is higher. When head.json is missing or unreadable, the commits are listed instead. Throws CorruptObjectError or
- * StorageError.
+ * that is higher. When head.json is missing or unreadable, the commits are listed instead.
  */
 export async function newestCommit(storage: Storage, known = 0): Promise<Commit | undefined> {
   const hint = Math.max(known, (await headCommit(storage)) ?? 0);
@@ -37,7 +36,7 @@ export async function newestCommit(storage: Storage, known = 0): Promise<Commit 
   }
 }
 
-/** The commit number in head.json, which anybody may have put there; undefined when it cannot be read. Throws StorageError. */
+/** The commit number in head.json, which anybody may have put there; undefined when it cannot be read. */
 export function headCommit(storage: Storage): Promise<number | undefined> {
   return unless(CorruptObjectError, async () => {
     const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
@@ -72,9 +71,7 @@ export class CommitUnknownError extends Error {
   override readonly name = "CommitUnknownError";
 }
 
-/**
- * Every commit of the store, oldest first, whether or not the log leads there. Throws CorruptObjectError or StorageError.
- */
+/** Every commit of the store, oldest first, whether or not the log leads there. */
 export async function readLog(storage: Storage): Promise<Commit[]> {
   const numbers = await listCommits(storage);
   const commits: (Commit | undefined)[] = [];
@@ -89,8 +86,8 @@ export async function readLog(storage: Storage): Promise<Commit[]> {
 export type CommitContent = Omit<Commit, "digest" | "checkpoint">;
 
 /**
- * When a commit counts as published (ISO 8601): now, or at the time of its predecessor where this machine's clock is behind
- * that. Times of the log never go back, so that each time belongs to one commit.
+ * When a commit counts as published (ISO 8601): now, or at the time of its predecessor where this machine's clock is
+ * behind that. Times of the log never go back, so that each time belongs to one commit.
  */
 export function publishedAtAfter(predecessor: Commit | undefined, now: Date): string {
   const time = now.toISOString();

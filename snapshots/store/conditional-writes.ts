@@ -6,7 +6,7 @@ export const probeBody = Buffer.from('{"purpose":"shows that this store honours 
 
 /**
  * Refuses a store that overwrites an object although it was told only to create one: two publishers could both believe
- * that they had made the same commit. Leaves `probe.json` in the store. Throws StorageError.
+ * that they had made the same commit. Leaves `probe.json` in the store.
  */
 export async function probeConditionalWrites(storage: Storage): Promise<void> {
   // The first attempt succeeds only if the store has no probe.json yet; the second must fail.

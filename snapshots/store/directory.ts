@@ -39,9 +39,9 @@ export function directoryStorage(root: string): Storage {
   let ahead = 0;
 
   /**
-   * Writes the bytes to a temporary file and passes its name to `finish`, which moves or removes it. Folders that have changed are
-   * synced before a record is stored, so a record that survives a power cut never names an object that did not. Other
-   * objects are synced with the next record.
+   * Writes the bytes to a temporary file and passes its name to `finish`, which moves or removes it. Folders that have
+   * changed are synced before a record is stored, so a record that survives a power cut never names an object that did
+   * not. Other objects are synced with the next record.
    */
   async function staged<T>(key: string, body: Uint8Array, finish: (name: string) => Promise<T>): Promise<T> {
     const target = pathOf(key);

@@ -4,7 +4,7 @@ import { type Storage, StorageError } from "./storage.ts";
 /** A store has objects under at least one of these prefixes. */
 const signs = [layout.commits, layout.keys];
 
-/** Whether the address holds a store, that is any object under one of the prefixes. Throws StorageError. */
+/** Whether the address holds a store, that is any object under one of the prefixes. */
 export async function storeExists(storage: Storage, prefixes: readonly string[] = signs): Promise<boolean> {
   for (const prefix of prefixes) for await (const _ of storage.list(prefix)) return true;
   return false;

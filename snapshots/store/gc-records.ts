@@ -21,8 +21,8 @@ export class CollectedMeanwhileError extends Error {
 }
 
 /**
- * Tells publishers which keys a collection is about to delete. Replaces the collection's previous record. Throws StorageError,
- * also where this machine's clock is ahead: it is what the keys were chosen by.
+ * Tells publishers which keys a collection is about to delete. Replaces the collection's previous record. Throws
+ * StorageError, also where this machine's clock is ahead: it is what the keys were chosen by.
  */
 export async function announce(storage: Storage, id: string, keys: readonly string[]): Promise<void> {
   const record = layout.collectingRecord(id);
@@ -40,7 +40,7 @@ export async function announce(storage: Storage, id: string, keys: readonly stri
  * Refuses a commit whose objects a collection deletes. Call it after all of them have been put: a collection that
  * checks an object after that sees that it has changed and keeps it, and a collection that checked before keeps its
  * record in the store until its deletions are done. `names` are public names that the commit will need. Throws
- * CollectedMeanwhileError, CorruptObjectError or StorageError.
+ * CollectedMeanwhileError.
  */
 export async function refuseCollected(
   storage: Storage,

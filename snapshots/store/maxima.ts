@@ -1,7 +1,7 @@
 import { cuts } from "../format/cuts.ts";
 
-// Everything here and in the table of layout.ts stands in the table of snapshots/SPEC.md, "Maxima". A hash shows only that an object is what somebody
-// named, so each bound is checked before memory is taken.
+// Everything here and in the table of layout.ts stands in the table of snapshots/SPEC.md, "Maxima". A hash shows only
+// that an object is what somebody named, so each bound is checked before memory is taken.
 
 const mebibyte = 2 ** 20;
 

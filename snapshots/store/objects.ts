@@ -16,7 +16,7 @@ export class MissingObjectError extends ObjectError {
   }
 }
 
-/** Refuses an object that is larger than one of its kind can be. Throws CorruptObjectError. */
+/** Refuses an object that is larger than one of its kind can be. */
 export function requireSize(key: string, bytes: number): void {
   const { maxBytes = Number.POSITIVE_INFINITY } = kindOf(key) ?? {};
   if (bytes > maxBytes) throw tooLarge(key, bytes, maxBytes);
@@ -27,7 +27,7 @@ const hashedPerStep = 128 * 1024;
 
 /**
  * Reads an object and checks its size and hash against the reference. `turn` waits until it is this object's turn to be
- * hashed, since many may arrive at once; a step is 0.1 ms. Throws MissingObjectError, CorruptObjectError or StorageError.
+ * hashed, since many may arrive at once; a step is 0.1 ms.
  */
 export async function readObject(
   storage: Storage,
@@ -54,7 +54,10 @@ export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, r
   ];
 }
 
-/** What a snapshot's manifest tells of its sources, by key: the list of the files, and the origins of each segment's rows. */
+/**
+ * What a snapshot's manifest tells of its sources, by key: the list of the files, and the origins of each segment's
+ * rows.
+ */
 export function sourceObjects({ sources }: Manifest): Map<string, ObjectRef> {
   if (!sources) return new Map();
   return new Map([
@@ -76,7 +79,7 @@ export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
   ]);
 }
 
-/** Reads a manifest by reference. Throws MissingObjectError, CorruptObjectError or StorageError. */
+/** Reads a manifest by reference. */
 export async function readManifest(storage: Storage, ref: ObjectRef): Promise<Manifest> {
   const key = layout.manifest(ref.hash);
   const manifest = parseObject(key, await readObject(storage, key, ref), Manifest);

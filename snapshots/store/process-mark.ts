@@ -7,8 +7,8 @@ import { sha256 } from "./sha256.ts";
 export const ownerPattern = "(?:([0-9a-f]{8})-([0-9]+)(?:_([0-9]+))?-)?";
 
 /**
- * The prefix of a temporary name. It says on which machine its owner runs, under which process id, and when that process
- * started, where the system tells it: ids are used again.
+ * The prefix of a temporary name. It says on which machine its owner runs, under which process id, and when that
+ * process started, where the system tells it: ids are used again.
  */
 export function ownerMark(pid = process.pid): string {
   const started = processOf(pid)?.started;

@@ -156,7 +156,8 @@ export function s3Storage(
         const checksum = hash("sha256", body, "base64");
         const checked = { ...putInput(key, body), ChecksumSHA256: checksum };
         const { ChecksumSHA256, ETag } = await client.send(new PutObjectCommand(checked), options);
-        // A server that knows the header refuses other bytes, and repeats it. Others tell the MD5 of what they received.
+        // A server that knows the header refuses other bytes, and repeats it. Others tell the MD5 of what they
+        // received.
         return ChecksumSHA256 === checksum || plainTag(ETag ?? "") === hash("md5", body);
       });
     },

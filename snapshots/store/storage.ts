@@ -38,8 +38,8 @@ export interface Storage {
    */
   get(key: string, options?: GetOptions): Promise<Buffer | undefined>;
   /**
-   * Creates or replaces an object. Returns whether the store has confirmed, by a checksum of what it received, that it has
-   * these very bytes.
+   * Creates or replaces an object. Returns whether the store has confirmed, by a checksum of what it received, that it
+   * has these very bytes.
    */
   put(key: string, body: Uint8Array): Promise<boolean>;
   /** Creates an object. Returns false and changes nothing when the key exists. */

@@ -15,10 +15,7 @@ interface Named {
   counts: ChangeCounts | null;
 }
 
-/**
- * Reads every byte of a change record and its parts, and checks them against each other and the commit. Throws
- * CorruptObjectError, MissingObjectError or StorageError.
- */
+/** Reads every byte of a change record and its parts, and checks them against each other and the commit. */
 export async function checkChangeRecord(
   read: ReadObject,
   ref: ObjectRef,

@@ -10,8 +10,8 @@ import type { Trust } from "../trust/trust.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /**
- * Checks all exports of a store against the commits by their numbers: each record, and every byte of its files. Records must
- * have a signature that `trust` accepts. Throws StorageError.
+ * Checks all exports of a store against the commits by their numbers: each record, and every byte of its files. Records
+ * must have a signature that `trust` accepts.
  */
 export async function checkExports(
   check: StoreCheck,

@@ -29,8 +29,8 @@ interface CheckedLog {
 }
 
 /**
- * Checks the commit log and every snapshot that was not collected. The oldest commits may be missing, but none between two
- * others, and not the one that head.json names.
+ * Checks the commit log and every snapshot that was not collected. The oldest commits may be missing, but none between
+ * two others, and not the one that head.json names.
  */
 export async function checkLog(
   check: StoreCheck,

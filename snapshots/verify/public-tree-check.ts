@@ -11,8 +11,8 @@ import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
 /**
- * Checks that the stable names of the public tree hold what the newest manifest says. `published` are the hashes of what they
- * ever held.
+ * Checks that the stable names of the public tree hold what the newest manifest says. `published` are the hashes of
+ * what they ever held.
  */
 export async function checkPublicNames(
   check: StoreCheck,
@@ -49,7 +49,10 @@ export async function checkSite(check: StoreCheck, site: Site | undefined): Prom
   return named;
 }
 
-/** Checks the artefacts, where the store names an address for them: they follow from the newest commit, the newest export and the tiers beside them. */
+/**
+ * Checks the artefacts, where the store names an address for them: they follow from the newest commit, the newest
+ * export and the tiers beside them.
+ */
 export async function checkArtefacts(
   check: StoreCheck,
   { commit, manifest }: CheckedCommit,

@@ -16,8 +16,8 @@ export type CheckedRead = <T>(
 ) => Promise<T | undefined>;
 
 /**
- * Checks the score records of a snapshot, and that the list, histories, dimensions and the manifest agree with them. Faults
- * of objects go to `read`; throws CorruptObjectError only for the manifest.
+ * Checks the score records of a snapshot, and that the list, histories, dimensions and the manifest agree with them.
+ * Faults of objects go to `read`; throws CorruptObjectError only for the manifest.
  */
 export async function checkScores(
   manifestKey: string,

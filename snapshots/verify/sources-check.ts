@@ -6,8 +6,8 @@ import { parseObject } from "../store/parse-object.ts";
 import type { CheckedRead } from "./score-check.ts";
 
 /**
- * Checks what a manifest tells of its sources: every row must come from a file that is listed, and every file have as many rows
- * as the list says. Throws CorruptObjectError.
+ * Checks what a manifest tells of its sources: every row must come from a file that is listed, and every file have as
+ * many rows as the list says.
  */
 export async function checkSources(
   manifestKey: string,

@@ -67,7 +67,7 @@ export class StoreCheck {
     }
   }
 
-  /** Reads and counts an object that is named by its content. Throws as `readObject` does. */
+  /** Reads and counts an object that is named by its content. */
   async read(key: string, ref: ObjectRef): Promise<Buffer> {
     const bytes = await readObject(this.storage, key, ref);
     this.count(key, bytes.length);

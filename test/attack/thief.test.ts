@@ -30,8 +30,9 @@ import { testFolder } from "../helpers/store/archive-store.ts";
 import { linkedStore } from "../helpers/store/linked-store.ts";
 import { testKey } from "../helpers/store/signing.ts";
 
-// A thief has every right on the store, but none of the private keys. Proxies trust one public key. Nothing that the thief
-// made is served, by a proxy that was running or by one that starts afterwards; what was good goes on being served.
+// A thief has every right on the store, but none of the private keys. Proxies trust one public key. Nothing that the
+// thief made is served, by a proxy that was running or by one that starts afterwards; what was good goes on being
+// served.
 
 const folder = testFolder();
 const ours = testKey();

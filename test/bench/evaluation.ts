@@ -16,8 +16,8 @@ export interface Evaluated {
 }
 
 /**
- * Evaluates each filter once over the newest snapshot of a store, `copies` times over. Every copy of a segment is loaded for
- * itself and lies in memory of its own; only times repeat, of which each segment has its own column.
+ * Evaluates each filter once over the newest snapshot of a store, `copies` times over. Every copy of a segment is
+ * loaded for itself and lies in memory of its own; only times repeat, of which each segment has its own column.
  */
 export async function evaluate(store: string, queries: readonly string[], copies = 1): Promise<Evaluated> {
   const archive = await loadArchive(store, copies);

@@ -59,7 +59,10 @@ export function clause({ conditions }: Where): string {
   return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
 }
 
-/** Counts the markets of a filter by every facet, in one pass: rows of facet, value (of a score its bucket), count, disputed. */
+/**
+ * Counts the markets of a filter by every facet, in one pass: rows of facet, value (of a score its bucket), count,
+ * disputed.
+ */
 export function facetsOf(filter: Where): string {
   const facets = facetNames.map((name) => `(${name})`).join(", ");
   const position = facetNames.map((name, place) => `WHEN grouping(${name}) = 0 THEN ${place}`).join(" ");

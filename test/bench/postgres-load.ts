@@ -13,8 +13,8 @@ const labels = ["category", "tier", "outcome", "formula_version", "weight_versio
 const filtered = [...labels, "disputed", "composite", ...scoreColumns];
 
 /**
- * The record is text, as it is sent. It lies out of line, so that counting reads narrow rows; the large index holds
- * all that filters and facets look at in the archive's order, so that pages and counts need no row at all but those shown.
+ * The record is text, as it is sent. It lies out of line, so that counting reads narrow rows; the large index holds all
+ * that filters and facets look at in the archive's order, so that pages and counts need no row at all but those shown.
  */
 const tables = `
   CREATE TABLE markets (

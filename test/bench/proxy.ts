@@ -21,7 +21,10 @@ export async function startProxy(bench: Bench, store: string): Promise<Ours> {
   return (await start(bench, store)).ours;
 }
 
-/** The same, with a function that tells how many milliseconds the longest turn of its event loop took since the last call. */
+/**
+ * The same, with a function that tells how many milliseconds the longest turn of its event loop took since the last
+ * call.
+ */
 export async function startWatchedProxy(
   bench: Bench,
   store: string,

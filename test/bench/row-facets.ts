@@ -57,7 +57,9 @@ export async function measureFacets(bench: Bench): Promise<Measurement[]> {
 
 type Count = [count: number, disputed: number];
 
-/** Throws when the two sides do not count alike. The peer tells of every value that occurs, ours of the most frequent. */
+/**
+ * Throws when the two sides do not count alike. The peer tells of every value that occurs, ours of the most frequent.
+ */
 function requireSame(ours: MarketFacets, rows: [number, string, ...Count][], filter: string): void {
   for (const [place, name] of facetNames.entries()) {
     const theirs = new Map<string, Count>();

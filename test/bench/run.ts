@@ -46,8 +46,8 @@ export interface Part {
 }
 
 /**
- * Measures the wanted parts one after the other. `begin` is told what ends each of them. `keep` gets all that was measured
- * as soon as there is more, so that what fails later takes nothing of it.
+ * Measures the wanted parts one after the other. `begin` is told what ends each of them. `keep` gets all that was
+ * measured as soon as there is more, so that what fails later takes nothing of it.
  */
 export async function measureAll(
   parts: readonly Part[],

@@ -1,6 +1,6 @@
-// Imported into a server before its own code: tells how long its main thread worked in the longest turn of the event loop.
-// That is the time or the CPU of the turn, whichever is less: a busy machine makes a process wait anywhere, and the kernel
-// counts CPU in steps of some milliseconds.
+// Imported into a server before its own code: tells how long its main thread worked in the longest turn of the event
+// loop. That is the time or the CPU of the turn, whichever is less: a busy machine makes a process wait anywhere, and
+// the kernel counts CPU in steps of some milliseconds.
 let longest = 0;
 let began = performance.now();
 let before = process.threadCpuUsage();

@@ -43,7 +43,9 @@ describe.skipIf(!program)("the page /docs/ in Chromium", () => {
   const base = () => `http://127.0.0.1:${proxy.port}`;
   const operation = (tag: string, id: string) => page.locator(`#operations-${tag}-${id}`);
 
-  /** Tries the batch of scores, which is shown already, with what is filled in; returns the status that the page shows. */
+  /**
+   * Tries the batch of scores, which is shown already, with what is filled in; returns the status that the page shows.
+   */
   async function tryOut(): Promise<string | null> {
     const block = operation("Scores", "batchScores");
     await block.locator(".execute").click();

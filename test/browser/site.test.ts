@@ -497,8 +497,8 @@ describe.skipIf(!program)("the site in Chromium", () => {
 });
 
 /**
- * Wilson's interval by its definition: the shares p from which the observed one lies z standard deviations, the roots of
- * (share − p)² = z² p (1 − p) / n.
+ * Wilson's interval by its definition: the shares p from which the observed one lies z standard deviations, the roots
+ * of (share − p)² = z² p (1 − p) / n.
  */
 function wilsonRoots(hits: number, n: number): [number, number] {
   const share = hits / n;

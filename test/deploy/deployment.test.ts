@@ -217,7 +217,8 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
       "transfer-encoding": "chunked",
     });
     expect(lines.map((line) => JSON.parse(line).id).toSorted()).toEqual(ids);
-    // What no cursor could carry is refused by the proxy; nginx, which takes no head of any length, does not get to see it.
+    // What no cursor could carry is refused by the proxy; nginx, which takes no head of any length, does not get to see
+    // it.
     const ofOutcome = (length: number) =>
       askRows(`http://127.0.0.1:${balancer.port}${archive}?outcome=${"x".repeat(length)}`, bearer(key.key));
     const refused = await ofOutcome(14_000);

@@ -56,7 +56,8 @@ describe.skipIf(!analyze)("systemd", () => {
   });
 
   test.each(services)("finds %s well shut in", (unit) => {
-    // In tenths: 0 is perfect, and 96 what a unit has without the sandbox. Left are the network, and memory that V8 makes executable.
+    // In tenths: 0 is perfect, and 96 what a unit has without the sandbox. Left are the network, and memory that V8
+    // makes executable.
     expect(run("security", "--offline=true", "--threshold=20", unit)).toMatchObject({ status: 0 });
   });
 });

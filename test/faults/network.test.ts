@@ -74,7 +74,10 @@ describe.skipIf(!environment)("a publish over S3", () => {
     return { outcome, operations: server.operations };
   }
 
-  /** The first request of each kind that a publish makes. Objects differ in their names only, and each trial takes its time. */
+  /**
+   * The first request of each kind that a publish makes. Objects differ in their names only, and each trial takes its
+   * time.
+   */
   function oneOfEachKind(operations: readonly S3Operation[]): S3Operation[] {
     const kindOf = (operation: S3Operation) => identity(operation).replace(/[^/ ]*[0-9a-f]{64}[^/ ]*/g, "");
     return [...new Map(operations.toReversed().map((operation) => [kindOf(operation), operation])).values()];

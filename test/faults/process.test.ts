@@ -70,7 +70,8 @@ describe.skipIf(!environment)("a publish command over S3", () => {
     return { ...ended, signal: signal as NodeJS.Signals | null, left: await readdir(temporary) };
   }
 
-  // What each single write leaves is tried in crash.test.ts; here the process itself dies, at the places that differ most.
+  // What each single write leaves is tried in crash.test.ts; here the process itself dies, at the places that differ
+  // most.
   const kills = [
     ["after", "the probe", /\/probe\.json$/, "old"],
     ["before", "a page", /\/private\/pages\//, "old"],

@@ -36,7 +36,10 @@ const elsewhere: [start: string, covered: string][] = [
   ["--- a/schemas/market.ts\n", "growth.test.ts applies it"],
 ];
 
-/** A guide whose commands need machines of its own: files.test.ts installs as it says, and deployment.test.ts follows it. */
+/**
+ * A guide whose commands need machines of its own: files.test.ts installs as it says, and deployment.test.ts follows
+ * it.
+ */
 const elsewhereRun = ".github/deploy/README.md";
 
 const blocks = guides.filter((file) => file !== elsewhereRun).flatMap((file) => blocksIn(guide(file)));

@@ -52,7 +52,10 @@ export const verifyCommand = command({
   },
 });
 
-/** Verifies a store. When it finds faults, it publishes the sources, which replaces the faulty objects, and verifies again. */
+/**
+ * Verifies a store. When it finds faults, it publishes the sources, which replaces the faulty objects, and verifies
+ * again.
+ */
 async function verifyAndRepair(
   shell: Shell,
   storage: Storage,

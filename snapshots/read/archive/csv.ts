@@ -15,9 +15,9 @@ export const csvColumns = (version: string): readonly string[] => [
 const marketsPerStep = 8;
 
 /**
- * The places in a text at which a spreadsheet would see a formula begin: its start, and what follows a character that ends a
- * cell for a spreadsheet that separates by semicolons or tabs, since that does not heed quotes within a cell. Apostrophes count
- * as part of what follows, so that each one that was put there can be told and taken away again.
+ * The places in a text at which a spreadsheet would see a formula begin: its start, and what follows a character that
+ * ends a cell for a spreadsheet that separates by semicolons or tabs, since that does not heed quotes within a cell.
+ * Apostrophes count as part of what follows, so that each one that was put there can be told and taken away again.
  */
 const formulas = /^(?='*[=+\-@＝＋－＠\t\r\n])|(?<=[;\t\r\n])(?=['"]*[=+\-@＝＋－＠])/g;
 

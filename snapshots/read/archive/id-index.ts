@@ -16,9 +16,9 @@ const readAtOnce = 8;
 const stepsPerFilter = 32;
 
 /**
- * Finds markets by id. The first search in a snapshot reads the ids of all its segments once and keeps a filter of each,
- * two bytes a market, for as long as the segment itself is in memory. From then on only the segments that may hold an id
- * are asked, so that ids nobody has cost no reading.
+ * Finds markets by id. The first search in a snapshot reads the ids of all its segments once and keeps a filter of
+ * each, two bytes a market, for as long as the segment itself is in memory. From then on only the segments that may
+ * hold an id are asked, so that ids nobody has cost no reading.
  */
 export class IdIndex {
   readonly #storage: Storage;

@@ -62,7 +62,7 @@ export class Lines {
     return new Lines(stretches, stored, derived);
   }
 
-  /** JSON texts of all markets. Throws CorruptObjectError. */
+  /** JSON texts of all markets. */
   all(): Promise<Buffer[]> {
     return this.#linesOf(this.#stretches);
   }
@@ -80,7 +80,7 @@ export class Lines {
 
   /**
    * All markets with separators, as part of a gzip member. Whole runs are copied as they are stored; only the parts of
-   * runs at the ends of a stretch are compressed here. Throws CorruptObjectError.
+   * runs at the ends of a stretch are compressed here.
    */
   async spliced(): Promise<Spliced> {
     const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [];
@@ -103,14 +103,16 @@ export class Lines {
     return splice(await Promise.all(pieces));
   }
 
-  /** Compresses parts of runs into one piece. A single part is cached: the next client with this page size needs it too. */
+  /**
+   * Compresses parts of runs into one piece. A single part is cached: the next client with this page size needs it too.
+   */
   #compressed(parts: readonly Stretch[]): Promise<DeflatePiece> {
     const make = async () => compressPiece(await joined(this.#linesOf(parts)), constants.Z_BEST_SPEED);
     const [{ page, from, to }] = parts as [Stretch];
     return parts.length > 1 ? make() : this.#derived.piece(`${page.hash}/${from}-${to}`, make);
   }
 
-  /** The uncompressed body: `head`, all markets with separators, and `tail`. Throws CorruptObjectError. */
+  /** The uncompressed body: `head`, all markets with separators, and `tail`. */
   async identity(head: Buffer, tail: Buffer): Promise<Buffer[]> {
     return [head, await joined(this.all()), tail];
   }

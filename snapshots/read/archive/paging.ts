@@ -39,7 +39,8 @@ export interface Position {
 
 /**
  * The page that a query asks for. A cursor pins the snapshot that it was issued for. Throws, as its `plan` does,
- * InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as commitOf, readSnapshot and ObjectCache.get do.
+ * InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as commitOf, readSnapshot and
+ * ObjectCache.get do.
  */
 export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<Asked<PagePlan>> {
   // The commit is part of the name: without a cursor, the same query means another page after a publish.

@@ -37,7 +37,9 @@ export class Part {
     this.#ordinals = count * sparseShare <= bits.length * 32 ? ordinalsOf(bits, count) : undefined;
   }
 
-  /** Counts the values in `buckets` buckets of this width from the column's lowest value; the last one takes the rest. */
+  /**
+   * Counts the values in `buckets` buckets of this width from the column's lowest value; the last one takes the rest.
+   */
   tally(column: IntegerColumn, width: number, buckets: number): Tally[] {
     return this.#ordinals
       ? this.#tallyEach(this.#ordinals, column, width, buckets)

@@ -136,9 +136,9 @@ export class Catalog {
   }
 
   /**
-   * Loads the newest commit of the store. Throws CorruptObjectError, MissingObjectError or StorageError when that fails,
-   * or when the store's newest commit is older than the current one. The current snapshot then stays. Concurrent calls share
-   * one look.
+   * Loads the newest commit of the store. Throws CorruptObjectError, MissingObjectError or StorageError when that
+   * fails, or when the store's newest commit is older than the current one. The current snapshot then stays. Concurrent
+   * calls share one look.
    */
   refresh(): Promise<void> {
     return this.#refreshing.run("refresh", () => this.#refresh());
@@ -174,7 +174,9 @@ export class Catalog {
     this.pages.clear();
   }
 
-  /** Takes up the newest commit of the store in the log. Its snapshot becomes the current one only once it is loaded. */
+  /**
+   * Takes up the newest commit of the store in the log. Its snapshot becomes the current one only once it is loaded.
+   */
   #followLog(): Promise<void> {
     return this.#following.run("log", async () => {
       const commit = await this.#belief.newest(this.log.newest);
@@ -183,8 +185,8 @@ export class Catalog {
   }
 
   /**
-   * A commit that has this snapshot and was not withdrawn, though its snapshot may be collected; undefined when the log has
-   * none of this number. Throws as `commit` does.
+   * A commit that has this snapshot and was not withdrawn, though its snapshot may be collected; undefined when the log
+   * has none of this number. Throws as `commit` does.
    */
   async standing(number: number, snapshotId: string): Promise<LogEntry | undefined> {
     const commit = await this.commit(number);
@@ -192,8 +194,8 @@ export class Catalog {
   }
 
   /**
-   * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store for
-   * one that is newer than all known ones, since other readers may be ahead. Throws DamagedLogError or StorageError.
+   * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store
+   * for one that is newer than all known ones, since other readers may be ahead. Throws DamagedLogError.
    */
   async commit(number: number): Promise<LogEntry | undefined> {
     if (number > (this.log.newest?.commit ?? 0)) await this.#followLog();
@@ -217,7 +219,7 @@ export class Catalog {
     return this.log.newest === before ? undefined : this.log.find(fits);
   }
 
-  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. Throws StorageError. */
+  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */
   readable(): Promise<readonly LogEntry[]> {
     return this.#readable.get();
   }
@@ -229,10 +231,7 @@ export class Catalog {
     return readable.some((commit) => commit.digest === digest);
   }
 
-  /**
-   * The signed note of a commit as far as it is believed, or null. The log keeps that of the newest commit only. Throws
-   * StorageError or CorruptObjectError.
-   */
+  /** The signed note of a commit as far as it is believed, or null. The log keeps that of the newest commit only. */
   async checkpointOf({ commit, digest }: LogEntry): Promise<string | null> {
     const { newest } = this.log;
     if (newest?.digest === digest) return newest.checkpoint ?? null;
@@ -241,7 +240,10 @@ export class Catalog {
     return (found?.digest === digest && this.#belief.checkpointOf(found)) || null;
   }
 
-  /** The manifest of a commit's snapshot. Throws MissingObjectError when it was collected, CorruptObjectError or StorageError. */
+  /**
+   * The manifest of a commit's snapshot. Throws MissingObjectError when it was collected, CorruptObjectError or
+   * StorageError.
+   */
   async listed(commit: LogEntry): Promise<ListedSnapshot> {
     if (commit.digest === this.#current?.commit.digest) return this.#current;
     const held = this.#superseded.get(commit.commit);

@@ -23,9 +23,9 @@ export interface LogEntry
 const entryBytes = 800;
 
 /**
- * The log of commits as readers see it, from the newest one back. Older commits are fetched when somebody asks for them,
- * once, and count only when they have the digest that their successor names. What is behind a commit that has not is
- * never read.
+ * The log of commits as readers see it, from the newest one back. Older commits are fetched when somebody asks for
+ * them, once, and count only when they have the digest that their successor names. What is behind a commit that has not
+ * is never read.
  */
 export class CommitLog {
   readonly #storage: Storage;
@@ -52,8 +52,8 @@ export class CommitLog {
   }
 
   /**
-   * Makes a commit the newest one. What is known of the log stays when the commit leads back to it. Throws StorageError, and
-   * then changes nothing.
+   * Makes a commit the newest one. What is known of the log stays when the commit leads back to it. Throws
+   * StorageError, and then changes nothing.
    */
   async takeUp(newest: Commit): Promise<void> {
     this.#broken = undefined;
@@ -95,7 +95,7 @@ export class CommitLog {
     return this.find((entry) => entry.publishedAt <= time && !this.isWithdrawn(entry.commit));
   }
 
-  /** Every commit that can be believed, newest first. Throws StorageError. */
+  /** Every commit that can be believed, newest first. */
   async believed(): Promise<LogEntry[]> {
     const entries: LogEntry[] = [];
     try {

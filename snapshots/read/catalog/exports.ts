@@ -12,7 +12,7 @@ import type { CommitLog } from "./commit-log.ts";
 import type { ObjectCache } from "./object-cache.ts";
 import { Recent } from "./recent.ts";
 
-/** The answer to which exports there are (INTERFACE 4.11). Throws StorageError. */
+/** The answer to which exports there are (INTERFACE 4.11). */
 export async function listExports(exports: Exports): Promise<ExportList> {
   const records = await exports.list();
   const listed = records.map(({ snapshotId, publishedAt, archiveRoot, files }) => ({
@@ -32,7 +32,9 @@ export async function listExports(exports: Exports): Promise<ExportList> {
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
 
-/** So many records are looked at, the newest ones: a collection keeps far fewer, but anybody may have put some there. */
+/**
+ * So many records are looked at, the newest ones: a collection keeps far fewer, but anybody may have put some there.
+ */
 const maxRecords = 100;
 
 /** The exports of a store that can be believed, and their files. */
@@ -56,12 +58,12 @@ export class Exports {
     this.#recent = new Recent(() => this.#look(), parts);
   }
 
-  /** Newest first. Throws StorageError. */
+  /** Newest first. */
   list(): Promise<readonly ExportRecord[]> {
     return this.#recent.get();
   }
 
-  /** A file by its name. Throws ExportNotFoundError, DamagedLogError or StorageError. */
+  /** A file by its name. Throws ExportNotFoundError or DamagedLogError. */
   async file(snapshotId: string, name: string): Promise<ExportFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, place) => exportFileName(place) === name);

@@ -27,7 +27,7 @@ export class ObjectCache {
     });
   }
 
-  /** The stored bytes of an object. Throws MissingObjectError, CorruptObjectError or StorageError. */
+  /** The stored bytes of an object. */
   async get(key: string, ref: ObjectRef): Promise<Buffer> {
     const known = this.#cache.get(key);
     if (known) {

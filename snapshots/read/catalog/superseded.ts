@@ -36,7 +36,9 @@ export class SupersededSnapshots {
     return held;
   }
 
-  /** Adds a snapshot, or its indexes to its manifest, and drops others until all fit. One that is larger is not kept. */
+  /**
+   * Adds a snapshot, or its indexes to its manifest, and drops others until all fit. One that is larger is not kept.
+   */
   set(snapshot: ListedSnapshot | Snapshot): void {
     const { commit } = snapshot.commit;
     this.drop(commit);

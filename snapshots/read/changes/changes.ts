@@ -35,7 +35,9 @@ export interface ChangesPlan extends Stream {
 const maxEntries = 2_000_000;
 /** Differences that are worked out at the same time. */
 const plansAtOnce = 2;
-/** Bytes of plans that are kept, of one at most, and for how long: an answer that breaks off is soon asked for again. */
+/**
+ * Bytes of plans that are kept, of one at most, and for how long: an answer that breaks off is soon asked for again.
+ */
 const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 24 * 2 ** 20, 600_000];
 /** Lines of a part that are taken between two breaths: half a millisecond. */
 const linesAtOnce = 128;
@@ -75,8 +77,9 @@ export class ChangesReader {
   }
 
   /**
-   * What a query asks for. Throws SnapshotNotFoundError, NoSnapshotError, DamagedLogError, CorruptObjectError or StorageError;
-   * its `plan` also InvalidParameterError, and SnapshotExpiredError when the difference cannot be told any more.
+   * What a query asks for. Throws SnapshotNotFoundError, NoSnapshotError, DamagedLogError, CorruptObjectError or
+   * StorageError; its `plan` also InvalidParameterError, and SnapshotExpiredError when the difference cannot be told
+   * any more.
    */
   async ask(query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> {
     const { since, skip } = query;

@@ -60,8 +60,8 @@ export class ScoreChangeLog {
   }
 
   /**
-   * Where a reader begins who has seen the snapshot `since`, or else sees the current one now. Throws NoSnapshotError, or as
-   * `commitOf` does.
+   * Where a reader begins who has seen the snapshot `since`, or else sees the current one now. Throws NoSnapshotError,
+   * or as `commitOf` does.
    */
   async start(since: string | undefined): Promise<ReaderStart> {
     const { commit } = this.#catalog.requireCurrent();
@@ -69,7 +69,7 @@ export class ScoreChangeLog {
     return { position: (known ?? commit).commit, gone: known === undefined };
   }
 
-  /** A commit of the log. Throws MissingObjectError, CorruptObjectError or StorageError. */
+  /** A commit of the log. */
   async commit(number: number): Promise<LogEntry> {
     const commit = await this.#catalog.commit(number);
     if (!commit) throw new MissingObjectError(layout.commit(number));
@@ -85,8 +85,8 @@ export class ScoreChangeLog {
   }
 
   /**
-   * The newest commit with this snapshot id, if its snapshot is still kept; undefined otherwise. Looks into the store for
-   * one that this process has not loaded yet. Throws CorruptObjectError or StorageError.
+   * The newest commit with this snapshot id, if its snapshot is still kept; undefined otherwise. Looks into the store
+   * for one that this process has not loaded yet.
    */
   async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
     const commit = await this.#catalog.newestWith((entry) => entry.snapshotId === snapshotId);

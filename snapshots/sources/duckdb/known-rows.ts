@@ -8,8 +8,8 @@ import type { KnownRows } from "../sources.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
 /**
- * Increase it when the computation of digests, the checks of rows, or what is rendered of a row changes: unread files keep what
- * was made then. A change of the columns or their rules shows in `contractDigest`.
+ * Increase it when the computation of digests, the checks of rows, or what is rendered of a row changes: unread files
+ * keep what was made then. A change of the columns or their rules shows in `contractDigest`.
  */
 const digestRevision = 4;
 

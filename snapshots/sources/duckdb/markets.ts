@@ -37,7 +37,10 @@ export async function* readMarkets(
   }
 }
 
-/** DuckDB numbers the files of a query in a column that a file's own column of that name hides. Such files are read one by one. */
+/**
+ * DuckDB numbers the files of a query in a column that a file's own column of that name hides. Such files are read one
+ * by one.
+ */
 function numberable(group: FileGroup): FileGroup[] {
   const hidden = [...group.columns].some((name) => name.toLowerCase() === "file_index");
   return hidden ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
@@ -172,7 +175,10 @@ function filterValue(row: FilterField): string {
   return named ? `list_position(${textList(named)}, ${column})` : column;
 }
 
-/** Columns as rowsOf takes them: four of their own, then the filter table's. The record is null when the row breaks a rule. */
+/**
+ * Columns as rowsOf takes them: four of their own, then the filter table's. The record is null when the row breaks a
+ * rule.
+ */
 function marketColumns({ fields }: FileGroup, sound: string): string[] {
   const record = `CASE WHEN ${sound} THEN encode(${jsonOfRow(fields)}) END`;
   const values = filterFields.map((row) =>

@@ -25,8 +25,8 @@ export interface SourceFile {
 }
 
 /**
- * The files of one source, sorted by name: `<name>.parquet`, or every `*.parquet` below `<name>/`. `unfetched` names files that
- * belong to the source as well. Throws SourceRefusal when there is neither, or both.
+ * The files of one source, sorted by name: `<name>.parquet`, or every `*.parquet` below `<name>/`. `unfetched` names
+ * files that belong to the source as well. Throws SourceRefusal when there is neither, or both.
  */
 export async function listSourceFiles(
   directory: SourceDirectory,

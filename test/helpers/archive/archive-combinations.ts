@@ -12,7 +12,9 @@ export interface Combination {
   page: number;
 }
 
-/** How a condition relates to a market that exists: so that it matches it, just misses, or has nothing to do with it. */
+/**
+ * How a condition relates to a market that exists: so that it matches it, just misses, or has nothing to do with it.
+ */
 const aims = ["at", "at", "at", "at", "beside", "elsewhere", "never"] as const;
 
 interface Draw {

@@ -4,8 +4,8 @@ import { askedWords, plainWords } from "./archive-plain-words.ts";
 import type { Query } from "./archive-proxy.ts";
 
 /**
- * The archive's filters in the words of INTERFACE 4.5, over the records themselves. An oracle: slow, plain, and independent
- * of the code it judges.
+ * The archive's filters in the words of INTERFACE 4.5, over the records themselves. An oracle: slow, plain, and
+ * independent of the code it judges.
  */
 export function plainFilter(markets: readonly HistoricalMarket[], query: Query): HistoricalMarket[] {
   const conditions = Object.entries(query).map(([name, value]) => conditionOf(name, String(value)));

@@ -5,8 +5,8 @@ interface AskedWord {
 }
 
 /**
- * The words of a text, each once, in the words of INTERFACE 4.5: an oracle that looks at one character after another. With
- * `stars` a star ends a word and belongs to it.
+ * The words of a text, each once, in the words of INTERFACE 4.5: an oracle that looks at one character after another.
+ * With `stars` a star ends a word and belongs to it.
  */
 function cut(text: string, stars: boolean): Set<string> {
   const words = new Set<string>();

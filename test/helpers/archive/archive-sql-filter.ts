@@ -6,7 +6,9 @@ import { askedWords, plainWords } from "./archive-plain-words.ts";
 import type { Query } from "./archive-proxy.ts";
 import { firstColumn } from "./archive-sql.ts";
 
-/** Ids of the markets that match a query, in the archive's order, as SQL over the published Parquet files finds them. */
+/**
+ * Ids of the markets that match a query, in the archive's order, as SQL over the published Parquet files finds them.
+ */
 export type SqlFilter = (query: Query) => Promise<string[]>;
 
 const dimensionKeys = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];

@@ -42,9 +42,9 @@ export const headerOf = (answer: WireAnswer, name: string) =>
 const last = "GET /healthz HTTP/1.1\r\nHost: last\r\nConnection: close\r\n\r\n";
 
 /**
- * Sends bytes on a connection of its own, completes their head, and returns every answer until the other side closes. A last
- * request makes it close. That request is sent after the first answer, because a parser drops the connection, pending answers
- * included, when bytes follow a request that was to be the last.
+ * Sends bytes on a connection of its own, completes their head, and returns every answer until the other side closes. A
+ * last request makes it close. That request is sent after the first answer, because a parser drops the connection,
+ * pending answers included, when bytes follow a request that was to be the last.
  */
 export async function attackWith(port: number, bytes: string): Promise<WireAnswer[]> {
   const socket = connect(port, "127.0.0.1");

@@ -1,4 +1,5 @@
-// What a user of the client does with it, in whatever runs it: `node client-exercise.mjs BASE KEY` or a page of the service.
+// What a user of the client does with it, in whatever runs it: `node client-exercise.mjs BASE KEY` or a page of the
+// service.
 
 /** Calls everything that reads, and returns what came as one JSON value. */
 export async function exercise({ Client, ApiError, archiveRoot, linesFromEnd }, url, key) {

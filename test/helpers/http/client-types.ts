@@ -53,8 +53,8 @@ const records = {
 };
 
 /**
- * The types of the client as they follow from its source and from the schemas of the service: what tsc says of client.js, with the
- * records of the schemas in place of its import of itself.
+ * The types of the client as they follow from its source and from the schemas of the service: what tsc says of
+ * client.js, with the records of the schemas in place of its import of itself.
  */
 export async function clientTypes(): Promise<string> {
   const registry = z.registry<{ id: string }>();

@@ -42,8 +42,8 @@ export interface UnitCommand {
 
 /**
  * The command of a service with the variables of its environment file, run from this checkout. `replaced` overrides
- * variables, and `folder` stands in for the folders that systemd would make. Throws for a variable that the file does not
- * mention, not even commented out.
+ * variables, and `folder` stands in for the folders that systemd would make. Throws for a variable that the file does
+ * not mention, not even commented out.
  */
 export function unitCommand(
   name: string,

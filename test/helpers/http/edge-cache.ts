@@ -1,9 +1,9 @@
 import { startNginx } from "../servers/nginx.ts";
 
 /**
- * Starts a shared cache in front of a server on a loopback port, misconfigured by somebody who thinks only of addresses. Its
- * key is host and target, and it keeps answers for ten minutes when the server says nothing about caching. It ignores the
- * server's headers that `ignore` names.
+ * Starts a shared cache in front of a server on a loopback port, misconfigured by somebody who thinks only of
+ * addresses. Its key is host and target, and it keeps answers for ten minutes when the server says nothing about
+ * caching. It ignores the server's headers that `ignore` names.
  */
 export function startSharedCache(
   program: string,

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
 /**
- * What happens to a connection. `cut`: it ends after so many bytes of the answer, and after a promise where there is one.
- * `answer`: these bytes come instead of one.
+ * What happens to a connection. `cut`: it ends after so many bytes of the answer, and after a promise where there is
+ * one. `answer`: these bytes come instead of one.
  */
 export type LinkFault =
   | { cut: number; after?: Promise<unknown> | undefined }

@@ -186,8 +186,8 @@ export interface RefusedValue {
 }
 
 /**
- * Writes a source in which each of these values stands in a row of its own, and expects each to be refused, and nothing else.
- * A row is named by its `key`.
+ * Writes a source in which each of these values stands in a row of its own, and expects each to be refused, and nothing
+ * else. A row is named by its `key`.
  */
 export async function expectRefused(
   fixtures: SourceFixtures,

@@ -2,8 +2,8 @@ import { type Browser, chromium } from "playwright-core";
 import { findProgram } from "./programs.ts";
 
 /**
- * Chromium's program, or undefined where it is not installed; under CI that is an error. The one that never has a window
- * takes half the time.
+ * Chromium's program, or undefined where it is not installed; under CI that is an error. The one that never has a
+ * window takes half the time.
  */
 export const findChromium = () => findProgram("chromium-headless-shell", "chromium");
 

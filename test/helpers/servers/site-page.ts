@@ -18,8 +18,8 @@ export interface WatchedPage {
   page: Page;
   context: BrowserContext;
   /**
-   * Errors and warnings of the console, breaches of the page's policy, uncaught errors, and requests to other origins so
-   * far. A refused request is an error to the console whatever the page makes of it.
+   * Errors and warnings of the console, breaches of the page's policy, uncaught errors, and requests to other origins
+   * so far. A refused request is an error to the console whatever the page makes of it.
    */
   faults: string[];
   /** Every address that was asked for. */
@@ -67,8 +67,8 @@ export async function seriousFaults(page: Page, rules?: readonly string[]): Prom
 }
 
 /**
- * What is wrong with what a page shows, on a light laptop and on a dark phone: violations that axe finds, a width beyond the
- * screen, and faults so far. The page then is on the laptop again.
+ * What is wrong with what a page shows, on a light laptop and on a dark phone: violations that axe finds, a width
+ * beyond the screen, and faults so far. The page then is on the laptop again.
  */
 export async function unsoundness({ page, faults }: WatchedPage): Promise<string[]> {
   const found = [];
@@ -101,8 +101,8 @@ export async function settled(page: Page): Promise<void> {
 }
 
 /**
- * Moves the focus by Tab to an element that this selector matches. It starts a few stops before the first of them: a page has
- * hundreds, and each costs a look.
+ * Moves the focus by Tab to an element that this selector matches. It starts a few stops before the first of them: a
+ * page has hundreds, and each costs a look.
  */
 export async function tabTo(page: Page, selector: string): Promise<void> {
   await page.evaluate(`(() => {

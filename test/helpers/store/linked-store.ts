@@ -7,8 +7,8 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 const made = new Map<string, Promise<string>>();
 
 /**
- * A store in a new directory below `folder`, filled by `fill`. The content for a name is made once per folder, and each store
- * is a copy of it by hard link. A storage never changes a file in place, so no copy sees what happens to another.
+ * A store in a new directory below `folder`, filled by `fill`. The content for a name is made once per folder, and each
+ * store is a copy of it by hard link. A storage never changes a file in place, so no copy sees what happens to another.
  */
 export async function linkedStore(
   folder: string,

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { afterAll } from "vitest";
 
 /**
- * Mounts a small file system for the tests of a file; call it outside of tests. Returns its folder, or undefined where none
- * can be mounted, and says so.
+ * Mounts a small file system for the tests of a file; call it outside of tests. Returns its folder, or undefined where
+ * none can be mounted, and says so.
  */
 export function mountSmallDisk(kilobytes = 600): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), "prs-disk-"));

@@ -6,8 +6,8 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 const known = new Map<string, Promise<Fault[]>>();
 
 /**
- * What verify finds in a store. Many tests of faults end with the same objects after hundreds of different ways there, and
- * what verify says depends on the objects alone: each content is verified once.
+ * What verify finds in a store. Many tests of faults end with the same objects after hundreds of different ways there,
+ * and what verify says depends on the objects alone: each content is verified once.
  */
 export async function faultsOf(storage: Storage): Promise<Fault[]> {
   const digests: string[] = [];

@@ -140,8 +140,8 @@ describe("a link that fails", () => {
     );
 
   test("does not show in rows: every answer is taken up where it broke off", async () => {
-    // Heads have some 1,000 bytes: the first cuts fall into heads, others within a line. A cut makes fetch drop what it has not
-    // handed on, so some cuts wait for a line to arrive.
+    // Heads have some 1,000 bytes: the first cuts fall into heads, others within a line. A cut makes fetch drop what it
+    // has not handed on, so some cuts wait for a line to arrive.
     const cuts = [200, 1_100, 2_000, 2_500, 4_000, 1_999, 20_000];
     let line = Promise.withResolvers<void>();
     const cut = (connection: number) =>

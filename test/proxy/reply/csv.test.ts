@@ -55,7 +55,10 @@ function fieldsOf(row: HistoricalMarket): string[] {
 /** The pattern with which the interface says that what was added is taken away. */
 const added = new RegExp(/^ *`(\^'.*)`\.$/m.exec(guide("schemas/INTERFACE.md"))?.[1] ?? "no pattern", "g");
 
-/** The cells that a spreadsheet sees which separates by this character, and heeds quotes at the beginning of a cell only. */
+/**
+ * The cells that a spreadsheet sees which separates by this character, and heeds quotes at the beginning of a cell
+ * only.
+ */
 function cellsOf(text: string, separator: string): string[] {
   const cells = [""];
   for (let at = 0, start = true, quoted = false; at < text.length; at += 1) {

@@ -14,8 +14,8 @@ import { market, publishRecords, slugs } from "../../helpers/publish/proxy-archi
 import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 
-// Published at noon of these days; the fourth is withdrawn by the fifth, which has the content of the third again, and the
-// second is collected.
+// Published at noon of these days; the fourth is withdrawn by the fifth, which has the content of the third again, and
+// the second is collected.
 const days = ["2026-02-10", "2026-02-20", "2026-02-27", "2026-02-28", "2026-03-01"] as const;
 const noon = (day: string) => new Date(`${day}T12:00:00.000Z`);
 const contents = [40, 45, 50, 55].map((count) => Array.from({ length: count }, (_, n) => market(n)));

@@ -18,7 +18,8 @@ const file = new URL("../../../proxy/site/statistics.js", import.meta.url).href;
 const { wilson, difference, trend }: Statistics = await import(file);
 
 describe("the site's statistics have the published values", () => {
-  // R. G. Newcombe, Two-sided confidence intervals for the single proportion, Statistics in Medicine 17 (1998), table I.
+  // R. G. Newcombe, Two-sided confidence intervals for the single proportion, Statistics in Medicine 17 (1998), table
+  // I.
   test.each([
     [81, 263, 0.2553, 0.3662],
     [15, 148, 0.0624, 0.1605],

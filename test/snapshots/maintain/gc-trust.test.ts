@@ -11,7 +11,8 @@ import { listed } from "../../helpers/store/faulty-store.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
 
-// A thief can create objects, and so commits above the newest. Collections that know whose commits count never delete for them.
+// A thief can create objects, and so commits above the newest. Collections that know whose commits count never delete
+// for them.
 
 const ours = testKey();
 const thief = testKey(ours.name, "thief");

@@ -63,7 +63,8 @@ describe("equal content", () => {
         snapshotId,
       });
       expect(await servedContentOf(second)).toEqual(await servedContentOf(storage));
-      // And none at all where it is published already, not even of what tells its files. Only digests of its rows are new.
+      // And none at all where it is published already, not even of what tells its files. Only digests of its rows are
+      // new.
       const counting = countingStorage(storage);
       const again = await publishSources(respelled, counting, folder);
       expect(again).toMatchObject({ outcome: "unchanged", snapshotId, total });

@@ -12,7 +12,8 @@ import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
 import { listed } from "../../helpers/store/faulty-store.ts";
 import { timedStore } from "../../helpers/store/timed-store.ts";
 
-// AS_OF_HISTORIES=300 npx vitest run --config test/vitest.config.ts --testTimeout=3600000 test/snapshots/read/as-of-history.test.ts
+// AS_OF_HISTORIES=300 npx vitest run --config test/vitest.config.ts --testTimeout=3600000
+// test/snapshots/read/as-of-history.test.ts
 const histories = Number(process.env.AS_OF_HISTORIES ?? 8);
 const seed = Number(process.env.AS_OF_SEED ?? 14);
 

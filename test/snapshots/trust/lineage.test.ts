@@ -13,8 +13,8 @@ import { countingStorage, memoryStorage } from "../../helpers/store/archive-stor
 import { testFolder } from "../../helpers/store/archive-store.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 
-// A reader remembers a commit. Whatever is newer must lead back to it: who can take commits away can make a publisher sign a
-// second history.
+// A reader remembers a commit. Whatever is newer must lead back to it: who can take commits away can make a publisher
+// sign a second history.
 
 const folder = testFolder();
 const ours = testKey();
