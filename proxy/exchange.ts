@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
 import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
+import type { ObjectRef } from "../schemas/snapshot.ts";
 import type { Parameters } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
@@ -29,6 +30,13 @@ export interface Exchange {
   parameters?: Parameters;
   /** The parsed body, at endpoints that take one. */
   body?: BatchRequest;
+  /** What the origin is asked for on behalf of this request. */
+  fetching?: {
+    object: ObjectRef;
+    abort: AbortSignal;
+    resolve: (body: Buffer) => void;
+    reject: (error: unknown) => void;
+  };
   /** Code of the error that was answered. */
   code?: ErrorCode;
   /** A fault of the service, for the log. */

@@ -1,6 +1,7 @@
-import { Agent as HttpAgent, IncomingMessage, ServerResponse } from "node:http";
+import { addAbortListener } from "node:events";
+import { Agent as HttpAgent, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
-import { Socket } from "node:net";
+import { Readable } from "node:stream";
 import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
@@ -12,15 +13,16 @@ import { readObject } from "../../snapshots/store/objects.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { ServiceError } from "../errors/service-error.ts";
+import type { Request, Response } from "../exchange.ts";
 import { guardPeer } from "./breaker.ts";
 
 /** Where public objects come from: the CDN or, without one, the store. */
 export interface Origin {
   /**
-   * The bytes of an object, which have the length and hash that the manifest names. Throws ServiceError UPSTREAM_ERROR or
-   * UPSTREAM_TIMEOUT.
+   * The bytes of an object, which have the length and hash that the manifest names. Sends nothing to the client. Throws
+   * ClientGone, or ServiceError UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
    */
-  fetch(object: ObjectRef): Promise<Buffer>;
+  fetch(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
   close(): void;
 }
 
@@ -29,12 +31,19 @@ export function storeOrigin(storage: Storage, { deadlineSeconds = 10 } = {}): Or
   // A damaged object says nothing of the others, as a wrong answer does not.
   const guarded = guardPeer((error) => !(error instanceof ObjectError));
   return {
-    fetch: (object) =>
+    fetch: (_request, _response, object) =>
       guarded(() =>
         within(deadlineSeconds, () => readObject(storage, layout.publicObject(object.hash), object)),
-      ).catch(translate),
+      ).catch((error) => {
+        throw translated(error);
+      }),
     close() {},
   };
+}
+
+/** The client of a forwarded request went away, which says nothing about the origin. */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
 }
 
 /** The origin sent something other than the object. The message is for the log. */
@@ -45,90 +54,104 @@ class OriginFault extends Error {
 const retries = 2;
 const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
-/**
- * What http-proxy-middleware is given to forward and to answer: a request of our own without a body, and a response without
- * a connection. Nothing that a client sent can reach the origin, a fetch outlives the client that began it, and whatever the
- * origin does, the client's connection stays and can be sent a problem or an older copy.
- */
-class Delivery extends ServerResponse {
-  readonly object: ObjectRef;
-  readonly body = Promise.withResolvers<Buffer>();
-
-  constructor(object: ObjectRef) {
-    const request = new IncomingMessage(new Socket());
-    const headers = { "accept-encoding": "identity" };
-    Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}`, headers });
-    request.push(null);
-    super(request);
-    this.object = object;
-  }
-}
-
-/** The CDN under `base` as the origin. */
+/** The CDN under `base` as the origin. Forwards each request as a GET of the object. */
 export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
   const agent = base.protocol === "https:" ? new HttpsAgent(pool) : new HttpAgent(pool);
-  const failed = (error: Error, _request: IncomingMessage, delivery: unknown) =>
-    (delivery as Delivery).body.reject(error);
-  const proxy = createProxyMiddleware<IncomingMessage, Delivery>({
+  const failed = (error: Error, _request: Request, response: unknown) =>
+    (response as Response).locals.fetching?.reject(error);
+  const proxy = createProxyMiddleware<Request, Response>({
     target: base,
     agent,
     changeOrigin: true,
     selfHandleResponse: true,
+    // An empty body instead of the client's: behind a head without a length, the origin would read that as another request.
+    get buffer() {
+      return Readable.from([]);
+    },
     on: {
-      proxyReq(asked, _request, { body }) {
+      proxyReq(asked, _request, { locals: { fetching } }) {
+        // The wait may be over before the pool has a socket: nothing else would end the request then.
+        if (fetching) addAbortListener(fetching.abort, () => asked.destroy(fetching.abort.reason));
         asked.once("upgrade", (_answer, socket) => {
           socket.destroy();
-          body.reject(new OriginFault("the origin answered 101"));
+          fetching?.reject(new OriginFault("the origin answered 101"));
         });
       },
-      proxyRes: (answer, _request, { object, body }) =>
-        bodyOf(answer, object).then(body.resolve, body.reject),
+      proxyRes(answer, _request, { locals: { fetching } }) {
+        if (fetching) bodyOf(answer, fetching.object).then(fetching.resolve, fetching.reject);
+      },
       error: failed,
-      // In place of `error`, because the request has no connection either.
+      // In place of `error` when the client's socket is closed too.
       econnreset: failed,
     },
   });
 
-  async function attempt(object: ObjectRef, late: AbortSignal): Promise<Buffer> {
-    const delivery = new Delivery(object);
-    // As if a client went away: it ends the request to the origin, also one that waits for a socket of the pool.
-    late.addEventListener("abort", () => delivery.emit("close"));
-    void proxy(delivery.req, delivery, delivery.body.reject);
-    return delivery.body.promise;
+  /** The bytes of one answer. `abort` ends the wait for it. */
+  async function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    response.locals.fetching = { object, abort, resolve, reject };
+    const known = response.listeners("close");
+    void proxy(request, response, reject);
+    try {
+      return await promise;
+    } finally {
+      // The proxy leaves three listeners per attempt. After a few retries Node would warn of a leak.
+      for (const listener of response.listeners("close"))
+        if (!known.includes(listener)) response.off("close", listener as () => void);
+    }
   }
 
   // The origin may close an idle connection just as it is reused, or break off a body.
-  const resets = handleWhen((error) => hasCode(error, "ECONNRESET"));
-  const retrying = retry(resets, { maxAttempts: retries });
-  // A wrong answer concerns one object. Everything else means that the origin is away.
-  const guarded = guardPeer((error) => !(error instanceof OriginFault));
-
-  const closed = new AbortController();
+  const retrying = retry(
+    handleWhen((error) => hasCode(error, "ECONNRESET")),
+    { maxAttempts: retries },
+  );
+  // A wrong answer concerns one object, and a client that left only itself. Everything else means that the origin is away.
+  const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
   return {
-    fetch(object) {
-      const attempts = (late: AbortSignal) => retrying.execute(() => attempt(object, late), late);
-      return guarded(() => within(deadlineSeconds, attempts, closed.signal)).catch(translate);
+    async fetch(request, response, object) {
+      const left = new AbortController();
+      const leave = () => left.abort(new ClientGone("the client went away"));
+      response.once("close", leave);
+      const { method, url, headers } = request;
+      // Nothing the client sent is forwarded.
+      Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}` });
+      request.headers = { "accept-encoding": "identity" };
+      try {
+        const attempts = (abort: AbortSignal) =>
+          retrying.execute(() => attempt(request, response, object, abort), abort);
+        return await guarded(() => within(deadlineSeconds, attempts, left.signal));
+      } catch (error) {
+        throw error instanceof ClientGone ? error : translated(error);
+      } finally {
+        response.off("close", leave);
+        Object.assign(request, { method, url, headers });
+      }
     },
-    close() {
-      closed.abort(new Error("the proxy ended"));
-      agent.destroy();
-    },
+    close: () => agent.destroy(),
   };
 }
 
-function translate(cause: unknown): never {
-  const [code, detail] =
-    cause instanceof DeadlineError
-      ? (["UPSTREAM_TIMEOUT", "The origin did not answer in time; try again."] as const)
-      : (["UPSTREAM_ERROR", "The origin did not deliver the data; try again."] as const);
-  throw new ServiceError(code, detail, {}, { cause });
+function translated(cause: unknown): ServiceError {
+  if (cause instanceof DeadlineError)
+    return new ServiceError(
+      "UPSTREAM_TIMEOUT",
+      "The origin did not answer in time; try again.",
+      {},
+      { cause },
+    );
+  return new ServiceError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", {}, { cause });
 }
 
 /** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */
 async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Promise<Buffer> {
+  // http-proxy-middleware destroys the client's connection when the answer breaks off, so no 502 could be sent. It adds the
+  // listeners that do so right after this event.
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+  answer.removeAllListeners("close").removeAllListeners("error");
   if (answer.statusCode !== 200) {
-    answer.destroy();
+    answer.on("error", () => {}).destroy();
     throw new OriginFault(`the origin answered ${answer.statusCode}`);
   }
   const chunks: Buffer[] = [];

@@ -3,6 +3,7 @@ import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import type { CacheCounts } from "../../snapshots/read/catalog/object-cache.ts";
+import { ClientGone } from "./origin.ts";
 
 const compress = promisify(gzip);
 
@@ -43,7 +44,18 @@ export function publicObjects(cacheBytes: number): PublicObjects {
         return known;
       }
       misses += 1;
-      return cache.forceFetch(hash, { context: fetch });
+      for (let own = false; ; ) {
+        const context = () => {
+          own = true;
+          return fetch();
+        };
+        try {
+          return await cache.forceFetch(hash, { context });
+        } catch (error) {
+          // Another request's fetch ended because its client went away: this request fetches for itself.
+          if (own || !(error instanceof ClientGone)) throw error;
+        }
+      }
     },
     has: ({ hash }) => cache.has(hash),
     counts: () => ({ bytes: cache.calculatedSize, hits, misses }),

@@ -26,7 +26,7 @@ export function scoreAnswers(parts: AppParts) {
     (request, response) => {
       const asOf = parseAsOf(response.locals.parameters!);
       const name = nameOf(request);
-      return asOf ? storedAsOf(asOf, name) : originReply(parts, name, response);
+      return asOf ? storedAsOf(asOf, name) : originReply(parts, name, request, response);
     };
 
   /** What a plan pays for: from the store and never from the origin. */
@@ -57,7 +57,7 @@ export function scoreAnswers(parts: AppParts) {
   return {
     listScores: publicAnswer(() => "list"),
     getScore: publicAnswer(({ params }) => scoreNamed("records", String(params.slug))),
-    // From the store, which many objects are read from at once.
+    // From the store, since a forwarded request can fetch only one object.
     batchScores: async (_request, { locals }) => {
       const { json, snapshotId } = await readBatch(catalog, locals.body!.slugs);
       return momentary(json, snapshotId);
@@ -68,7 +68,7 @@ export function scoreAnswers(parts: AppParts) {
 }
 
 /** A public object of the current snapshot or, while the origin is away, of the newest older snapshot that has it in memory. */
-function originReply(parts: AppParts, name: ScoreName, response: Response): Reply {
+function originReply(parts: AppParts, name: ScoreName, request: Request, response: Response): Reply {
   const { catalog, objects, origin, metrics, now } = parts;
   const cached = "private, max-age=60, stale-while-revalidate=600";
   const replyOf = ({ manifest, object }: FoundScore): Reply => ({
@@ -76,7 +76,7 @@ function originReply(parts: AppParts, name: ScoreName, response: Response): Repl
     etag: tagsOf(object.hash),
     ...(!response.locals.caller?.keyed && { cacheControl: cached }),
     async body(coding) {
-      const body = await objects.get(object, () => origin.fetch(object));
+      const body = await objects.get(object, () => origin.fetch(request, response, object));
       return [body[coding]];
     },
   });

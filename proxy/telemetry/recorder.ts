@@ -38,19 +38,14 @@ export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | und
     /** Returns the function that ends the record. Its status is undefined if the answer was not sent completely. */
     begin(request: IncomingMessage, exchange: Exchange): (status: number | undefined) => void {
       warnOnce(request);
+      // Forwarding a request changes its method for a while.
+      const { method = "" } = request;
       return (status) => {
         const { route = "none", code = "", began } = exchange;
         const milliseconds = performance.now() - began;
-        logRequest(exchange, request.method ?? "", status, milliseconds);
+        logRequest(exchange, method, status, milliseconds);
         if (status === undefined) metrics.aborted.inc({ route });
-        else
-          metrics.answered({
-            route,
-            method: request.method ?? "",
-            status,
-            code,
-            seconds: milliseconds / 1000,
-          });
+        else metrics.answered({ route, method, status, code, seconds: milliseconds / 1000 });
       };
     },
   };

@@ -86,10 +86,10 @@ describe("a good origin", () => {
     await until("the origin to get a request", () => origin.requests.length === 1);
     const follower = proxy.get(path);
     leader.destroy();
-    await until("the proxy to see it go", () => proxy.logged.some((line) => line.includes("aborted")));
+    // Another request takes the place of the one that went away with its client.
+    await until("the origin to get a second request", () => origin.requests.length === 2);
     answerNow();
     expect(outcome(await follower)).toBe("200");
-    expect(origin.requests).toHaveLength(1);
   });
 });
 

@@ -1,8 +1,12 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Request, Response } from "../../../proxy/exchange.ts";
 import { cdnOrigin } from "../../../proxy/origin/origin.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/attack/proxy-origin.ts";
-import { until } from "../../helpers/http/proxy-client.ts";
+import { call, until } from "../../helpers/http/proxy-client.ts";
 
 /** The sockets of the cdn's pool. */
 const sockets = 64;
@@ -11,18 +15,31 @@ const body = Buffer.from("{}");
 const object = { hash: sha256(body), bytes: body.length };
 
 let origin: FaultyOrigin;
-let fetched: () => Promise<string>;
-let close: () => void;
+let port: number;
+let stop: () => void;
 beforeEach(async () => {
   origin = await startFaultyOrigin(async () => body);
   const cdn = cdnOrigin(origin.url, { deadlineSeconds: 3 });
-  fetched = async () => String(await cdn.fetch(object).catch(({ code }) => code));
-  close = () => cdn.close();
+  const server = createServer(async (request, response) => {
+    Object.assign(response, { locals: {} });
+    const forwarded = cdn.fetch(request as Request, response as Response, object);
+    response.end(await forwarded.catch(({ code }) => code));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  ({ port } = server.address() as AddressInfo);
+  stop = () => {
+    cdn.close();
+    server.close();
+    server.closeAllConnections();
+  };
 });
 afterEach(async () => {
-  close();
+  stop();
   await origin.stop();
 });
+
+const fetched = async () => (await call(port, "/")).text;
 
 test("fetches that the origin leaves hanging, or that wait for a free socket, end with their deadline", async () => {
   origin.behave = () => {};
