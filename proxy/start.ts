@@ -116,7 +116,7 @@ export async function startService(
   await poller.once();
   // Not awaited, since a store may take long to answer.
   if (!catalog.current()) void warnOfNoStore(storage, log);
-  // A long log takes many requests to a remote store. Whoever needs it before it is here waits or tries again.
+  // A long log takes many requests to a remote store. Requests that need it earlier wait or are tried again.
   else void catalog.readable().catch(() => {});
   const release = () => {
     origin.close();
@@ -144,7 +144,7 @@ export async function startService(
 async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
   // A store that cannot be read has already been logged.
   const exists = await storeExists(storage).catch(() => true);
-  if (!exists) log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); it is looked for again and again`);
+  if (!exists) log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); the proxy keeps looking for it`);
 }
 
 /** Whose commits are taken up. Throws ConfigError if a file cannot be used. */

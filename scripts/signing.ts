@@ -67,6 +67,6 @@ export async function readTrust(
   return trustOf(await readSigning(shell, { "trusted-key": values["trusted-key"] }));
 }
 
-/** What a run says that makes an unsigned commit after a signed one. */
+/** The warning of a run that makes an unsigned commit after a signed one. */
 export const lostSignature =
   "SIGNING_KEY is not set, but this store was signed: proxies that trust keys do not take up what this run makes.";

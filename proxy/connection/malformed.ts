@@ -39,7 +39,11 @@ export function answerMalformed(
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     if (!finish(socket))
-      fail(socket, new ServiceError("NOT_FOUND", "This service is no forward proxy."), "CONNECT");
+      fail(
+        socket,
+        new ServiceError("NOT_FOUND", "This service does not forward requests to other servers."),
+        "CONNECT",
+      );
   });
 }
 

@@ -28,7 +28,7 @@ export function readBody({ requestSeconds }: Pick<Limits, "requestSeconds">): Ch
   };
 }
 
-/** What the head tells is wrong with the body. */
+/** The fault of a body that the request's headers already show. */
 function faultOfHead(request: IncomingMessage): ServiceError | undefined {
   const detail = "The body must be sent as Content-Type: application/json.";
   if (!isJson(request)) return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);

@@ -30,7 +30,7 @@ const keyFile = join(local, "demo-keys.json");
 const DemoKeys = z.record(KeyPlan, z.string().regex(keyPattern));
 type DemoKeys = z.infer<typeof DemoKeys>;
 
-/** What the printed examples need: a protocol, and the snapshot before the newest one. */
+/** A protocol and the snapshot before the newest one, for the printed examples. */
 type Examples = DemoKeys & { slug: string; earlier: string };
 
 const start = command({
@@ -56,7 +56,7 @@ export const startProgram: Program = {
   notes: `PORT=8081 npm start serves on another port; the proxy's other variables apply too, SNAPSHOT_STORE is the sample's:\n${variablesHelp()}`,
 };
 
-/** What the store has of the sample. */
+/** The part of the sample that the store has. */
 interface Published {
   /** One of its protocols. */
   slug: string;
@@ -65,7 +65,7 @@ interface Published {
   exported: boolean;
 }
 
-/** What the store has of the sample; undefined when that is less than two snapshots, or this version cannot read it. */
+/** The sample in the store; undefined when it has fewer than two snapshots, or this version cannot read it. */
 function sampleIn(storage: Storage): Promise<Published | undefined> {
   return unless(CorruptObjectError, async () => {
     const newest = await newestCommit(storage);

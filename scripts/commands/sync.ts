@@ -94,7 +94,7 @@ async function attempt(
   }
 }
 
-/** What an error says, or what caused it where that is known: of a connection that fails, the system's reason. */
+/** The reason for an error: its message, or that of its cause, such as the system's for a failed connection. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   if (error instanceof Error && error.cause !== undefined) return reasonOf(error.cause);

@@ -33,7 +33,7 @@ export const CopyState = z.object({
 });
 export type CopyState = z.infer<typeof CopyState>;
 
-/** What is being received into the work folder, so that a later run can go on. */
+/** The transfer into the work folder, so that a later run can go on with it. */
 const Download = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("whole"), snapshotId: Digest, cursor: z.string(), count: Count }),
   z.object({ kind: z.literal("changes"), since: Digest, snapshotId: Digest, count: Count }),
@@ -74,7 +74,7 @@ export class CopyFolder {
     await removeLeftFiles(copy.#own, runningName);
     const mark = `running-${ownerMark()}`;
     await writeFile(join(copy.#own, mark), await copy.#identity());
-    // Both of two runs that start at the same moment may give up here, but never does neither.
+    // Of two runs that start at the same moment, at least one gives up here, perhaps both.
     const [other] = (await copy.#marks()).filter((name) => name !== mark);
     if (other !== undefined) {
       await copy.close();
@@ -111,7 +111,7 @@ export class CopyFolder {
     return join(this.#folder, "archive.ndjson");
   }
 
-  /** What the copy in place is; undefined when there is none, or its archive has not the length that its state says. */
+  /** The state of the copy in place; undefined without a copy, or when the archive is not as long as its state says. */
   async state(): Promise<CopyState | undefined> {
     const state = await readJson(join(this.#folder, "state.json"), CopyState);
     const size = state && (await ifPresent(lstat(join(this.#own, "current", "archive.ndjson"))))?.size;

@@ -25,7 +25,7 @@ const maxChanges = 500_000;
 /** Codes of the service when it no longer has a snapshot, or no longer knows the difference to it. */
 const goneCodes = ["SNAPSHOT_EXPIRED", "SNAPSHOT_NOT_FOUND", "CURSOR_EXPIRED"];
 
-/** What a sync works with. */
+/** The parts that a sync works with. */
 export interface SyncParts {
   client: Client;
   copy: CopyFolder;
@@ -35,7 +35,7 @@ export interface SyncParts {
   progress: Progress;
 }
 
-/** What a run did. */
+/** The result of a run. */
 export interface SyncReport extends CopyState {
   how: "unchanged" | "changes" | "whole";
   /** Lines received by this run. */
@@ -62,7 +62,7 @@ export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   }
   const begun = await copy.download();
   const report = (state && (await takeChanges(parts, state))) ?? (await takeWhole(parts, state));
-  // What an earlier run had begun may be superseded by now.
+  // The transfer of an earlier run may be superseded by now.
   if (!begun || report.snapshotId === published.snapshotId) return report;
   const { received, ...further } = await syncOnce(parts);
   return { ...further, how: report.how, received: report.received + received };
@@ -160,7 +160,7 @@ async function takeChanges(parts: SyncParts, state: CopyState): Promise<SyncRepo
     const gone = isGone(error);
     if (!gone && !(error instanceof IntegrityError)) throw error;
     await copy.discard();
-    // The fault may lie here: then the service is not to be accused.
+    // The copy may be at fault. Then the service must not be blamed.
     if (!gone && !resumed && (await rootOf(copy.archive)).archiveRoot === state.archiveRoot) throw error;
     say(`${messageOf(error)} The whole archive is taken.`);
     return undefined;
@@ -188,7 +188,7 @@ async function takeWhole(parts: SyncParts, state: CopyState | undefined, again =
     const gone = isGone(error);
     if (!gone && !(error instanceof IntegrityError)) throw error;
     await copy.discard();
-    // What an earlier run left may be damaged, by a power cut for one; and a snapshot may be withdrawn meanwhile.
+    // A power cut may have damaged the files of an earlier run, and a snapshot may have been withdrawn meanwhile.
     if (!again || !(gone || resumed)) throw error;
     say(`${messageOf(error)} The download begins anew.`);
     return takeWhole(parts, state, false);

@@ -57,7 +57,7 @@ const datasetDescription = `Risk scores of DeFi protocols, the current one of ea
 
 const creatorOf = (places: Places) => ({ "@type": "Organization", name: siteName, url: homeAddress(places) });
 
-/** What is said of the data, beside the records. */
+/** The facts about the data, beside the records. */
 export interface DatasetFacts {
   /** The score list under its public name. */
   list: ObjectRef;

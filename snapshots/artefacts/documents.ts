@@ -32,7 +32,7 @@ ${pages}</urlset>
 `;
 }
 
-/** What a language model should know of the site (llmstxt.org). */
+/** A guide to the site for language models (llmstxt.org). */
 export function renderLlms(places: Places): string {
   const { api, site } = places;
   const link = (name: string, address: string, does: string) => `- [${name}](${address}): ${does}\n`;

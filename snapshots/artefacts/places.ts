@@ -1,4 +1,4 @@
-/** What the site is called where it has no other name. */
+/** The name of the site, unless it has another. */
 export const siteName = "Protocol Risk Scores";
 export const siteDescription =
   "Risk scores of DeFi protocols in twelve dimensions, and an archive of resolved prediction markets.";

@@ -2,7 +2,7 @@ import type { ChangeCounts } from "../../schemas/snapshot.ts";
 import { Entries } from "./entries.ts";
 import { atOnce, type Breathe, range, sortIndexes } from "./sort.ts";
 
-/** What an archive lost and gained: texts that only the older one has, and texts that only the newer one has. */
+/** The texts that an archive lost, which only the older one has, and those that it gained. */
 export interface Sides {
   before: Entries;
   after: Entries;
@@ -70,8 +70,8 @@ export async function putsOf(
 }
 
 /**
- * The sides of several steps taken one after the other. Of each id counts what the first step that knows it found, and
- * what the last one left.
+ * The sides of several steps taken one after the other. For each id, the entry before is that of the first step that
+ * has the id, and the entry after is that of the last.
  */
 export async function netSides(steps: readonly Sides[], breathe?: Breathe): Promise<Sides> {
   const [first, ...others] = steps;

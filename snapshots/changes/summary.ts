@@ -13,7 +13,7 @@ export interface Summary extends ChangeCounts {
 
 /** What differs between the archives of two snapshots. */
 export interface MarketChanges extends Summary {
-  /** What the markets that differ tell; null when there are too many to look into each. */
+  /** A summary of the markets that differ; null when there are too many to look into each. */
   details: MarketDetails | null;
 }
 
@@ -46,7 +46,7 @@ interface Text {
 
 /** How many ids or slugs of a kind are named. */
 export const namedFirst = 20;
-/** Composites of one bucket (CONTRACT: 300..349, 350..399, …, 950..1000). */
+/** Composites of one bucket: 300..349, 350..399, …, 950..1000. */
 const bucketWidth = 50;
 /** Texts that wait for the other one of their market, each about 150 bytes. Beyond, fields are not counted. */
 const maxWaiting = 500_000;

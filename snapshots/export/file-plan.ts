@@ -66,7 +66,7 @@ export async function planFiles(
   return files.reverse();
 }
 
-/** The pages of a file from the newest to the oldest. Throws as planFiles does. */
+/** The pages of a file from the newest to the oldest. */
 export async function* pagesOfFile(storage: Storage, { ranges }: PlannedFile): AsyncGenerator<Page> {
   for (const { segment, from, to } of ranges.toReversed())
     yield* (await pagesOf(storage, segment)).slice(from, to).reverse();

@@ -2,7 +2,7 @@ import { formatVersion, type Manifest } from "../../schemas/snapshot.ts";
 import { sha256 } from "../store/sha256.ts";
 import { leafHash, rootOf, treeHead } from "./tree.ts";
 
-/** What a snapshot id is computed from. It does not depend on how anything is compressed. */
+/** The input of a snapshot id. It does not depend on how anything is compressed. */
 export interface LogicalContent {
   feedVersion: string;
   counts: Pick<Manifest["counts"], "markets" | "protocols">;

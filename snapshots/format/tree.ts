@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-// What is hashed is put together here: a buffer for each of millions of hashes would keep the garbage collector busy.
+// The input of a hash is put together here: a buffer for each of millions would keep the garbage collector busy.
 let together = Buffer.allocUnsafeSlow(64 * 1024);
 
 /** The SHA-256 over consecutive bytes. */
@@ -16,7 +16,7 @@ function sha256(...parts: readonly Uint8Array[]): Buffer {
   return hash("sha256", together.subarray(0, end), "buffer");
 }
 
-// What is hashed begins with a byte that says what it is, so that no value of one kind can stand for another.
+// The input of a hash begins with a byte for its kind, so that no value of one kind can stand for another.
 const [leafTag, nodeTag] = [Buffer.of(0), Buffer.of(1)];
 /** The first byte of a sealed root, by the kind of its tree. */
 const rootTags = { page: 2, segment: 3, archive: 4, scores: 5 } as const;

@@ -11,7 +11,7 @@ export type KeyVerdict =
   | { state: "active"; record: KeyRecord }
   | { state: "malformed" | "mistyped" | "unknown" | "expired" | "revoked" };
 
-/** What is wrong with a key that is not active, for its holder. */
+/** The reason why a key is not active, for its holder. */
 export const keyFaults: Record<Exclude<KeyVerdict["state"], "active">, string> = {
   malformed: "The API key is malformed: a key is prs_live_ and 38 letters and digits, copied whole.",
   mistyped: "The API key is mistyped: its checksum does not match. Copy it again, whole.",
@@ -34,7 +34,7 @@ export interface KeyRing {
   reload(): Promise<void>;
 }
 
-/** What a key ring is told. */
+/** The options of a key ring. */
 interface KeyRingOptions {
   /** Epoch milliseconds. */
   now: () => number;

@@ -30,7 +30,7 @@ export interface ExportOptions {
   /** A folder for temporary files, without symbolic links in its path. Each takes up to 300 MB. */
   temporaryDirectory: string;
   progress: (step: string, done: number, of: number) => void;
-  /** The most text in a file, in bytes, where a test wants less than the format has. */
+  /** Bytes of text in a file at most; tests set fewer than the format allows. */
   maxTextBytes?: number;
   /** Signs the record. Records that this does not trust are not built on. */
   signing?: Signing;
@@ -205,7 +205,7 @@ async function make(
   const chunks = { hash: sha256(hashes), bytes: hashes.length };
   await putRenewed(storage, layout.exportChunksOf(chunks.hash), hashes);
   await putRenewed(storage, layout.exportFile(ref.hash), bytes);
-  // What the store changed or lost must be noticed now, not by readers.
+  // The run, and not a reader, must notice what the store changed or lost.
   for await (const _ of readChunks(storage, ref, hashes, { from: 0, to: ref.bytes }));
   return { ...ref, rows: planned.rows, root: planned.root, chunks };
 }

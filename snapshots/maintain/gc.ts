@@ -85,7 +85,7 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
   };
 }
 
-/** Deletes what a second survey confirms, and returns it. After an error the record stays: a deletion may be under way. */
+/** Deletes the objects that a second survey confirms, and returns them. After an error the record stays: a deletion may be under way. */
 async function remove(
   storage: Storage,
   survey: Survey,
@@ -181,7 +181,7 @@ class Survey {
     };
   }
 
-  /** What one rung alone keeps. */
+  /** The bytes that only one rung keeps. */
   #bytesOf(listed: readonly ObjectInfo[]): RungBytes {
     const { current: _, ...others } = rungs;
     const bytesOf = (rung: number) =>
@@ -199,7 +199,7 @@ class Survey {
     return modified.getTime() <= now.getTime() - hours * hour;
   }
 
-  /** Marks what retained commits reach. What an earlier survey has marked is not read again. */
+  /** Marks the objects that retained commits reach. Objects that an earlier survey marked are not read again. */
   async #reachSnapshots(commits: readonly Commit[], keepers: readonly number[]): Promise<void> {
     const manifests = new Map<string, { commit: Commit; keptBy: number }>();
     for (const [index, commit] of commits.entries()) {

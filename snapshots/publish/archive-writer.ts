@@ -39,7 +39,7 @@ interface PlacedPage {
 /** A new or changed market without its text. */
 type NewRow = StoredRow & Pick<SortedMarket, "file">;
 
-/** What the unfinished segment keeps of a market: its ordinal in the current snapshot, or what its index needs. */
+/** A market in the unfinished segment: its ordinal in the current snapshot, or the values for the index. */
 type Row = number | NewRow;
 
 /** A market to be written: one kept from the current snapshot, or a new or changed one. */
@@ -136,7 +136,7 @@ export class ArchiveWriter {
     while (this.#inFlight.size >= pagesInFlight) await Promise.race(this.#inFlight);
     const page = this.#writePage(markets);
     this.#inFlight.add(page);
-    // Whoever awaits the page reports a failure. This handler keeps it from ending the process as unhandled.
+    // The caller that awaits the page reports a failure. This handler keeps it from ending the process as unhandled.
     page.catch(() => {}).finally(() => this.#inFlight.delete(page));
     this.#pages.push(page);
   }

@@ -29,13 +29,13 @@ export class GuardRefusal extends Error {
   }
 }
 
-/** What a publish run changes in the archive. */
+/** The changes of a publish run to the archive. */
 export interface ArchiveDifference {
   sides: Sides;
   found: Difference;
   /**
-   * The numbers that the guards judge: `changed` counts markets that changed under the same formula version or, in an upgrade
-   * of the feed, that changed in more than what the new version adds.
+   * The numbers that the guards judge: `changed` counts markets that changed under the same formula version or, in an
+   * upgrade of the feed, that changed in more than what the new version adds.
    */
   judged: ChangeCounts;
   /** Whether every removed or changed market of the current snapshot can still be read. */
@@ -50,7 +50,10 @@ export class RunDifference {
   readonly #kept: FileNumbers;
   /** Whether this run publishes members that the current snapshot's version of the feed does not have. */
   readonly #upgrade: boolean;
-  /** The tag of an entry tells one formula version from another; in an upgrade, one market from another without what is new. */
+  /**
+   * The tag of an entry tells one formula version from another; in an upgrade, one market from another without what is
+   * new.
+   */
   readonly #tagOf: (record: Uint8Array) => number;
   readonly #fresh = new Entries();
 

@@ -57,7 +57,7 @@ export class ObjectWriter {
     this.#held.set(key, body);
   }
 
-  /** Writes what was held. Throws as `write` does. */
+  /** Writes what was held. */
   writeHeld(): Promise<void> {
     return inParallel(this.#held, ([key, body]) => this.write(key, body));
   }

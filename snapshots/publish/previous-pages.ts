@@ -10,7 +10,7 @@ import { layout } from "../store/layout.ts";
 /** A segment of the current snapshot and its position. */
 export interface PreviousSegment {
   ref: SegmentRef;
-  /** What tells the files of its rows, if anything does. */
+  /** The object that lists the source files of its rows, if there is one. */
   origins: ObjectRef | undefined;
   /** Ordinal of its oldest market in the whole archive. */
   start: number;

@@ -23,7 +23,7 @@ const keptLineBytes = 64 * 1024 * 1024;
 const keptSegments = 2;
 
 /**
- * What the objects of a segment hold of a row: index values, source digest, hash of the id, and words of the question.
+ * A row in the objects of a segment: index values, source digest, hash of the id, and words of the question.
  */
 export interface StoredRow extends IndexRow {
   digest: bigint;
@@ -87,7 +87,7 @@ export class PreviousRows {
     return lines;
   }
 
-  /** What the store holds of an old row. */
+  /** An old row as the store holds it. */
   async row(ordinal: number): Promise<StoredRow> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
     const { ref, start, indexed } = this.#segments[index]!;
@@ -107,7 +107,7 @@ export class PreviousRows {
     return { ...row, digest: digests[place]!, idHash: idHashes[place]!, words };
   }
 
-  /** The id of an old row. Throws as `row` does. */
+  /** The id of an old row. */
   async idOf(ordinal: number): Promise<string> {
     return idOfLine(await this.#lineOf(ordinal));
   }

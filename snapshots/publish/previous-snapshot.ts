@@ -199,7 +199,7 @@ function namedBy(manifest: Manifest): Map<string, number> {
   return named;
 }
 
-/** Those wanted objects that the store lists with the right size and that are not `faulty`. */
+/** The wanted objects that the store lists with the right size and that are not `faulty`. */
 async function presentOf(
   storage: Storage,
   wanted: ReadonlyMap<string, number>,

@@ -21,7 +21,7 @@ interface Stored {
   isComplete: () => boolean;
 }
 
-/** What the current snapshot tells of its sources, so that files and rows that have not changed are not read again. */
+/** The sources as the current snapshot records them, so that unchanged files and rows are not read again. */
 export class PreviousSources {
   readonly #storage: Storage;
   readonly #stored: Stored;
@@ -62,7 +62,7 @@ export class PreviousSources {
 
   /**
    * Notes the numbers of unchanged files, by their hashes, at the ordinals of their rows. Returns the origins of those
-   * segments all of whose files are unchanged, by the segment's hash. Throws as `knownFiles` does.
+   * segments all of whose files are unchanged, by the segment's hash.
    */
   async keepFiles(numbers: ReadonlyMap<string, number>, kept: FileNumbers): Promise<Map<string, ObjectRef>> {
     const same = new Map<string, ObjectRef>();
@@ -95,7 +95,7 @@ export class PreviousSources {
     return false;
   }
 
-  /** The files of a segment's rows, where the store has what tells them and all else that the segment's rows need. */
+  /** The source files of a segment's rows; undefined unless the store has them and every object beside the segment. */
   async #originsOf({ ref, origins }: PreviousSegment): Promise<Origins | undefined> {
     if (!origins || !besideSegment(ref).every(([key]) => this.#stored.present.has(key))) return undefined;
     return this.#readIfSound(layout.originsOf(origins.hash), origins, (key, bytes) =>
@@ -104,8 +104,8 @@ export class PreviousSources {
   }
 
   /**
-   * Reads what only saves reading sources: where it is damaged, the store does not count as having it, so that it is
-   * written again.
+   * Reads an object that only spares the run from reading sources. A damaged one counts as missing, so that the run
+   * writes it again.
    */
   async #readIfSound<T>(
     key: string,

@@ -17,7 +17,7 @@ import { renderScores, type ScoreObjects } from "./score-objects.ts";
 /** Markets per bucket of the external sort: about 50 MB of JSON text. */
 const bucketMarkets = 16_384;
 
-/** What a run has read: all rows have passed validation, but not yet the guards. */
+/** The sources as a run has read them: all rows have passed validation, but not yet the guards. */
 export interface ReadSources {
   sources: Sources;
   scores: ScoreObjects;

@@ -36,7 +36,7 @@ export function siteAddressAt(base: string): string {
   return `${origin}${pathname.replace(/\/+$/, "")}/`;
 }
 
-/** What the store's `site/api.json` names, each null when it names none. */
+/** The members of the store's `site/api.json`, each null when it is not there. */
 export interface Named extends Terms {
   api: ApiPlace;
   /** The address of the public tree. */
@@ -56,7 +56,7 @@ const Stored = z.strictObject({
   citeAs: z.string().transform(citationIn).nullable().default(null),
 });
 
-/** What a store names that names nothing. */
+/** The members of a store without `site/api.json`. */
 export const nothingNamed: Named = { api: null, site: null, license: null, citeAs: null };
 
 /** Reads what the store names. */

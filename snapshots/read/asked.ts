@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { LogEntry } from "./catalog/commit-log.ts";
 
-/** What a query asks for, before anything of it is worked out. */
+/** A query that was understood, before any of its work is done. */
 export interface Asked<Plan> {
   /** The commit whose snapshot answers. */
   commit: LogEntry;

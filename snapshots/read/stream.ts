@@ -12,7 +12,7 @@ export interface Stream {
   read(): AsyncGenerator<StreamChunk, void, void>;
   /** The same as one gzip member, where that can be put together from stored pieces. */
   readGzip?(): AsyncGenerator<StreamChunk, void, void>;
-  /** What a caller can do whose quota does not suffice for all of it. */
+  /** The way out for a caller whose quota does not pay for the whole stream. */
   advice: string;
 }
 

@@ -84,7 +84,7 @@ export async function openSources(directory: string, options: SourcesOptions): P
   }
 }
 
-/** What the files hold, as far as that is told without reading their rows. */
+/** The content of the files as far as it is known without reading their rows. */
 interface FileContents extends HashedFiles {
   /** Files of markets. */
   unchanged: ReadonlyMap<SourceFile, SourceFileRef>;

@@ -6,7 +6,7 @@ import { type Storage, StorageError } from "./storage.ts";
 /** The clocks of publisher, scorer and store may differ by so many milliseconds. */
 export const clockTolerance = 5 * 60_000;
 
-/** What the store's clock says now, as far as the store has told; what this machine's says otherwise. */
+/** The time by the store's clock, or by this machine's while the store's is not known. */
 function timeOf({ clockAhead }: Storage, now: Date): Date {
   return new Date(now.getTime() + (clockAhead?.() ?? 0));
 }
@@ -30,7 +30,7 @@ export function publicationTime(
   return time;
 }
 
-/** What the two clocks say, for those whose times were refused as later than now. */
+/** The times of both clocks, for messages about times that lie after now. */
 export async function describeClocks(storage: Storage, machine: Date): Promise<string> {
   let store = timeOf(storage, machine);
   // A directory tells its time with what is written, and nothing was. Its newest run was not later than now.

@@ -24,7 +24,7 @@ export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): As
 
 /**
  * The commits before another one, newest first: at least one, as many as are fetched at a time, not below number
- * `lowest`. Throws as `logFrom` does.
+ * `lowest`.
  */
 export async function commitsBefore(storage: Storage, successor: Commit, lowest = 1): Promise<Commit[]> {
   const count = Math.min(fetchedAtOnce, successor.commit - lowest);

@@ -3,7 +3,7 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
 
-/** What the work gives; undefined when it fails with an error of this class. */
+/** The result of the work; undefined when it fails with an error of this class. */
 export async function unless<T>(
   failure: abstract new (...args: never[]) => Error,
   work: () => Promise<T>,
@@ -16,7 +16,7 @@ export async function unless<T>(
   }
 }
 
-/** What work on a file or folder gives; undefined when there is none. */
+/** The result of work on a file or folder; undefined when nothing is there. */
 export function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   return work.catch((error) => {
     if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
@@ -24,7 +24,7 @@ export function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   });
 }
 
-/** What an error says; of anything else that was thrown, its text. */
+/** The message of an error, or the text of another thrown value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

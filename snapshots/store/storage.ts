@@ -13,7 +13,7 @@ export interface ByteRange {
   bytes: number;
 }
 
-/** What is read of an object, and until when. */
+/** How much of an object is read, and until when. */
 export interface GetOptions {
   maxBytes?: number;
   /** Reads this part alone, which `maxBytes` does not concern. */

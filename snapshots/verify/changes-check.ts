@@ -8,7 +8,7 @@ import { compareKeys, type MarketKey } from "../format/market-key.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { layout } from "../store/layout.ts";
 
-/** What the commit of a change record says. */
+/** The commit of a change record. */
 interface Named {
   since: string | undefined;
   until: string;

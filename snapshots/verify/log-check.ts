@@ -14,7 +14,7 @@ export interface CheckedCommit {
   manifest: Manifest;
 }
 
-/** What the check of a commit log found. */
+/** The result of the check of a commit log. */
 interface CheckedLog {
   /** How many commits there are, faulty ones too. */
   length: number;

@@ -10,7 +10,7 @@ import { sha256 } from "../store/sha256.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
-/** What the other checks found, and whether to check key records. */
+/** The results of the other checks, and whether to check key records. */
 interface Known {
   keys: boolean;
   snapshots: SnapshotCheck;

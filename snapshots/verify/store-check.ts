@@ -13,7 +13,7 @@ export interface Fault {
   reason: string;
 }
 
-/** What all checks of a store share: what has been read of it, and what is wrong with that. */
+/** The state that all checks of a store share: which objects were read, and their faults. */
 export class StoreCheck {
   readonly storage: Storage;
   readonly faults: Fault[] = [];

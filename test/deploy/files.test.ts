@@ -55,7 +55,7 @@ describe.skipIf(!analyze)("systemd", () => {
     expect(run("verify", "--man=no", "prs-wrong.service").stderr).toMatch(/prs-wrong.*ProtectSistem/);
   });
 
-  test.each(services)("finds %s well shut in", (unit) => {
+  test.each(services)("rates the sandbox of %s as tight", (unit) => {
     // In tenths: 0 is perfect, and 96 what a unit has without the sandbox. Left are the network, and memory that V8
     // makes executable.
     expect(run("security", "--offline=true", "--threshold=20", unit)).toMatchObject({ status: 0 });

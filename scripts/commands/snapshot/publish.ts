@@ -95,7 +95,7 @@ async function writeStatement(
   await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
 }
 
-/** What the options must be that name something to readers of the public tree. */
+/** The rules for options that name something to readers of the public tree. */
 const rules = {
   "api-url": "--api-url (or API_URL) must be the service's address, https://HOST",
   "site-url": "--site-url (or SITE_URL) must be the public tree's address, https://HOST",
@@ -103,7 +103,7 @@ const rules = {
   "cite-as": "--cite-as must be a text of at most 2,000 characters",
 };
 
-/** What an option names; null for none, undefined when it is left out or empty. Throws UsageError. */
+/** The value of an option; null for `none`, undefined when it is left out or empty. Throws UsageError. */
 function namedOption(
   name: keyof typeof rules,
   given: string | undefined,

@@ -5,7 +5,10 @@ import type { RowsForm } from "./rows.ts";
 
 const membersIn = (version: string) => plainMembers.filter((name) => isMemberIn(version, name));
 
-/** The columns of a market in CSV (INTERFACE 4.5): its members in a version of the feed, then the score of each dimension. */
+/**
+ * The columns of a market in CSV (INTERFACE 4.5): its members in a version of the feed, then the score of each
+ * dimension.
+ */
 export const csvColumns = (version: string): readonly string[] => [
   ...membersIn(version),
   ...marketDimensionKeys,

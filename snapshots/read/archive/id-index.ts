@@ -31,7 +31,7 @@ export class IdIndex {
     this.#objects = objects;
   }
 
-  /** The ordinals of the markets that may have this id: nearly always one or none. Throws as ObjectCache.get does. */
+  /** The ordinals of the markets that may have this id: nearly always one or none. */
   async candidates({ archive, manifest }: Snapshot, id: string): Promise<number[]> {
     const hash = idHash(id);
     const segments = archive.segments.map((segment, index) => ({

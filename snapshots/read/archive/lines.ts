@@ -45,7 +45,7 @@ export class Lines {
     this.#derived = derived;
   }
 
-  /** Fetches the pages that hold these descending ordinals. Throws as ObjectCache.get does. */
+  /** Fetches the pages that hold these descending ordinals. */
   static async read(
     archive: Archive,
     ordinals: readonly number[],

@@ -14,7 +14,7 @@ export interface FoundMarket {
   line: Buffer;
 }
 
-/** Finds a market by its id. Throws MarketNotFoundError, or as ObjectCache.get does. */
+/** Finds a market by its id. Throws MarketNotFoundError. */
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
   for (const ordinal of await catalog.ids.candidates(snapshot, id)) {
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();
@@ -34,7 +34,7 @@ const hashesOf = (subtrees: readonly { root: string }[]) =>
 
 /**
  * What leads from a market's text to the snapshot's id (snapshots/SPEC.md, "Proofs"). Hashes all markets of one page.
- * Throws as ObjectCache.get does.
+ *
  */
 export async function proveMarket(
   catalog: Catalog,

@@ -40,7 +40,7 @@ export class WordIndex {
     return this.#tables.calculatedSize;
   }
 
-  /** The markets of a snapshot that a filter selects. Throws NotIndexedError, or as readObject does. */
+  /** The markets of a snapshot that a filter selects. Throws NotIndexedError. */
   async match(snapshot: Snapshot, { conditions, words }: ArchiveFilter): Promise<Matches> {
     const { archive, manifest } = snapshot;
     for (const condition of conditions)

@@ -95,7 +95,7 @@ function named(entry: LogEntry | undefined): Nearest["before"] {
   return entry ? { snapshotId: entry.snapshotId, publishedAt: entry.publishedAt } : null;
 }
 
-/** What the value of `asOf` means in a query that was not checked yet; undefined for what will be refused. */
+/** The meaning of `asOf` in a query that was not checked yet; undefined for a value that will be refused. */
 export function askedAsOf(text: string): AsOf | undefined {
   try {
     return parseAsOf(new Map([[asOfParameter.name, text]]));

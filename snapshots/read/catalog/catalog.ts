@@ -29,7 +29,7 @@ const pageShare = 3 / 8;
 /** Superseded snapshots may take this much beside the caches. */
 const supersededShare = 1 / 4;
 
-/** What a catalog is told beside its store. */
+/** The options of a catalog. */
 export interface CatalogOptions {
   /** Bounds the three caches together. The current indexes come on top, and a quarter of this for older snapshots. */
   cacheBytes: number;
@@ -186,7 +186,7 @@ export class Catalog {
 
   /**
    * A commit that has this snapshot and was not withdrawn, though its snapshot may be collected; undefined when the log
-   * has none of this number. Throws as `commit` does.
+   * has none of this number.
    */
   async standing(number: number, snapshotId: string): Promise<LogEntry | undefined> {
     const commit = await this.commit(number);
@@ -251,7 +251,7 @@ export class Catalog {
     return this.#listing.run(commit.digest, () => this.#keep(this.#list(commit)));
   }
 
-  /** A commit's snapshot with its indexes. Throws as `listed` does. */
+  /** A commit's snapshot with its indexes. */
   async snapshot(commit: LogEntry): Promise<Snapshot> {
     const listed = await this.listed(commit);
     if ("archive" in listed) return listed as Snapshot;

@@ -24,8 +24,8 @@ const entryBytes = 800;
 
 /**
  * The log of commits as readers see it, from the newest one back. Older commits are fetched when somebody asks for
- * them, once, and count only when they have the digest that their successor names. What is behind a commit that has not
- * is never read.
+ * them, once, and count only when they have the digest that their successor names. Commits before one with another
+ * digest are never read.
  */
 export class CommitLog {
   readonly #storage: Storage;

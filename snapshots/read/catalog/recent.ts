@@ -9,7 +9,9 @@ interface Look<T> {
   found: Promise<T>;
 }
 
-/** What a look into the store found. It serves all callers for a while, or until another commit becomes the newest. */
+/**
+ * The result of a look into the store. It serves all callers for a while, or until another commit becomes the newest.
+ */
 export class Recent<T> {
   readonly #look: () => Promise<T>;
   readonly #log: CommitLog;

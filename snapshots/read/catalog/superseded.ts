@@ -6,8 +6,8 @@ import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 const parsedFactor = 2;
 
 /**
- * Superseded snapshots in memory, those used last. What is counted is what goes when they go: their manifests, and each
- * segment that the current snapshot does not have, once, with its filter of ids as if it had been made.
+ * The superseded snapshots in memory that were used last. Their size is the memory that dropping them frees: their
+ * manifests, and each segment that the current snapshot does not share, counted once with its filter of ids.
  */
 export class SupersededSnapshots {
   readonly #maxBytes: number;

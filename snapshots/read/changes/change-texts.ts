@@ -16,7 +16,7 @@ export interface ChangeTexts {
   readonly bytes: number;
   /** Lines of an object. */
   lines(place: number): number;
-  /** The lines of a run, each as a put with its line feed. Throws as ObjectCache.get does, or CorruptObjectError. */
+  /** The lines of a run, each as a put with its line feed. */
   run(place: number, run: number): Promise<Buffer[]>;
   /** The same lines compressed, where they are stored in this form. */
   piece?(place: number, run: number): Promise<DeflatePiece>;
@@ -115,7 +115,7 @@ export class KeptRuns {
     this.#texts = texts;
   }
 
-  /** The line that a number stands for. Throws as ChangeTexts.run does. */
+  /** The line that a number stands for. */
   async line(tag: number): Promise<Buffer> {
     const { place, line } = placeOf(tag);
     const { runLines } = this.#texts;

@@ -50,7 +50,7 @@ interface Ends {
   to: readonly LogEntry[];
 }
 
-/** What is to be worked out, and for whom. */
+/** The work to do, and for whom. */
 interface Work {
   ends: Ends;
   payer: Payer;

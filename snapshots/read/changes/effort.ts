@@ -1,7 +1,7 @@
 import type { Breathe } from "../../changes/sort.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 
-/** Whoever long work is done for. */
+/** The caller that long work is done for. */
 export interface Payer {
   /** Whether the answer is not waited for any more. */
   gone(): boolean;

@@ -24,7 +24,7 @@ export type Parameters = ReadonlyMap<string, string>;
 /** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
 export interface ArchiveFilter {
   conditions: Condition[];
-  /** What a market's question must have, all of it. */
+  /** The words that a market's question must all have. */
   words: QueryWord[];
   canonical: string;
 }

@@ -10,9 +10,9 @@ function publicationOf({ snapshotId, commit, publishedAt, counts, changeCounts }
 }
 
 /**
- * Returns a function that yields what one reader was not told yet, up to the current snapshot. At the beginning that is
- * a greeting, behind the news of a start that is gone. One call must end before the next. It throws as the log does;
- * the next call goes on there.
+ * Returns a function that yields the messages that one reader has not got yet, up to the current snapshot. The first
+ * call yields a greeting; where the reader's start is gone, that news precedes it. One call must end before the next.
+ * It throws as the log does, and the next call goes on there.
  */
 export function scoreReader(log: ScoreChangeLog, start: ReaderStart): () => AsyncGenerator<FeedMessage> {
   let { position, gone } = start;

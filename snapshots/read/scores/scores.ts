@@ -7,7 +7,7 @@ import type { LogEntry } from "../catalog/commit-log.ts";
 import type { ListedSnapshot } from "../catalog/snapshot.ts";
 import { ProtocolNotFoundError } from "../errors.ts";
 
-/** What is asked of the scores of a snapshot: the list of all, or what it holds of one protocol. */
+/** A score object of a snapshot: the list of all protocols, or an object of one of them. */
 export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions"; slug: string };
 
 /** A score object and the snapshot that has it. */
@@ -15,7 +15,7 @@ export interface FoundScore extends ListedSnapshot {
   object: ObjectRef;
 }
 
-/** What a path names. Throws ProtocolNotFoundError for text that cannot be a slug. */
+/** The object that a path names. Throws ProtocolNotFoundError for text that cannot be a slug. */
 export function scoreNamed(kind: "records" | "histories" | "dimensions", text: string): ScoreName {
   if (!ProtocolSlug.safeParse(text).success) throw new ProtocolNotFoundError();
   return { kind, slug: text };
@@ -44,7 +44,7 @@ export async function findScoreAsOf(
   return findScore(await whileKept(catalog, commit, () => catalog.listed(commit)), name);
 }
 
-/** Reads a score object from the store. Throws as `whileKept` and ObjectCache.get do. */
+/** Reads a score object from the store. */
 export function readScore(
   catalog: Catalog,
   { commit, object }: FoundScore,
@@ -73,7 +73,7 @@ export function supersededScore(
   return undefined;
 }
 
-/** The records of several protocols of the current snapshot, as the JSON of a batch. Throws as ObjectCache.get does. */
+/** The records of several protocols of the current snapshot, as the JSON of a batch. */
 export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
   const { manifest } = catalog.requireCurrent();
   const asked = [...new Set(slugs)].map((slug) => {

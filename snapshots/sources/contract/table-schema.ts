@@ -11,7 +11,7 @@ export interface Rule {
   bounding?: boolean;
 }
 
-/** What a column, or a part of one, must be. Only values inside `any` may be null. */
+/** The type of a column, or of a part of one. Only values inside `any` may be null. */
 export type Shape =
   | { kind: "text"; rules: readonly Rule[] }
   | { kind: "integer"; min: number; max: number }
