@@ -30,12 +30,13 @@ export type Size = z.infer<typeof Size>;
 /**
  * A segment of a manifest. `root` is that of the tree over its pages (snapshots/SPEC.md, "Roots"). `rows` refers to the
  * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id,
- * `words` markets by the words of their questions.
+ * `words` markets by the words of their questions. `index` is the SHA-256 of its index header ("Index root").
  */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1).max(65_536),
   pages: z.int().min(1).max(65_536),
   root: Digest,
+  index: Digest,
   rows: ObjectRef,
   ids: ObjectRef,
   words: ObjectRef,
@@ -69,6 +70,8 @@ export const Manifest = z.object({
   /** The roots that the snapshot id commits to (snapshots/SPEC.md, "Roots"). */
   archiveRoot: Digest,
   scoresRoot: Digest,
+  /** The root of its index, which the id does not commit to: a later version may index more. */
+  indexRoot: Digest,
   counts: SnapshotCounts,
   newestResolvedAt: Timestamp,
   newestUpdatedAt: Timestamp,
@@ -112,7 +115,7 @@ export const ChangeRecord = z.object({
 export type ChangeRecord = z.infer<typeof ChangeRecord>;
 
 /**
- * `commits/<number>.json`: one published state. `archiveRoot` is the manifest's. `changes` refers to the record of what the
+ * `commits/<number>.json`: one published state. `archiveRoot` and `indexRoot` are the manifest's. `changes` refers to the record of what the
  * archive gained and lost since the commit before; null where there is none. `changeCounts` counts these markets; null where
  * the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's. `previous` is the digest of the commit before,
  * null in the first one. A rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn`
@@ -123,6 +126,7 @@ export const Commit = z.object({
   commit: CommitNumber,
   snapshotId: Digest,
   archiveRoot: Digest,
+  indexRoot: Digest,
   manifest: ObjectRef,
   changes: ObjectRef.nullable(),
   changeCounts: ChangeCounts.nullable(),

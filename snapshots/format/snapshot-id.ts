@@ -1,6 +1,6 @@
-import { formatVersion, type Manifest } from "../../schemas/snapshot.ts";
+import { formatVersion, type Manifest, type SegmentRef } from "../../schemas/snapshot.ts";
 import { sha256 } from "../store/sha256.ts";
-import { leafHash, rootOf, treeHead } from "./tree.ts";
+import { leafHash, rootOf, rootOver, treeHead } from "./tree.ts";
 
 /** The input of a snapshot id. It does not depend on how anything is compressed. */
 export interface LogicalContent {
@@ -43,4 +43,10 @@ export function scoresRootOf(scores: Manifest["scores"]): string {
   return rootOf("scores", { children: leaves.length, total: leaves.length }, treeHead(leaves)).toString(
     "hex",
   );
+}
+
+/** The root of the index of these segments, in hexadecimal (snapshots/SPEC.md, "Index root"). */
+export function indexRootOf(segments: readonly Pick<SegmentRef, "index" | "markets">[]): string {
+  const headers = segments.map(({ index, markets }) => ({ root: index, markets }));
+  return rootOver("index", headers).toString("hex");
 }

@@ -19,7 +19,7 @@ function sha256(...parts: readonly Uint8Array[]): Buffer {
 // The input of a hash begins with a byte for its kind, so that no value of one kind can stand for another.
 const [leafTag, nodeTag] = [Buffer.of(0), Buffer.of(1)];
 /** The first byte of a sealed root, by the kind of its tree. */
-const rootTags = { page: 2, segment: 3, archive: 4, scores: 5 } as const;
+const rootTags = { page: 2, segment: 3, archive: 4, scores: 5, index: 6, section: 7 } as const;
 
 /** The hash of a text as a leaf of a tree. */
 export function leafHash(text: Uint8Array): Buffer {
@@ -77,7 +77,7 @@ export function leftSize(size: number): number {
   return 2 ** (31 - Math.clz32(size - 1));
 }
 
-/** How many children a tree has, and how many markets (of a scores tree, lines) there are below it in all. */
+/** How many children a tree has, and how many markets (of a scores tree, lines; of a section, bytes) are below it in all. */
 export interface TreeSize {
   children: number;
   total: number;
@@ -102,8 +102,8 @@ export interface Subtree {
   markets: number;
 }
 
-/** The root of a segment over its pages, or of an archive over its segments, from the oldest up. */
-export function rootOver(kind: "segment" | "archive", subtrees: readonly Subtree[]): Buffer {
+/** The root of a segment over its pages, or of an archive or its index over its segments, from the oldest up. */
+export function rootOver(kind: "segment" | "archive" | "index", subtrees: readonly Subtree[]): Buffer {
   const total = subtrees.reduce((sum, { markets }) => sum + markets, 0);
   return rootOf(kind, { children: subtrees.length, total }, treeHead(subtrees.map(hashOf)));
 }

@@ -9,9 +9,12 @@ import {
 } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import type { Page, StoredPage } from "../format/page.ts";
+import { rootOver } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { maxResidentBytes } from "../store/maxima.ts";
+import { parseObject } from "../store/parse-object.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
+import { coveredSections, indexHeader, type WordsRef } from "./index-header.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
@@ -57,6 +60,12 @@ export interface Segment {
 }
 
 const magic = Buffer.from("PRSSEG\r\n");
+const Columns = z.array(
+  z.discriminatedUnion("kind", [
+    z.object({ name: z.string(), kind: z.literal("integer"), min: z.int(), max: z.int() }),
+    z.object({ name: z.string(), kind: z.literal("label"), frequent: z.array(z.string()) }),
+  ]),
+);
 const SegmentHeader = z.object({
   formatVersion: z.literal(formatVersion),
   markets: z.int().min(1).max(65_536),
@@ -66,16 +75,17 @@ const SegmentHeader = z.object({
    */
   residentBytes: z.int().min(0).max(maxResidentBytes),
   epochs: z.array(z.tuple([z.int().min(0), z.int().min(0)])),
-  columns: z.array(
-    z.discriminatedUnion("kind", [
-      z.object({ name: z.string(), kind: z.literal("integer"), min: z.int(), max: z.int() }),
-      z.object({ name: z.string(), kind: z.literal("label"), frequent: z.array(z.string()) }),
-    ]),
-  ),
+  columns: Columns,
   sections: SectionTable,
 });
 
 type SegmentHeader = z.infer<typeof SegmentHeader>;
+
+/** What a segment's index header tells of the objects beside it: the ids object, and what names the words object. */
+export interface Beside {
+  ids: Buffer;
+  words: WordsRef;
+}
 
 /**
  * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order from
@@ -84,12 +94,13 @@ type SegmentHeader = z.infer<typeof SegmentHeader>;
 export function encodeSegment(
   pages: readonly Page[],
   rows: readonly IndexRow[],
+  beside: Beside,
   fields: readonly FilterField[] = filterFields,
 ): Buffer {
   const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
-  const resident = new SectionWriter(0);
-  addPageTable(resident, pages);
-  resident.add("times", times.low);
+  const sections = new SectionWriter();
+  addPageTable(sections, pages);
+  sections.add("times", times.low);
   const columns: SegmentHeader["columns"] = [];
   const rare: [string, string[]][] = [];
   for (const row of fields) {
@@ -97,31 +108,70 @@ export function encodeSegment(
     if (row.kind === "integer") {
       const { min, max } = row;
       const values = rows.map(({ values }) => values[row.field]);
-      resident.add(name, buildIntegerColumn(values, min, max).slices);
+      sections.add(name, buildIntegerColumn(values, min, max).slices);
       columns.push({ name, kind: "integer", min, max });
       continue;
     }
     const column = buildLabelColumn(rows.map(({ values }) => values[row.field]));
-    resident.add(`${row.field}.codes`, column.codes.slices);
-    resident.add(`${row.field}.postings`, column.postings);
-    resident.add(`${row.field}.starts`, column.starts);
+    sections.add(`${row.field}.codes`, column.codes.slices);
+    sections.add(`${row.field}.postings`, column.postings);
+    sections.add(`${row.field}.starts`, column.starts);
     columns.push({ name, kind: "label", frequent: column.frequent });
     rare.push([row.field, column.rare]);
   }
-  const rest = new SectionWriter(resident.bytes);
-  addPageDigests(rest, pages);
-  for (const [field, labels] of rare) rest.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
+  const residentBytes = sections.bytes;
+  addPageDigests(sections, pages);
+  for (const [field, labels] of rare) sections.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
+  const root = rootOver("segment", pages).toString("hex");
+  const indexed = { markets: rows.length, pages: pages.length, root, times, columns };
+  const sectionOf = (name: string) => (name === "ids" ? beside.ids : sections.get(name));
+  sections.add("index", indexHeader(indexed, sectionOf, beside.words));
 
   const header: SegmentHeader = {
     formatVersion,
     markets: rows.length,
     pages: pages.length,
-    residentBytes: resident.bytes,
+    residentBytes,
     epochs: times.epochs,
     columns,
-    sections: { ...resident.sections, ...rest.sections },
+    sections: sections.sections,
   };
-  return sealSections(magic, header, [...resident.parts, ...rest.parts]);
+  return sealSections(magic, header, sections.parts);
+}
+
+/** The canonical header of a segment's index, as it is stored. Throws CorruptObjectError. */
+export function readIndexHeader(key: string, stored: Buffer): Buffer {
+  const { header, body } = openSections(key, stored, magic, SegmentHeader);
+  const [offset, bytes] = sectionLookup(key, header, body.length)("index");
+  return body.subarray(offset, offset + bytes);
+}
+
+/** What an index header tells of columns and sections, of which later versions may have others. */
+const ToldIndex = z.object({
+  columns: z.array(z.looseObject({})),
+  sections: z.record(z.string(), z.unknown()),
+});
+
+/** Whether a segment's index header is right about what the segment holds, also in columns that this version does not know. */
+export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Beside): boolean {
+  const { header, body } = openSections(key, stored, magic, SegmentHeader);
+  const section = sectionLookup(key, header, body.length);
+  const sectionOf = (name: string) => {
+    if (name === "ids") return ids;
+    const [offset, bytes] = section(name);
+    return body.subarray(offset, offset + bytes);
+  };
+  const { times } = readColumns(key, stored);
+  const { markets, pages } = header;
+  const root = rootOver("segment", readPages(key, stored)).toString("hex");
+  const told = readIndexHeader(key, stored);
+  const { columns, sections } = parseObject(key, told, ToldIndex);
+  const names = Object.keys(sections);
+  const known = Columns.safeParse(columns).data;
+  if (JSON.stringify(known) !== JSON.stringify(header.columns)) return false;
+  if (!coveredSections(header.columns).every((name) => names.includes(name))) return false;
+  const segment = { markets, pages, root, times, columns: columns as typeof header.columns };
+  return told.equals(indexHeader(segment, sectionOf, words, names));
 }
 
 /** A segment's whole page table, from the oldest page up. Throws CorruptObjectError. */

@@ -88,7 +88,7 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode = u
     dictionary.addLatin1(bytes.slice(shared));
     before = bytes;
   }
-  const sections = new SectionWriter(0);
+  const sections = new SectionWriter();
   sections.add("blocks", Uint32Array.from(blocks));
   sections.add("dictionary", dictionary.all);
   sections.add("postings", postings.all);

@@ -54,12 +54,13 @@ export async function rollback(
   }
   await requireComplete(storage, current, wanted);
   const recorded = await recordChanges(storage, current, wanted);
-  const { snapshotId, archiveRoot, manifest, counts, size } = wanted;
+  const { snapshotId, archiveRoot, indexRoot, manifest, counts, size } = wanted;
   const content: CommitContent = {
     formatVersion,
     commit: current.commit + 1,
     snapshotId,
     archiveRoot,
+    indexRoot,
     manifest,
     changes: recorded?.ref ?? null,
     changeCounts: recorded?.counts ?? null,

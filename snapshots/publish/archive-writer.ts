@@ -5,12 +5,13 @@ import { type Page, pageText } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeOrigins } from "../index/origin-table.ts";
-import { encodeSegment, type IndexRow } from "../index/segment.ts";
+import { encodeSegment, type IndexRow, readIndexHeader } from "../index/segment.ts";
 import { encodeWords } from "../index/word-table.ts";
-import { wordsOf } from "../index/words.ts";
+import { unicodeVersion, wordsOf } from "../index/words.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
+import { sha256 } from "../store/sha256.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
@@ -193,11 +194,22 @@ export class ArchiveWriter {
       allWords.push(words);
     }
     const stored = await this.#put(layout.rowsOf, Buffer.from(digests.buffer));
-    const ids = await this.#put(layout.idsOf, encodeIds(idHashes));
+    const idBytes = encodeIds(idHashes);
+    const ids = await this.#put(layout.idsOf, idBytes);
     const words = await this.#put(layout.wordsOf, encodeWords(allWords));
-    const segment = await this.#put(layout.segment, encodeSegment(pages, index));
-    const root = rootOver("segment", pages).toString("hex");
-    return { ...segment, markets: rows.length, pages: pages.length, root, rows: stored, ids, words };
+    const beside = { ids: idBytes, words: { ...words, unicode: unicodeVersion } };
+    const bytes = encodeSegment(pages, index, beside);
+    const segment = await this.#put(layout.segment, bytes);
+    return {
+      ...segment,
+      markets: rows.length,
+      pages: pages.length,
+      root: rootOver("segment", pages).toString("hex"),
+      index: sha256(readIndexHeader("segment", bytes)),
+      rows: stored,
+      ids,
+      words,
+    };
   }
 
   #unchangedOrigins({ hash }: SegmentRef): ObjectRef | undefined {

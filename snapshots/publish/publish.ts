@@ -12,7 +12,7 @@ import {
 import { protocolChanges } from "../changes/protocols.ts";
 import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
 import { type Changes, DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
-import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
+import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import type { OpenSources, Sources } from "../sources/sources.ts";
 import { publicationTime } from "../store/clock.ts";
@@ -304,6 +304,7 @@ async function writeManifest(
     feedVersion,
     snapshotId: snapshotIdOf({ feedVersion, counts, ...roots }),
     ...roots,
+    indexRoot: indexRootOf(segments),
     counts,
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),
     newestUpdatedAt: scores.newestUpdatedAt,
@@ -335,7 +336,7 @@ function holdSourceFiles(
 /** The commit after `current`, which makes this manifest current. */
 function nextCommit(
   current: Commit | undefined,
-  { snapshotId, archiveRoot, counts }: Manifest,
+  { snapshotId, archiveRoot, indexRoot, counts }: Manifest,
   own: Pick<CommitContent, "manifest" | "changes" | "changeCounts" | "size" | "publishedAt">,
 ): CommitContent {
   return {
@@ -343,6 +344,7 @@ function nextCommit(
     commit: (current?.commit ?? 0) + 1,
     snapshotId,
     archiveRoot,
+    indexRoot,
     manifest: own.manifest,
     changes: own.changes,
     changeCounts: own.changeCounts,

@@ -1,6 +1,6 @@
 import type { Manifest } from "../../schemas/snapshot.ts";
 import { compareKeys } from "../format/market-key.ts";
-import { scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
+import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import type { CheckedSegment } from "./segment-check.ts";
@@ -32,6 +32,12 @@ export function checkManifest(key: string, manifest: Manifest, segments: readonl
   }
   if (rootOver("archive", manifest.segments).toString("hex") !== manifest.archiveRoot) {
     throw new CorruptObjectError(key, "its archive root does not match its segments");
+  }
+  if (segments.some(({ index }, place) => index !== manifest.segments[place]!.index)) {
+    throw new CorruptObjectError(key, "its hashes of index headers are not those of its segments");
+  }
+  if (indexRootOf(manifest.segments) !== manifest.indexRoot) {
+    throw new CorruptObjectError(key, "its index root does not match its segments");
   }
   if (scoresRootOf(manifest.scores) !== manifest.scoresRoot) {
     throw new CorruptObjectError(key, "its scores root does not match its scores");

@@ -8,7 +8,15 @@ import { type Page, pageText, readRun, runHashesOf, separator } from "../format/
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { encodeSegment, type IndexRow, readColumns, readPages } from "../index/segment.ts";
+import {
+  type Beside,
+  encodeSegment,
+  type IndexRow,
+  isIndexHeader,
+  readColumns,
+  readIndexHeader,
+  readPages,
+} from "../index/segment.ts";
 import { encodeWords, WordTable } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
@@ -24,6 +32,8 @@ type Row = IndexRow & MarketKey & { words: string[] };
 
 /** What the check of a manifest needs to know about a valid segment. */
 export interface CheckedSegment {
+  /** The SHA-256 of its index header. */
+  index: string;
   pages: Page[];
   oldest: MarketKey;
   newest: MarketKey;
@@ -70,45 +80,50 @@ export async function checkSegment(
   if (rootOver("segment", pages).toString("hex") !== ref.root) {
     throw new CorruptObjectError(key, "its root differs from the manifest's");
   }
-  checkIndex(check, key, stored, pages, rows);
   if (digests.length !== ref.markets * BigUint64Array.BYTES_PER_ELEMENT) {
     throw new CorruptObjectError(layout.rowsOf(ref.rows.hash), "it does not hold one digest per market");
   }
   if (!encodeIds(rows.map(({ id }) => idHash(id))).equals(ids)) {
     throw new CorruptObjectError(layout.idsOf(ref.ids.hash), "it does not match the ids of its markets");
   }
-  checkWords(check, layout.wordsOf(ref.words.hash), words, rows);
-  return { pages, oldest: rows[0]!, newest: rows.at(-1)! };
+  const { hash, bytes } = ref.words;
+  const unicode = checkWords(check, layout.wordsOf(hash), words, rows);
+  checkIndex(check, key, stored, { pages, rows, beside: { ids, words: { unicode, hash, bytes } } });
+  return { index: sha256(readIndexHeader(key, stored)), pages, oldest: rows[0]!, newest: rows.at(-1)! };
 }
 
-/** Compares the index of a segment with one made from its pages. Columns that this version does not know are not checked. */
+/**
+ * Compares the index of a segment, and its header, with one made from its pages. Columns that this version does not know are
+ * not checked.
+ */
 function checkIndex(
   check: StoreCheck,
   key: string,
   stored: Buffer,
-  pages: readonly Page[],
-  rows: readonly Row[],
+  { pages, rows, beside }: { pages: readonly Page[]; rows: readonly Row[]; beside: Beside },
 ): void {
   const { fields, others } = readColumns(key, stored);
   const sameRow = ({ resolvedAt, values }: IndexRow, place: number) =>
     resolvedAt === rows[place]!.resolvedAt &&
     fields.every(({ field }) => values[field] === rows[place]!.values[field]);
   const same = others
-    ? decodeRows(key, stored).every(sameRow)
-    : encodeSegment(pages, rows, fields).equals(stored);
+    ? decodeRows(key, stored).every(sameRow) && isIndexHeader(key, stored, beside)
+    : encodeSegment(pages, rows, beside, fields).equals(stored);
   if (!same) throw new CorruptObjectError(key, "its index does not match its pages");
   if (others) check.unchecked.push({ key, reason: "it has columns that this version does not know" });
 }
 
-function checkWords(check: StoreCheck, key: string, stored: Buffer, rows: readonly Row[]): void {
+/** Returns the version of Unicode that the words were made by. */
+function checkWords(check: StoreCheck, key: string, stored: Buffer, rows: readonly Row[]): string {
   const { unicode } = new WordTable(key, stored);
   const words = rows.map((row) => row.words);
-  if (encodeWords(words, unicode).equals(stored)) return;
+  if (encodeWords(words, unicode).equals(stored)) return unicode;
   if (unicode === unicodeVersion)
     throw new CorruptObjectError(key, "it does not match the questions of its markets");
   // Characters that one version has and the other lacks may make words differ. That is no fault of the object.
   const reason = `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`;
   check.unchecked.push({ key, reason });
+  return unicode;
 }
 
 /** The stored bytes of a page. The error names the page or the segment, whichever is wrong. */

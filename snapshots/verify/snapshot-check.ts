@@ -37,9 +37,9 @@ export class SnapshotCheck {
     const { hash } = commit.manifest;
     if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit.manifest));
     const manifest = this.#manifests.get(hash);
-    const same = JSON.stringify(manifest?.counts) === JSON.stringify(commit.counts);
-    const named = manifest?.snapshotId === commit.snapshotId && manifest.archiveRoot === commit.archiveRoot;
-    if (manifest && !(named && same)) {
+    const toldBy = ({ snapshotId, archiveRoot, indexRoot, counts }: Commit | Manifest) =>
+      JSON.stringify([snapshotId, archiveRoot, indexRoot, counts]);
+    if (manifest && toldBy(manifest) !== toldBy(commit)) {
       this.#check.faults.push({
         key: layout.commit(commit.commit),
         reason: "it disagrees with its manifest",

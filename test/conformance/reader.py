@@ -3,6 +3,7 @@ usage: reader.py STORE KEY|"" [QUERIES.json PROOFS.json]     Answers come from t
 import base64, datetime, hashlib, json, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
+from index_header import above, dumps, index_header, leaves, root, sha
 from verify_proof import need, signed_text
 from words import read_words, with_words
 TIERS = "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()
@@ -10,25 +11,12 @@ RANGES = {"tier": (1, 7), "disputed": (0, 1), "composite": (300, 1000),
           **dict.fromkeys("informed integrity oracle catalyst design counterparty".split(), (0, 100))}
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 LABELS = dict(category="category", outcome="resolvedOutcome", formula_version="formulaVersion", weight_version="weightVersion")
-def sha(*parts):
-    return hashlib.sha256(b"".join(parts)).digest()
-def dumps(value):
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 def in_order(texts):  # by UTF-16 code units
     return sorted(texts, key=lambda text: text.encode("utf-16-be"))
 def fold(text):  # Unicode simple case folding
     return "".join(next((one for one in (c.casefold(), c.lower()) if len(one) == 1), c) for c in text)
 def millis(time):
     return (datetime.datetime.fromisoformat(time.replace("Z", "+00:00")) - EPOCH) // datetime.timedelta(milliseconds=1)
-def leaves(texts):
-    return [sha(b"\0", text) for text in texts]
-def above(hashes):  # the next level of a tree: nodes over pairs, and a hash without a neighbour as it is
-    return [sha(b"\1", *hashes[at:at + 2]) if at + 1 < len(hashes) else hashes[at] for at in range(0, len(hashes), 2)]
-def root(kind, total, hashes):
-    size = len(hashes)
-    while len(hashes) > 1:
-        hashes = above(hashes)
-    return sha(struct.pack("<BQQ", kind, total, size), hashes[0])
 def level(index, total, hashes):  # a level of a proof
     found = {"index": index, "size": len(hashes), "markets": total, "path": []}
     while len(hashes) > 1:
@@ -99,14 +87,14 @@ def read_segment(store, ref):
     ids = [line[7:43].decode() for line in lines]
     epochs = {n: high for first, high in header["epochs"] for n in range(first, len(lines))}
     times = [epochs[n] << 32 | low for n, (low,) in enumerate(struct.iter_unpack("<I", stored["times"]))]
-    header["columns"] = {one["name"]: one for one in header["columns"]}
-    need(all((one["min"], one["max"]) == RANGES[one["name"]] for one in header["columns"].values() if one["kind"] == "integer"), "a range is another")
-    columns = {name: column(name, stored, header) for name in (*RANGES, *LABELS)}
+    told = {**header, "columns": {one["name"]: one for one in header["columns"]}}
+    need(all((one["min"], one["max"]) == RANGES[one["name"]] for one in header["columns"] if one["kind"] == "integer"), "a range is another")
+    columns = {name: column(name, stored, told) for name in (*RANGES, *LABELS)}
     for name, values in columns.items():
         if name in LABELS:
             expected = [market[LABELS[name]] for market in markets]
             often = {text for text, times_ in Counter(expected).items() if times_ * 32 >= len(lines)}
-            need(header["columns"][name]["frequent"] == in_order(often), f"{name} has other frequent labels")
+            need(told["columns"][name]["frequent"] == in_order(often), f"{name} has other frequent labels")
             need(json.loads(stored[f"{name}.rare"]) == in_order({*expected} - often), f"{name} has other rare labels")
         else:
             expected = [value_of(market, name) for market in markets]
@@ -123,6 +111,8 @@ def read_segment(store, ref):
     own = root(3, len(lines), roots)
     sizes = own.hex(), len(lines), len(pages), b"".join(roots), len(lines), bytes(len(pages))
     need(sizes == (ref["root"], ref["markets"], ref["pages"], stored["pageRoots"], header["markets"], stored["pageEncodings"]), "a size or root is wrong")
+    text = index_header(ref, header, {**stored, "ids": beside[0]}, times, beside[2])
+    need((text, sha(text).hex()) == (stored["index"], ref["index"]), "the header of an index is wrong")
     words = read_words(beside[2], [market["question"] for market in markets])
     return dict(words=words, root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1])
 
@@ -148,7 +138,8 @@ def read_snapshot(store, ref):
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
     identity = f"prs-snapshot 2 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
     counts = dict(markets=total, protocols=protocols, segments=len(segments), pages=sum(len(one["pages"]) for one in segments))
-    need({**manifest, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "scoresRoot": own, "counts": counts,
+    index = root(6, total, [bytes.fromhex(one["index"]) for one in manifest["segments"]]).hex()
+    need({**manifest, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "indexRoot": index, "scoresRoot": own, "counts": counts,
           "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
     return manifest, segments
 
@@ -158,7 +149,7 @@ def read_store(folder, vkey):
         commit = store.signed(key, vkey, "checkpoint", "{commit}", "snapshot {snapshotId}\n")
         need((key, commit["previous"]) == (f"commits/{number:010}.json", before), "the log is broken")
         before, (manifest, segments) = commit["digest"], read_snapshot(store, commit["manifest"])
-        need(all(commit[name] == manifest[name] for name in ("snapshotId", "archiveRoot", "counts")), "a commit is wrong")
+        need(all(commit[name] == manifest[name] for name in ("snapshotId", "archiveRoot", "indexRoot", "counts")), "a commit is wrong")
         record = commit["changes"] and json.loads(store.get(f"private/changes/{commit['changes']['hash']}.json", commit["changes"]))
         for part in record and record["before"] + record["after"] or []:
             store.get(f"private/changes/{part['hash']}", part)

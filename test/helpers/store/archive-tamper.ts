@@ -3,9 +3,11 @@ import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../../schemas/snapshot.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
-import { scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
+import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
-import { encodeSegment, readPages } from "../../../snapshots/index/segment.ts";
+import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
+import { type Beside, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
@@ -73,12 +75,14 @@ export type Changes = Partial<Omit<Manifest, "sources">> & { sources?: undefined
 
 /** Puts another manifest in the newest one's place, and makes the commit agree with it. Returns its key. */
 export function replaceManifest(objects: Objects, changes: Changes): string {
-  const manifest = { ...newestManifest(objects), ...changes };
+  const changed = { ...newestManifest(objects), ...changes };
+  const manifest = { ...changed, indexRoot: changes.indexRoot ?? indexRootOf(changed.segments) };
   const bytes = Buffer.from(JSON.stringify(manifest));
   const hash = sha256(bytes);
   objects.set(layout.manifest(hash), bytes);
-  const { snapshotId, archiveRoot, counts } = manifest;
-  replaceCommit(objects, { manifest: { hash, bytes: bytes.length }, snapshotId, archiveRoot, counts });
+  const { snapshotId, archiveRoot, indexRoot, counts } = manifest;
+  const ref = { hash, bytes: bytes.length };
+  replaceCommit(objects, { manifest: ref, snapshotId, archiveRoot, indexRoot, counts });
   return layout.manifest(hash);
 }
 
@@ -92,9 +96,40 @@ export function replaceSegment(
   const hash = sha256(bytes);
   objects.set(layout.segment(hash), bytes);
   const { segments } = newestManifest(objects);
-  segments[index] = { ...segments[index]!, hash, bytes: bytes.length };
+  segments[index] = { ...segments[index]!, hash, bytes: bytes.length, ...indexIn(bytes) };
   replaceManifest(objects, { segments, ...changes(segments) });
   return layout.segment(hash);
+}
+
+/** The hash of a segment's index header, where the segment still tells it. */
+function indexIn(bytes: Buffer): { index?: string } {
+  try {
+    return { index: sha256(readIndexHeader("segment", bytes)) };
+  } catch {
+    return {};
+  }
+}
+
+/** What the index header of a segment of the newest snapshot tells of the objects beside the segment. */
+export function besideOf(objects: Objects, { ids, words }: Pick<SegmentRef, "ids" | "words">): Beside {
+  const { unicode } = new WordTable("words", objects.get(layout.wordsOf(words.hash))!);
+  return { ids: objects.get(layout.idsOf(ids.hash))!, words: { ...words, unicode } };
+}
+
+/** Makes a segment of the newest snapshot agree with these objects beside it. Returns its key. */
+export function replaceBesides(
+  objects: Objects,
+  index: number,
+  refs: Partial<Pick<SegmentRef, "ids" | "words">>,
+): string {
+  const ref = { ...newestManifest(objects).segments[index]!, ...refs };
+  const stored = objects.get(layout.segment(ref.hash))!;
+  const [pages, rows] = [readPages("segment", stored), decodeRows("segment", stored)];
+  const bytes = encodeSegment(pages, rows, besideOf(objects, ref));
+  return replaceSegment(objects, index, bytes, (segments) => {
+    segments[index] = { ...segments[index]!, ...refs };
+    return {};
+  });
 }
 
 /** The newest segment of a store: its place in the manifest and its bytes. */
@@ -133,7 +168,8 @@ export async function rebuild(
       return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
     }),
   );
-  const segment = replaceSegment(objects, index, encodeSegment(pages, rows), (segments) => {
+  const beside = besideOf(objects, newestManifest(objects).segments[index]!);
+  const segment = replaceSegment(objects, index, encodeSegment(pages, rows, beside), (segments) => {
     const root = rootOver("segment", pages).toString("hex");
     segments[index] = { ...segments[index]!, markets: rows.length, pages: pages.length, root };
     return agreeing(objects, segments);

@@ -19,6 +19,7 @@ import {
   createLabelTables,
   encodeSegment,
   loadSegment,
+  readIndexHeader,
   readPages,
 } from "../../../snapshots/index/segment.ts";
 import { buildTimeColumn, lowerBound, timeAt } from "../../../snapshots/index/time-column.ts";
@@ -218,6 +219,7 @@ describe("segments", () => {
     minLength: 1,
     maxLength: 90,
   });
+  const beside = { ids: Buffer.from("ids"), words: { unicode: "1.0", hash: "cd".repeat(32), bytes: 5 } };
   const page = (markets: number, seed: number) => ({
     markets,
     hash: String(seed % 10).repeat(64),
@@ -239,7 +241,7 @@ describe("segments", () => {
         const sorted = unsorted.toSorted((a, b) => a.resolvedAt - b.resolvedAt);
         const first = Math.min(split + 1, sorted.length);
         const pages = [page(first, 1), ...(first < sorted.length ? [page(sorted.length - first, 2)] : [])];
-        const encoded = encodeSegment(pages, sorted);
+        const encoded = encodeSegment(pages, sorted, beside);
         const stored = Buffer.concat([Buffer.alloc(shift), encoded]).subarray(shift);
         expect(readPages("segment", stored)).toEqual(pages);
         const tables = createLabelTables();
@@ -263,12 +265,14 @@ describe("segments", () => {
         filterFields.map((f) => [f.field, f.kind === "label" ? "a" : f.min]),
       ) as FilterValues,
     };
-    const stored = encodeSegment([page(1, 1)], [row]);
+    const stored = encodeSegment([page(1, 1)], [row], beside);
     for (let end = 0; end < stored.length - 8; end += 1) {
-      expect(
-        () => loadSegment("the segment", stored.subarray(0, end), createLabelTables()),
-        String(end),
-      ).toThrow("the segment");
+      const cut = stored.subarray(0, end);
+      const read = () => [
+        loadSegment("the segment", cut, createLabelTables()),
+        readIndexHeader("the segment", cut),
+      ];
+      expect(read, String(end)).toThrow("the segment");
     }
   });
 });

@@ -10,7 +10,12 @@ import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
 import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { newestManifest, type Objects, replaceSegment } from "../../helpers/store/archive-tamper.ts";
+import {
+  besideOf,
+  newestManifest,
+  type Objects,
+  replaceSegment,
+} from "../../helpers/store/archive-tamper.ts";
 
 const [segmentEnd] = segmentEnds().take(1);
 /** Markets of two segments. */
@@ -23,15 +28,19 @@ async function storeWith(fields: readonly FilterField[]) {
   const objects: Objects = new Map();
   const storage = memoryStorage(objects);
   await publishRecords(storage, markets);
-  for (const [index, { hash }] of newestManifest(objects).segments.entries()) {
-    const stored = objects.get(layout.segment(hash))!;
+  for (const [index, ref] of newestManifest(objects).segments.entries()) {
+    const stored = objects.get(layout.segment(ref.hash))!;
     const rows = decodeRows("segment", stored).map(({ resolvedAt, values }): IndexRow => {
       return {
         resolvedAt,
         values: { ...values, colour: values.composite % 2 ? "red" : "blue" } as typeof values,
       };
     });
-    replaceSegment(objects, index, encodeSegment(readPages("segment", stored), rows, fields));
+    replaceSegment(
+      objects,
+      index,
+      encodeSegment(readPages("segment", stored), rows, besideOf(objects, ref), fields),
+    );
   }
   expect(newestManifest(objects).segments).toHaveLength(2);
   return { objects, storage };
@@ -78,6 +87,7 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
     reindexed: 2,
     changes: { markets: { added: 0, changed: 0, removed: 0 } },
   });
+  expect(newestManifest(objects).indexRoot).not.toBe(before.indexRoot);
   expect([...objects.keys()].filter((key) => key.startsWith(layout.pages))).toEqual(pages);
   expect(describePublish(report)).toContain("re-indexed 2 segments that another version made");
   // Two segments and a manifest.
@@ -122,7 +132,12 @@ test("Columns that this version does not know are passed over, and verify says t
   const wrong = replaceSegment(
     objects,
     0,
-    encodeSegment(readPages("segment", stored), rows, [colour, ...filterFields]),
+    encodeSegment(
+      readPages("segment", stored),
+      rows,
+      besideOf(objects, newestManifest(objects).segments[0]!),
+      [colour, ...filterFields],
+    ),
   );
   expect((await verify(storage, () => {})).faults).toMatchObject([{ key: wrong }]);
 });

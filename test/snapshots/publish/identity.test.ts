@@ -157,6 +157,7 @@ describe("the snapshot id", () => {
     await rebuild(old, () => {}, fastPage);
     const rewritten = newestManifest(old);
     expect(rewritten.snapshotId).toBe(before.snapshotId);
+    expect(rewritten.indexRoot).toBe(before.indexRoot);
     expect(rewritten.segments).not.toEqual(before.segments);
     expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
 

@@ -25,6 +25,7 @@ async function append(storage: Storage, changes: { withdrawn?: [number, number][
     commit,
     snapshotId: hash,
     archiveRoot: hash,
+    indexRoot: hash,
     manifest: { hash, bytes: 1 },
     changes: null,
     changeCounts: null,

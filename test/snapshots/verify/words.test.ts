@@ -8,7 +8,7 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
 import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { newestManifest, type Objects, replaceManifest } from "../../helpers/store/archive-tamper.ts";
+import { newestManifest, type Objects, replaceBesides } from "../../helpers/store/archive-tamper.ts";
 
 const objects: Objects = new Map();
 const storage = memoryStorage(objects);
@@ -22,10 +22,9 @@ function replaceWords(change: (words: string[][]) => string[][], unicode?: strin
 }
 
 function replaceBeside(kind: "words" | "ids", keyOf: (hash: string) => string, bytes: Buffer): string {
-  const [segment] = newestManifest(objects).segments;
   const ref = { hash: sha256(bytes), bytes: bytes.length };
   objects.set(keyOf(ref.hash), bytes);
-  replaceManifest(objects, { segments: [{ ...segment!, [kind]: ref }] });
+  replaceBesides(objects, 0, { [kind]: ref });
   return keyOf(ref.hash);
 }
 

@@ -1,0 +1,74 @@
+import { leafHash, rootOf, treeHead } from "../format/tree.ts";
+import { type TimeColumn, timeAt } from "./time-column.ts";
+
+// What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it is stored.
+
+/** The version of the index's encoding. */
+const version = 1;
+/** A chunk of ids is small, because what shows that an id is absent is one of them. */
+const [chunkBytes, idChunkBytes] = [4096, 1024];
+
+/** A column as segments describe it; columns of a later version may have other members. */
+export type ColumnHeader = { name: string } & (
+  | { kind: "integer"; min: number; max: number }
+  | { kind: "label"; frequent: readonly string[] }
+);
+
+/** The words object of a segment, and the version of Unicode that its words were made by. */
+export interface WordsRef {
+  unicode: string;
+  hash: string;
+  bytes: number;
+}
+
+/** What a header says of a segment itself; `root` is that of the tree over its pages, in hexadecimal. */
+export interface IndexedSegment {
+  markets: number;
+  pages: number;
+  root: string;
+  times: TimeColumn;
+  columns: readonly ColumnHeader[];
+}
+
+/** The sections that a header covers, in its order. */
+export function coveredSections(columns: readonly ColumnHeader[]): string[] {
+  const ofColumn = ({ name, kind }: ColumnHeader) =>
+    kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
+  return ["pageMarkets", "pageRoots", "times", ...columns.flatMap(ofColumn), "ids"];
+}
+
+/** The leaves of the tree over a section: the hashes of its chunks. */
+export function chunkLeaves(name: string, section: Uint8Array): Buffer[] {
+  const size = name === "ids" ? idChunkBytes : chunkBytes;
+  return Array.from({ length: Math.ceil(section.length / size) }, (_, chunk) =>
+    leafHash(section.subarray(chunk * size, (chunk + 1) * size)),
+  );
+}
+
+/** The canonical header of a segment's index, of which the index root has the SHA-256. `names` are the sections that it covers. */
+export function indexHeader(
+  { markets, pages, root, times, columns }: IndexedSegment,
+  sectionOf: (name: string) => Uint8Array,
+  words: WordsRef,
+  names = coveredSections(columns),
+): Uint8Array {
+  const sections = names.map((name) => {
+    const section = sectionOf(name);
+    const leaves = chunkLeaves(name, section);
+    const root = rootOf("section", { children: leaves.length, total: section.length }, treeHead(leaves));
+    return [name, [section.length, root.toString("hex")]] as const;
+  });
+  const header = {
+    version,
+    markets,
+    pages,
+    root,
+    epochs: times.epochs,
+    oldest: timeAt(times, 0),
+    newest: timeAt(times, markets - 1),
+    columns,
+    sections: Object.fromEntries(sections),
+    words: { unicode: words.unicode, hash: words.hash, bytes: words.bytes },
+  };
+  return new TextEncoder().encode(JSON.stringify(header));
+}

@@ -1,0 +1,92 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
+import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import {
+  besideOf,
+  newestManifest,
+  type Objects,
+  replaceCommit,
+  replaceManifest,
+  replaceSegment,
+} from "../../helpers/store/archive-tamper.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+
+const key = testKey();
+const objects: Objects = new Map();
+const storage = memoryStorage(objects);
+let segment: SegmentRef;
+let stored: Buffer;
+
+beforeEach(async () => {
+  objects.clear();
+  await publishRecords(storage, recordsOf(0, 50));
+  segment = newestManifest(objects).segments[0]!;
+  stored = objects.get(layout.segment(segment.hash))!;
+});
+
+/** Signs what the newest commit names, as the owner of the key: a newer commit is rolled back to it. */
+async function faultsWhenSigned() {
+  await publishRecords(storage, recordsOf(0, 51), undefined, { signing: { key, over: 1 } });
+  await rollback(storage, "1", () => new Date("2026-03-02T00:00:00.000Z"), { signing: { key } });
+  const { faults } = await verify(storage, () => {}, { trust: new Trust([key]) });
+  return faults;
+}
+
+describe("An index that lies, of which all hashes, roots and signatures are right, is named:", () => {
+  test("a column with another value", async () => {
+    const rows = decodeRows("segment", stored);
+    const [first] = rows;
+    rows[0] = { ...first!, values: { ...first!.values, composite: first!.values.composite ^ 1 } };
+    const before = newestManifest(objects).indexRoot;
+    const lying = encodeSegment(readPages("segment", stored), rows, besideOf(objects, segment));
+    const name = replaceSegment(objects, 0, lying);
+    expect(newestManifest(objects).indexRoot).not.toBe(before);
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason: "its index does not match its pages" }]);
+  });
+
+  test("a header that tells of other sections than the segment has", async () => {
+    const rows = decodeRows("segment", stored);
+    rows.forEach((row, ordinal) => {
+      rows[ordinal] = { ...row, values: { ...row.values, tier: 7 } };
+    });
+    const other = encodeSegment(readPages("segment", stored), rows, besideOf(objects, segment));
+    const [own, told] = [stored, other].map((bytes) => readIndexHeader("segment", bytes));
+    expect(own!.length).toBe(told!.length);
+    const lying = Buffer.from(stored);
+    told!.copy(lying, stored.indexOf(own!));
+    const name = replaceSegment(objects, 0, lying);
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason: "its index does not match its pages" }]);
+  });
+
+  test("a manifest that names another header", async () => {
+    const name = replaceManifest(objects, { segments: [{ ...segment, index: "ab".repeat(32) }] });
+    const reason = "its hashes of index headers are not those of its segments";
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+
+  test("a manifest that has another root", async () => {
+    const name = replaceManifest(objects, { indexRoot: "ab".repeat(32) });
+    const reason = "its index root does not match its segments";
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+});
+
+test("A commit whose index root is not its manifest's is named", async () => {
+  const name = replaceCommit(objects, { indexRoot: "ab".repeat(32) });
+  expect((await verify(storage, () => {})).faults).toEqual([
+    { key: name, reason: "it disagrees with its manifest" },
+  ]);
+});
+
+test("A sound index has no fault when it is signed", async () => {
+  expect(await faultsWhenSigned()).toEqual([]);
+});
