@@ -68,10 +68,7 @@ interface Filter {
   bucketWidth?: number;
 }
 
-/**
- * Versions of the feed, the oldest first (INTERFACE 9). A new member of the market comes with a new version, its
- * `since`.
- */
+/** Versions of the feed, the oldest first (INTERFACE 9). A new member of the market names its version in `since`. */
 export const feedVersions = ["bri-pm-v1"] as const;
 export type FeedVersion = (typeof feedVersions)[number];
 /** The version that this program publishes. */
