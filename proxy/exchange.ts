@@ -4,7 +4,7 @@ import type * as express from "express";
 import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { ObjectRef } from "../schemas/snapshot.ts";
-import type { Parameters } from "../snapshots/read/query/query.ts";
+import type { AsOf, Parameters } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
 
@@ -28,6 +28,10 @@ export interface Exchange {
   worked?: boolean;
   /** The decoded query. The endpoint knows every name in it. */
   parameters?: Parameters;
+  /** The snapshot that the query asks for. */
+  asOf?: AsOf | undefined;
+  /** What is wrong with the query, until it is thrown. */
+  queryFault?: unknown;
   /** The parsed body, at endpoints that take one. */
   body?: BatchRequest;
   /** What the origin is asked for on behalf of this request. */

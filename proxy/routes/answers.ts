@@ -1,5 +1,6 @@
+import { type BulkheadPolicy, bulkhead } from "cockatiel";
+import { LRUCache } from "lru-cache";
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
-import { asOfParameter } from "../../schemas/query.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -9,7 +10,6 @@ import { type Answer, prepare, send } from "../reply/reply.ts";
 import { staticReplies } from "../reply/static-files.ts";
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
 import { archiveAnswers } from "./archive.ts";
-import { createLane } from "./lane.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
@@ -45,10 +45,10 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
         response.locals.worked = Boolean(response.locals.parameters?.size);
       });
     return async (request, response) => {
-      const { receipt, caller, parameters } = response.locals;
+      const { receipt, caller, asOf } = response.locals;
       const work = () => prepared(request, response);
       // An older snapshot may have to be loaded.
-      const { streamed, ...ready } = await (heavy || parameters?.has(asOfParameter.name)
+      const { streamed, ...ready } = await (heavy || asOf
         ? within(limits.answerSeconds, (late) => lane(caller?.owner ?? "", work, late))
         : inTime(limits.answerSeconds, work()));
       if (ready.known) await receipt?.giveBack();
@@ -68,3 +68,26 @@ const upgradeRequired: Answer = (_request, { locals }) => {
   snapshotIdOf(locals.parameters!, "since");
   throw new ServiceError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
 };
+
+// A page of rare matches may hold hundreds of stored pages in memory until it is put together. The waiting requests are
+// bounded by the connections, each of which waits for one answer.
+const atOnce = 16;
+// Otherwise one owner could keep all others waiting.
+const perOwner = 4;
+const busyOwners = 1000;
+
+/** Bounds how many heavy answers are prepared at a time, in all and per owner. Work for which nobody waits any more is not begun. */
+function createLane() {
+  const all = bulkhead(atOnce, Number.POSITIVE_INFINITY);
+  const owners = new LRUCache<string, BulkheadPolicy>({
+    max: busyOwners,
+    memoMethod: () => bulkhead(perOwner, Number.POSITIVE_INFINITY),
+  });
+  return <T>(owner: string, work: () => Promise<T>, late: AbortSignal): Promise<T> => {
+    const timely = () => {
+      late.throwIfAborted();
+      return work();
+    };
+    return owners.memo(owner).execute(() => all.execute(timely));
+  };
+}

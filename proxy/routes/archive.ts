@@ -12,7 +12,6 @@ import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../snapshots/read/changes/effort.ts";
 import {
   parseArchiveQuery,
-  parseAsOf,
   parseChangesQuery,
   parseFacetQuery,
   parseRowsQuery,
@@ -31,7 +30,7 @@ export function archiveAnswers({ catalog, now }: AppParts) {
     (what: string, textOf: (snapshot: Snapshot, found: FoundMarket) => Promise<Buffer>): Answer =>
     async ({ params }, { locals }) => {
       const id = String(params.id);
-      const commit = await commitOf(catalog, parseAsOf(locals.parameters!));
+      const commit = await commitOf(catalog, locals.asOf);
       const read = async (snapshot: Snapshot) => textOf(snapshot, await findMarket(catalog, snapshot, id));
       const plan = () => readSnapshot(catalog, commit, read);
       return lately(catalog, { commit, etag: weakTag(commit, what, id), plan }, (text) => ({
@@ -51,10 +50,10 @@ export function archiveAnswers({ catalog, now }: AppParts) {
         price: "rows",
       });
     },
-    marketsHistorical: async (request, { locals: { parameters, caller } }) => {
+    marketsHistorical: async (request, { locals: { parameters, asOf, caller } }) => {
       const rows = preferredRows(request);
       if (rows) {
-        const asked = await askRows(catalog, parseRowsQuery(parameters!), rows.form);
+        const asked = await askRows(catalog, parseRowsQuery(parameters!, asOf), rows.form);
         return lately(catalog, asked, (plan) => rowsOf(plan, rows.contentType), {
           headers: negotiated,
           price: "rows",
@@ -66,13 +65,13 @@ export function archiveAnswers({ catalog, now }: AppParts) {
         bodyHeaders: nextLink(page),
         body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
       });
-      return lately(catalog, await askPage(catalog, parseArchiveQuery(parameters!)), pageOf, {
+      return lately(catalog, await askPage(catalog, parseArchiveQuery(parameters!, asOf)), pageOf, {
         headers: negotiated,
       });
     },
 
-    marketFacets: async (_request, { locals: { parameters } }) =>
-      lately(catalog, await askFacets(catalog, parseFacetQuery(parameters!)), (facets) => ({
+    marketFacets: async (_request, { locals: { parameters, asOf } }) =>
+      lately(catalog, await askFacets(catalog, parseFacetQuery(parameters!, asOf)), (facets) => ({
         body: encoded(() => Buffer.from(JSON.stringify(facets))),
       })),
 

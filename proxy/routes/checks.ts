@@ -1,10 +1,9 @@
-import type { IncomingMessage } from "node:http";
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { historyDays } from "../../schemas/envelopes.ts";
 import { asOfParameter } from "../../schemas/query.ts";
-import { askedAsOf, planSince, publishedAt } from "../../snapshots/read/catalog/as-of.ts";
+import { planSince, publishedAt } from "../../snapshots/read/catalog/as-of.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { readParameters } from "../../snapshots/read/query/query.ts";
+import { parseAsOf, readParameters } from "../../snapshots/read/query/query.ts";
 import { headerValues } from "../access/credentials.ts";
 import { type Identity, requirePlan, senderOf } from "../access/identity.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -23,12 +22,13 @@ export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
   const { credentials, metered, body, path } = endpoint;
   return [
     ...(credentials === "checked" ? [authenticate(endpoint, parts)] : []), // 400, 401
+    ...(isApiPath(path) ? [readQuery(endpoint)] : []), // pages and files ignore their query
     requireLaunched(endpoint), // 501
     ...(credentials === "checked" ? [requirePlanOf(endpoint, parts)] : []), // 401, 403
     ...(metered ? [takeUnit(parts)] : []), // 429
-    ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(endpoint, parts)] : []), // 403
+    ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(parts)] : []), // 403
     ...(body ? [readBody(parts.limits)] : []), // 415, 413, 400
-    ...(isApiPath(path) ? [parseQuery(endpoint)] : []), // 400; pages and files ignore their query
+    requireQuery, // 400
   ];
 }
 
@@ -66,30 +66,21 @@ function requireLaunched(endpoint: Endpoint): Check {
 }
 
 function requirePlanOf(endpoint: Endpoint, { catalog }: AppParts): Check {
-  return (request, { caller }) => {
+  return ({ url = "" }, { caller, asOf, queryFault }) => {
     requirePlan(caller!, endpoint.plan);
-    const text = asOfIn(endpoint, request);
-    if (text === undefined) return;
-    requirePlan(caller!, "developer", asOfParameter.name);
-    const asOf = askedAsOf(text);
+    const faulty = queryFault !== undefined && endpoint.query.includes(asOfParameter.name);
+    if (asOf || (faulty && searchOf(url).includes(`${asOfParameter.name}=`)))
+      requirePlan(caller!, "developer", asOfParameter.name);
     if (asOf && "time" in asOf) requireSince(catalog, caller!, asOf.time);
   };
 }
 
 /** Looks up when the snapshot was published that `asOf` names, which nobody gets without a unit. */
-function requirePlanOfSnapshot(endpoint: Endpoint, { catalog }: AppParts): Check {
-  return async (request, { caller }) => {
-    const text = caller!.plan === "aegis" ? undefined : asOfIn(endpoint, request);
-    const asOf = text === undefined ? undefined : askedAsOf(text);
-    if (asOf && "snapshotId" in asOf)
+function requirePlanOfSnapshot({ catalog }: AppParts): Check {
+  return async (_request, { caller, asOf }) => {
+    if (caller!.plan !== "aegis" && asOf && "snapshotId" in asOf)
       requireSince(catalog, caller!, await publishedAt(catalog, asOf.snapshotId));
   };
-}
-
-/** The first value of `asOf` in a query that is parsed only after a unit is taken. */
-function asOfIn({ query }: Endpoint, { url = "" }: IncomingMessage): string | undefined {
-  const search = query.includes(asOfParameter.name) ? searchOf(url) : "";
-  return search === "" ? undefined : (new URLSearchParams(search).get(asOfParameter.name) ?? undefined);
 }
 
 /** Looking back takes a key, and looking further back than a history takes Aegis (INTERFACE 5.2). */
@@ -98,7 +89,7 @@ function requireSince(catalog: Catalog, caller: Identity, time: number | undefin
   requirePlan(caller, planSince(catalog, time), what);
 }
 
-/** Takes a unit of the caller's day before anything of the request is parsed. */
+/** Takes a unit of the caller's day before anything of the request is answered or refused as malformed. */
 function takeUnit({ quota }: AppParts): Check {
   return async (_request, exchange) => {
     exchange.receipt = await quota.take(exchange.caller!, 1);
@@ -106,9 +97,20 @@ function takeUnit({ quota }: AppParts): Check {
   };
 }
 
-/** Decodes the query. The endpoint must know every name; each is given once and not empty. */
-function parseQuery({ query }: Endpoint): Check {
+/** Reads the query once. What is wrong with it is told after the unit is taken, but access depends on its `asOf`. */
+function readQuery({ query }: Endpoint): Check {
   return ({ url = "" }, exchange) => {
-    exchange.parameters = readParameters(searchOf(url), query);
+    try {
+      const parameters = readParameters(searchOf(url), query);
+      exchange.asOf = parseAsOf(parameters);
+      exchange.parameters = parameters;
+    } catch (error) {
+      exchange.queryFault = error;
+    }
   };
 }
+
+/** The endpoint knows every name in the query; each is given once and not empty. */
+const requireQuery: Check = (_request, { queryFault }) => {
+  if (queryFault !== undefined) throw queryFault;
+};

@@ -1,6 +1,6 @@
 import { weakTag } from "../../snapshots/read/asked.ts";
 import { commitAsOf } from "../../snapshots/read/catalog/as-of.ts";
-import { type AsOf, parseAsOf } from "../../snapshots/read/query/query.ts";
+import type { AsOf } from "../../snapshots/read/query/query.ts";
 import {
   type FoundScore,
   findScore,
@@ -24,7 +24,7 @@ export function scoreAnswers(parts: AppParts) {
   const publicAnswer =
     (nameOf: (request: Request) => ScoreName): Answer =>
     (request, response) => {
-      const asOf = parseAsOf(response.locals.parameters!);
+      const { asOf } = response.locals;
       const name = nameOf(request);
       return asOf ? storedAsOf(asOf, name) : originReply(parts, name, request, response);
     };
@@ -33,7 +33,7 @@ export function scoreAnswers(parts: AppParts) {
   const privateAnswer =
     (kind: "histories" | "dimensions"): Answer =>
     ({ params }, { locals }) => {
-      const asOf = parseAsOf(locals.parameters!);
+      const { asOf } = locals;
       const name = scoreNamed(kind, String(params.slug));
       return asOf ? storedAsOf(asOf, name) : stored(findScore(catalog.requireCurrent(), name), name);
     };

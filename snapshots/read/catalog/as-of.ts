@@ -3,8 +3,8 @@ import type { Nearest } from "../../../schemas/errors.ts";
 import type { Plan } from "../../../schemas/plans.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/objects.ts";
-import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
-import { type AsOf, parseAsOf } from "../query/query.ts";
+import { SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
+import type { AsOf } from "../query/query.ts";
 import type { Catalog } from "./catalog.ts";
 import type { LogEntry } from "./commit-log.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -93,16 +93,6 @@ async function expired(
 
 function named(entry: LogEntry | undefined): Nearest["before"] {
   return entry ? { snapshotId: entry.snapshotId, publishedAt: entry.publishedAt } : null;
-}
-
-/** The meaning of `asOf` in a query that was not checked yet; undefined for a value that will be refused. */
-export function askedAsOf(text: string): AsOf | undefined {
-  try {
-    return parseAsOf(new Map([[asOfParameter.name, text]]));
-  } catch (error) {
-    if (error instanceof InvalidParameterError) return undefined;
-    throw error;
-  }
 }
 
 /** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. Throws as CommitLog.entry does. */

@@ -162,7 +162,7 @@ function didYouMean(text: string, known: readonly string[]): string {
 }
 
 /** Parses the archive's query (INTERFACE 4.5). Throws InvalidParameterError; nothing is clamped or ignored. */
-export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
+export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQuery {
   if (parameters.has("skip"))
     throw new InvalidParameterError(
       "skip",
@@ -173,7 +173,7 @@ export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
     page: optionalInteger(parameters, "page", 1, paging.maxPage),
     pageSize: optionalInteger(parameters, "pageSize", 1, paging.maxPageSize),
     cursor: parameters.get("cursor"),
-    asOf: parseAsOf(parameters),
+    asOf,
   };
   if (query.cursor !== undefined && query.page !== undefined) {
     throw new InvalidParameterError(
@@ -185,7 +185,7 @@ export function parseArchiveQuery(parameters: Parameters): ArchiveQuery {
 }
 
 /** Parses the archive's query for all rows in one answer. Throws as parseArchiveQuery does. */
-export function parseRowsQuery(parameters: Parameters): RowsQuery {
+export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   for (const name of ["page", "pageSize"]) {
     if (parameters.has(name))
       throw new InvalidParameterError(
@@ -200,12 +200,18 @@ export function parseRowsQuery(parameters: Parameters): RowsQuery {
       "skip",
       "skip counts markets behind a cursor: give the X-Cursor they came with, too.",
     );
-  const [filter, asOf] = [parseFilter(parameters), parseAsOf(parameters)];
-  return { filter, page: undefined, pageSize: undefined, cursor, asOf, skip: skip ?? 0 };
+  return {
+    filter: parseFilter(parameters),
+    page: undefined,
+    pageSize: undefined,
+    cursor,
+    asOf,
+    skip: skip ?? 0,
+  };
 }
 
 /** Parses a query for facets (INTERFACE 4.7). Throws InvalidParameterError. */
-export function parseFacetQuery(parameters: Parameters): FacetQuery {
+export function parseFacetQuery(parameters: Parameters, asOf?: AsOf): FacetQuery {
   const text = parameters.get("by");
   if (text === undefined)
     throw new InvalidParameterError(
@@ -216,7 +222,7 @@ export function parseFacetQuery(parameters: Parameters): FacetQuery {
     filter: parseFilter(parameters),
     by: listOf("by", text, facetNames).map((position) => facetNames[position]!),
     limit: optionalInteger(parameters, "limit", 1, facetLimit.max) ?? facetLimit.otherwise,
-    asOf: parseAsOf(parameters),
+    asOf,
   };
 }
 

@@ -2,15 +2,19 @@ import { endpoints } from "../../../schemas/endpoints.ts";
 import {
   type ArchiveQuery,
   parseArchiveQuery,
+  parseAsOf,
   parseRowsQuery,
   type RowsQuery,
   readParameters,
 } from "../../../snapshots/read/query/query.ts";
 
-const parametersOf = (search: string) => readParameters(search, endpoints.marketsHistorical.query);
+const parametersOf = (search: string) => {
+  const parameters = readParameters(search, endpoints.marketsHistorical.query);
+  return [parameters, parseAsOf(parameters)] as const;
+};
 
 /** The archive's query in a request target's query text. */
-export const archiveQuery = (search: string): ArchiveQuery => parseArchiveQuery(parametersOf(search));
+export const archiveQuery = (search: string): ArchiveQuery => parseArchiveQuery(...parametersOf(search));
 
 /** The same, of a request for NDJSON. */
-export const rowsQuery = (search: string): RowsQuery => parseRowsQuery(parametersOf(search));
+export const rowsQuery = (search: string): RowsQuery => parseRowsQuery(...parametersOf(search));
