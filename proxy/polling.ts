@@ -47,16 +47,12 @@ export function createPoller(
 
   return {
     /** Runs each chore once, side by side. Never throws. */
-    async once(): Promise<void> {
-      await Promise.all(states.map(round));
-    },
+    once: () => Promise.all(states.map(round)),
     /** Runs each chore again and again, the first time in `seconds`. */
     start(seconds: number): void {
       for (const state of states) void repeat(state, seconds);
     },
-    stop(): void {
-      stopped = true;
-    },
+    stop: () => (stopped = true),
     /** Seconds since the chore that failed for longest succeeded, or since the poller was created. */
     age: () => Math.max(0, now() - Math.min(...states.map(({ succeeded }) => succeeded))) / 1000,
   };

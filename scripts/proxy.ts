@@ -3,9 +3,9 @@ import { type Logger, pino } from "pino";
 import { AggregatorRegistry, collectDefaultMetrics } from "prom-client";
 import { type Config, ConfigError, readConfig } from "../proxy/config.ts";
 import { startService } from "../proxy/start.ts";
-import { serveMetrics } from "../proxy/telemetry/metrics-server.ts";
-import { supervise } from "../proxy/workers.ts";
+import { serveMetrics } from "./metrics-server.ts";
 import { variablesHelp } from "./variables.ts";
+import { supervise } from "./workers.ts";
 
 if (process.argv.some((argument) => argument === "--help" || argument === "-h")) {
   process.stdout.write(

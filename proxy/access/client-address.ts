@@ -1,26 +1,24 @@
-import { isIP } from "node:net";
+import { BlockList, isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
 type Address = ReturnType<typeof ipaddr.process>;
 
 /** Which peers are believed about the address they forward: the nearest `hops`, or those in `networks`. */
-export type Trust = { hops: number } | { networks: [Address, number][] };
+export type Trust = { hops: number } | { networks: BlockList };
 
 /** Parses TRUST_PROXY: a number of hops, or comma-separated networks in CIDR notation. Throws Error saying what is expected. */
 export function parseTrust(text: string): Trust {
   if (/^\d{1,2}$/.test(text)) return { hops: Number(text) };
-  return { networks: text.split(",").map((part) => parseNetwork(part.trim())) };
-}
-
-function parseNetwork(text: string): [Address, number] {
-  const [host = "", bits = ""] = text.split("/");
-  const version = isIP(host);
-  const width = version === 4 ? 32 : 128;
-  // With /0 every caller could choose its own address. An IPv4-mapped network must be written as IPv4.
-  const valid = version !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= width;
-  if (!valid || /^::ffff:/i.test(host))
-    throw new Error("a number of hops or networks such as 10.0.0.0/8,fd00::/8");
-  return [ipaddr.parse(host), Number(bits)];
+  const networks = new BlockList();
+  for (const part of text.split(",")) {
+    const [, host = "", bits = ""] = /^ *([^/]+)\/([1-9]\d*) *$/.exec(part) ?? [];
+    const version = isIP(host);
+    // With /0 every caller could choose its own address. An IPv4-mapped network must be written as IPv4.
+    if (version === 0 || Number(bits) > (version === 4 ? 32 : 128) || /^::ffff:/i.test(host))
+      throw new Error("a number of hops or networks such as 10.0.0.0/8,fd00::/8");
+    networks.addSubnet(host, Number(bits), version === 4 ? "ipv4" : "ipv6");
+  }
+  return { networks };
 }
 
 /**
@@ -64,12 +62,7 @@ function parseAddress(text: string): Address | undefined {
 }
 
 function isTrusted(address: Address, hop: number, trust: Trust): boolean {
-  if ("hops" in trust) return hop < trust.hops;
-  return trust.networks.some(
-    // The casts stand for both families: the library's types cannot tell that the kinds are equal.
-    ([network, bits]) =>
-      address.kind() === network.kind() && (address as ipaddr.IPv6).match(network as ipaddr.IPv6, bits),
-  );
+  return "hops" in trust ? hop < trust.hops : trust.networks.check(address.toString(), address.kind());
 }
 
 function accountOf(address: Address): string {

@@ -13,12 +13,8 @@ export function presentedKey(rawHeaders: readonly string[], { webSocket = false 
   const offered = webSocket ? subprotocolKeys(rawHeaders) : [];
   const keys = [...authorization.map(bearerToken), ...apiKey.map(plainKey), ...offered];
   if (keys.length < 2) return keys[0];
-  if (new Set(keys).size > 1) {
-    throw new ServiceError(
-      "CONFLICTING_CREDENTIALS",
-      "The request carries two different API keys; send one.",
-    );
-  }
+  const two = "The request carries two different API keys; send one.";
+  if (new Set(keys).size > 1) throw new ServiceError("CONFLICTING_CREDENTIALS", two);
   if ([authorization, apiKey, offered].some(({ length }) => length > 1))
     throw refused("a key is sent more than once");
   return keys[0];
@@ -55,6 +51,5 @@ function plainKey(value: string): string {
   return value;
 }
 
-function refused(reason: string): ServiceError {
-  return new ServiceError("INVALID_API_KEY", `The API key is not acceptable: ${reason}.`);
-}
+const refused = (reason: string) =>
+  new ServiceError("INVALID_API_KEY", `The API key is not acceptable: ${reason}.`);

@@ -45,11 +45,7 @@ export function requirePlan({ plan, keyed }: Identity, required: Plan, what = "T
   const { rank, refusal } = plans[required];
   if (refusal === undefined || plans[plan].rank >= rank) return;
   const address = `${what} needs a key of the ${required} plan`;
-  if (!keyed) {
-    throw new ServiceError(
-      "API_KEY_REQUIRED",
-      `${address}; send it as Authorization: Bearer KEY or x-api-key: KEY.`,
-    );
-  }
+  const how = "send it as Authorization: Bearer KEY or x-api-key: KEY.";
+  if (!keyed) throw new ServiceError("API_KEY_REQUIRED", `${address}; ${how}`);
   throw new ServiceError(refusal, `${address}; this key is on the ${plan} plan.`);
 }

@@ -17,9 +17,7 @@ const maxWaiting = 16;
 const brokenRequests = new WeakSet<IncomingMessage>();
 
 /** Whether the rest of a request's body will never come. This may be known before anyone listens for `aborted`. */
-export function isBroken(request: IncomingMessage): boolean {
-  return brokenRequests.has(request);
-}
+export const isBroken = (request: IncomingMessage): boolean => brokenRequests.has(request);
 
 /** The requests of all connections, answered one at a time on each. */
 export type Pipeline = ReturnType<typeof pipeline>;

@@ -64,9 +64,7 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
     // A client that sends without reading must not fill the memory with answers.
     if (socket.bufferedAmount > unreadBytes) socket.terminate();
   });
-  socket.on("pong", () => {
-    alive = true;
-  });
+  socket.on("pong", () => (alive = true));
   // A close follows.
   socket.on("error", () => {});
 

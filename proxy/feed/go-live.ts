@@ -3,12 +3,14 @@ import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
+import { hasBody } from "../connection/pipelining.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 import { commonHeaders } from "../reply/headers.ts";
-import { type ProblemReply, refusalOf } from "../reply/problem.ts";
+import { refusalOf } from "../reply/problem.ts";
 import { checksOf, requireOneHost } from "../routes/checks.ts";
+import { pathOf } from "../routes/target.ts";
 
 /**
  * Returns a function that hands the connection of a WebSocket handshake over to the live feed, or returns the refusal to
@@ -19,11 +21,7 @@ export function createGoLive(parts: AppParts) {
   const { catalog, feed, recorder, limits, now } = parts;
   const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, parts)];
-  return async (
-    request: IncomingMessage,
-    socket: Socket,
-    head: Buffer,
-  ): Promise<ProblemReply | undefined> => {
+  return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
     const exchange: Exchange = { ...newExchange((id) => commonHeaders(catalog, path, id)), route: path };
     const end = recorder.begin(request, exchange);
     try {
@@ -40,4 +38,27 @@ export function createGoLive(parts: AppParts) {
       return refusal;
     }
   };
+}
+
+/** Whether a request is a WebSocket handshake with the live feed (RFC 6455, 4.1), whoever sends it. */
+export function isHandshake(request: IncomingMessage): boolean {
+  const { url = "", method, headers } = request;
+  const { "sec-websocket-version": version, "sec-websocket-key": nonce = "" } = headers;
+  return (
+    method === "GET" &&
+    !hasBody(request) &&
+    pathOf(url) === endpoints.scoreFeed.path &&
+    /^websocket$/i.test(headers.upgrade ?? "") &&
+    version === "13" &&
+    /^[+/0-9A-Za-z]{22}==$/.test(nonce) &&
+    areTokens(headers["sec-websocket-protocol"])
+  );
+}
+
+/** Whether offered subprotocols are distinct tokens. */
+function areTokens(offered: string | undefined): boolean {
+  const names = offered?.split(",").map((name) => name.trim()) ?? [];
+  return (
+    new Set(names).size === names.length && names.every((name) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name))
+  );
 }

@@ -184,6 +184,4 @@ export function rateLimitHeaders(receipt: Receipt, now: number): Record<string, 
 }
 
 /** Whole seconds from now to a later moment, at least 1. */
-export function secondsUntil(moment: number, now: number): number {
-  return Math.max(1, Math.ceil((moment - now) / 1000));
-}
+export const secondsUntil = (moment: number, now: number) => Math.max(1, Math.ceil((moment - now) / 1000));

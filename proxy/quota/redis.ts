@@ -49,9 +49,7 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
     reconnectOnError: ({ message }) => /READONLY|MASTERDOWN/.test(message),
   });
   let away = false;
-  redis.on("ready", () => {
-    away = false;
-  });
+  redis.on("ready", () => (away = false));
   redis.on("error", (error) => {
     if (!away) failed(wordsOf(error));
     away = true;
@@ -85,17 +83,12 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
       const [allowed, used] = TakeReply.parse(reply);
       return { allowed: allowed === 1, used };
     },
-    async giveBack(account, day, units) {
-      await told(() => redis.eval(giveBackScript, 1, keyOf(account, day), units));
-    },
-    async used(account, day) {
-      return Number((await told(() => redis.get(keyOf(account, day)))) ?? 0);
-    },
+    giveBack: async (account, day, units) =>
+      void (await told(() => redis.eval(giveBackScript, 1, keyOf(account, day), units))),
+    used: async (account, day) => Number((await told(() => redis.get(keyOf(account, day)))) ?? 0),
     close: () => redis.disconnect(),
   };
 }
 
 /** The message of a client's error without its members, which hold the command's arguments and the password. */
-function wordsOf(error: unknown): Error {
-  return new Error(`Redis: ${messageOf(error)}`);
-}
+const wordsOf = (error: unknown): Error => new Error(`Redis: ${messageOf(error)}`);

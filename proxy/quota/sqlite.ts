@@ -12,13 +12,11 @@ const mostForgotten = 128;
 const deletedAtOnce = 500;
 
 /** Units to be taken, and the caller's promise. */
-interface Waiting {
+interface Waiting extends PromiseWithResolvers<Taken> {
   account: string;
   day: string;
   units: number;
   limit: number;
-  resolve: (taken: Taken) => void;
-  reject: (error: unknown) => void;
 }
 
 const tables = `
@@ -93,7 +91,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     dueToDelete = Boolean(old) || forgetting;
   }
 
-  function takeNow({ account, day, units, limit }: Omit<Waiting, "resolve" | "reject">): Taken {
+  function takeNow({ account, day, units, limit }: Omit<Waiting, keyof PromiseWithResolvers<Taken>>): Taken {
     const row = take.get(day, account, units, limit);
     if (!row) return { allowed: false, used: usedOf(account, day) };
     const used = Number(row.used);
@@ -138,18 +136,12 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
 
   return {
     take(account, day, units, limit) {
-      return new Promise<Taken>((resolve, reject) => {
-        if (waiting.push({ account, day, units, limit, resolve, reject }) === 1) setImmediate(takeAll);
-      });
+      const taken = Promise.withResolvers<Taken>();
+      if (waiting.push({ account, day, units, limit, ...taken }) === 1) setImmediate(takeAll);
+      return taken.promise;
     },
-    async giveBack(account, day, units) {
-      lower.run({ account, day, units });
-    },
-    async used(account, day) {
-      return usedOf(account, day);
-    },
-    close() {
-      database.close();
-    },
+    giveBack: async (account, day, units) => void lower.run({ account, day, units }),
+    used: async (account, day) => usedOf(account, day),
+    close: () => database.close(),
   };
 }

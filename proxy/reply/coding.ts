@@ -6,7 +6,7 @@ const codings = ["gzip", "identity"] as const;
 /** The content codings of responses. */
 export type Coding = (typeof codings)[number];
 
-const compress = promisify(gzip);
+export const compress = promisify(gzip);
 
 /** The body of a reply that is encoded when it is wanted. */
 export function encoded(read: () => Promise<Buffer> | Buffer): (coding: Coding) => Promise<[Buffer]> {
@@ -23,8 +23,9 @@ export function tagsOf(hash: string): (coding: Coding) => string {
 
 /** gzip for clients that name it, identity for all others, even if they accept neither. */
 export function preferredCoding(request: Request): Coding {
-  if (request.headers["accept-encoding"] === undefined) return "identity";
-  return request.acceptsEncodings("gzip") ? "gzip" : "identity";
+  return request.headers["accept-encoding"] !== undefined && request.acceptsEncodings("gzip")
+    ? "gzip"
+    : "identity";
 }
 
 /** The codings that a client accepts: all of them if it sends no Accept-Encoding. */
@@ -37,10 +38,7 @@ function acceptedCodings(request: Request): readonly Coding[] {
  * The tag that If-None-Match names, by weak comparison (RFC 9110, 13.1.2), in any coding that the client accepts. `*` matches
  * everything, but then the client `named` nothing.
  */
-export function heldTag(
-  request: Request,
-  tagOf: (coding: Coding) => string,
-): { tag: string; named: boolean } | undefined {
+export function heldTag(request: Request, tagOf: (coding: Coding) => string) {
   const field = request.headers["if-none-match"];
   if (field === undefined) return undefined;
   const tags = acceptedCodings(request).map(tagOf);

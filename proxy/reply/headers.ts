@@ -21,18 +21,9 @@ export const securityHeaders = {
 
 /** Headers that scripts of other sites may read. */
 const exposed = [
-  ...common,
-  ...rateLimit,
-  ...ofLines,
-  "X-Since-Snapshot-Id",
-  "Accept-Ranges",
-  "Content-Range",
-  "Retry-After",
-  "Link",
-  "ETag",
-  "Age",
-  "Cache-Status",
-];
+  ...[...common, ...rateLimit, ...ofLines],
+  "X-Since-Snapshot-Id, Accept-Ranges, Content-Range, Retry-After, Link, ETag, Age, Cache-Status",
+].join(", ");
 
 /** Vary of answers that depend on what the caller accepts and who it is. */
 export const vary = "Accept-Encoding, Authorization, X-Api-Key";
@@ -41,14 +32,12 @@ export const vary = "Accept-Encoding, Authorization, X-Api-Key";
 const apiHeaders = {
   ...securityHeaders,
   "Access-Control-Allow-Origin": "*",
-  "Access-Control-Expose-Headers": exposed.join(", "),
+  "Access-Control-Expose-Headers": exposed,
   Vary: vary,
 };
 
 /** Whether a path belongs to the API, even if no endpoint has it. */
-export function isApiPath(path: string): boolean {
-  return path === "/api/v1" || path.startsWith("/api/v1/");
-}
+export const isApiPath = (path: string): boolean => path === "/api/v1" || path.startsWith("/api/v1/");
 
 /**
  * The headers of every answer to a request for a path. They name the snapshot that is current when the request arrives; an

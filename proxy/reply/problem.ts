@@ -1,6 +1,5 @@
 import { type ErrorCode, errors, type Problem } from "../../schemas/errors.ts";
-import { serviceErrorOf } from "../errors/errors-of.ts";
-import type { ServiceError } from "../errors/service-error.ts";
+import { type ServiceError, serviceErrorOf } from "../errors/service-error.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
 

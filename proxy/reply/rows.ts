@@ -37,9 +37,8 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
 export const negotiated = { Vary: `${vary}, Accept` };
 
 /** Header that names the page that follows (RFC 8288). A cursor carries filters and page size, so the target needs no more. */
-export function nextLink({ nextCursor }: Pick<PagePlan, "nextCursor">): Record<string, string> {
-  return nextCursor === null ? {} : { Link: `<?cursor=${nextCursor}>; rel="next"` };
-}
+export const nextLink = ({ nextCursor }: Pick<PagePlan, "nextCursor">) =>
+  nextCursor === null ? {} : { Link: `<?cursor=${nextCursor}>; rel="next"` };
 
 /** The part of a reply that streams rows. */
 function streamed(stream: Stream, headers: Record<string, string | number>): Partial<Reply> {

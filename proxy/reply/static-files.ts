@@ -1,11 +1,7 @@
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { StaticFile } from "../site/static-file.ts";
-import { tagsOf } from "./coding.ts";
+import { compress, tagsOf } from "./coding.ts";
 import type { Reply } from "./reply.ts";
-
-const compress = promisify(gzip);
 
 /** A function from the address of a static file to its reply. It throws Error for an address of the table without a file. */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Reply {

@@ -5,7 +5,6 @@ import { paging } from "../../schemas/filters.ts";
 import { chunkBytes } from "../../snapshots/export/chunks.ts";
 import { beginStream, type StreamChunk } from "../../snapshots/read/stream.ts";
 import { within } from "../../snapshots/store/deadline.ts";
-import type { Identity } from "../access/identity.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Response } from "../exchange.ts";
 import type { ProxyParts } from "../parts.ts";
@@ -44,16 +43,11 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
   const open = new Map<string, number>();
 
   /** Takes units as a stream is sent. What the request took before pays for the first ones. */
-  async function* paid(
-    chunks: AsyncIterable<StreamChunk>,
-    perUnit: number,
-    exchange: Exchange,
-    identify: () => Identity,
-  ) {
+  async function* paid(chunks: AsyncIterable<StreamChunk>, perUnit: number, exchange: Exchange) {
     let [sent, covered] = [0, perUnit * (exchange.receipt?.units ?? 1)];
     try {
       for await (const { count, text } of chunks) {
-        const caller = identify();
+        const caller = exchange.identify!();
         sent += count;
         let taken: Receipt | undefined;
         if (sent > covered) {
@@ -89,9 +83,8 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
 
   async function sendStream({ stream, price, ...answer }: Prepared & Streamed, response: Response) {
     const { locals: exchange } = response;
-    const identify = exchange.identify!;
     const { perUnit } = prices[price];
-    const { name, others } = openOf(price, identify().owner);
+    const { name, others } = openOf(price, exchange.identify!().owner);
     open.set(name, others + 1);
     try {
       const gzip = answer.headers["Content-Encoding"] === "gzip";
@@ -99,7 +92,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
       const { chunks, compressed } = await within(limits.answerSeconds, () => beginStream(stream, { gzip }));
       writeHead(response, answer, now());
       const steps = gzip && !compressed ? [createGzip(speed)] : [];
-      const source = Readable.from(paid(chunks, perUnit, exchange, identify));
+      const source = Readable.from(paid(chunks, perUnit, exchange));
       const sent = pipeline([source, ...steps, response]);
       // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
       await sent.catch(() => {});

@@ -35,13 +35,10 @@ function faultOfHead(request: IncomingMessage): ServiceError | undefined {
   return Number(request.headers["content-length"] ?? 0) > maxBodyBytes ? tooLarge() : undefined;
 }
 
-function tooLarge(): ServiceError {
-  return new ServiceError("BODY_TOO_LARGE", `The body may have at most ${maxBodyBytes} bytes.`);
-}
+const tooLarge = () => new ServiceError("BODY_TOO_LARGE", `The body may have at most ${maxBodyBytes} bytes.`);
 
-function waitsForContinue({ httpVersion, headers }: IncomingMessage): boolean {
-  return httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
-}
+const waitsForContinue = ({ httpVersion, headers }: IncomingMessage) =>
+  httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
 
 function isJson({ rawHeaders }: IncomingMessage): boolean {
   const [type, ...others] = headerValues(rawHeaders, "content-type");

@@ -24,13 +24,10 @@ const spelt: Record<string, string> = {
   snapshotId: inner(digestPattern),
   name: inner(exportNamePattern),
 };
+const literal = (text: string) => text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
 const patterns = all
   .filter(({ path }) => path.search(variable) >= 0)
   .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, (_, name) => spelt[name]!)}$`));
-
-function literal(text: string): string {
-  return text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
-}
 
 /** Targets without an endpoint, under /api/v1 and elsewhere. Where only a slash at the end is wrong, `slash` follows. */
 const nowhere = { api: "/api/v1/-", other: "/-", slash: "/slash" } as const;
@@ -56,13 +53,7 @@ export function detailOf(path: string): string {
 }
 
 /** A target without its query. */
-export function pathOf(target: string): string {
-  const cut = target.indexOf("?");
-  return cut < 0 ? target : target.slice(0, cut);
-}
+export const pathOf = (target: string): string => target.split("?", 1)[0]!;
 
 /** The query text of a target, without its question mark; "" when there is none. */
-export function searchOf(target: string): string {
-  const cut = target.indexOf("?");
-  return cut < 0 ? "" : target.slice(cut + 1);
-}
+export const searchOf = (target: string): string => target.slice(pathOf(target).length + 1);

@@ -1,7 +1,9 @@
-import type { Nearest } from "../../schemas/errors.ts";
+import type { ErrorCode, Nearest } from "../../schemas/errors.ts";
 
 /** A question that has no answer. The message says why and is meant for the caller. */
-abstract class ReadError extends Error {
+export abstract class ReadError extends Error {
+  /** What the caller is answered with (INTERFACE 7). */
+  abstract readonly code: ErrorCode;
   /** The query parameter at fault. */
   readonly parameter: string | undefined = undefined;
   /** Goes on in the current snapshot; null when nothing follows, and undefined when there is no such place. */
@@ -13,6 +15,7 @@ abstract class ReadError extends Error {
 /** A query parameter is not as documented. */
 export class InvalidParameterError extends ReadError {
   override readonly name = "InvalidParameterError";
+  readonly code = "INVALID_PARAMETER";
   override readonly parameter: string;
 
   constructor(parameter: string, message: string) {
@@ -34,6 +37,7 @@ export class NotIndexedError extends InvalidParameterError {
 /** A cursor that no reader of this store gave out, or not in this form. */
 export class InvalidCursorError extends ReadError {
   override readonly name = "InvalidCursorError";
+  readonly code = "INVALID_CURSOR";
   override readonly parameter = "cursor";
 
   constructor() {
@@ -46,6 +50,7 @@ export class InvalidCursorError extends ReadError {
 /** A query has other filters than the cursor it comes with. `parameter` is the first that differs. */
 export class CursorMismatchError extends ReadError {
   override readonly name = "CursorMismatchError";
+  readonly code = "CURSOR_MISMATCH";
   override readonly parameter: string;
 
   constructor(parameter: string, message: string) {
@@ -57,6 +62,7 @@ export class CursorMismatchError extends ReadError {
 /** A cursor's snapshot is no longer kept. */
 export class CursorExpiredError extends ReadError {
   override readonly name = "CursorExpiredError";
+  readonly code = "CURSOR_EXPIRED";
   override readonly parameter = "cursor";
   override readonly resumeCursor: string | null | undefined;
 
@@ -69,6 +75,7 @@ export class CursorExpiredError extends ReadError {
 /** A snapshot has no market of this id. */
 export class MarketNotFoundError extends ReadError {
   override readonly name = "MarketNotFoundError";
+  readonly code = "MARKET_NOT_FOUND";
 
   constructor(id: string) {
     super(`No market has the id ${id}; GET /api/v1/markets/historical lists all.`);
@@ -78,6 +85,7 @@ export class MarketNotFoundError extends ReadError {
 /** A snapshot has no protocol of this slug. */
 export class ProtocolNotFoundError extends ReadError {
   override readonly name = "ProtocolNotFoundError";
+  readonly code = "PROTOCOL_NOT_FOUND";
 
   constructor() {
     super("No protocol of this slug is scored; GET /api/v1/scores lists all.");
@@ -87,6 +95,7 @@ export class ProtocolNotFoundError extends ReadError {
 /** No snapshot has been loaded yet. */
 export class NoSnapshotError extends ReadError {
   override readonly name = "NoSnapshotError";
+  readonly code = "SNAPSHOT_UNAVAILABLE";
 
   constructor(message = "No snapshot is loaded yet; try again in a few seconds.") {
     super(message);
@@ -96,6 +105,7 @@ export class NoSnapshotError extends ReadError {
 /** No snapshot with this id was ever published. `parameter` named it. */
 export class SnapshotNotFoundError extends ReadError {
   override readonly name = "SnapshotNotFoundError";
+  readonly code = "SNAPSHOT_NOT_FOUND";
   override readonly parameter: string;
 
   constructor(parameter: string, message: string) {
@@ -107,11 +117,13 @@ export class SnapshotNotFoundError extends ReadError {
 /** There is no export of a snapshot, or it has no such file. */
 export class ExportNotFoundError extends ReadError {
   override readonly name = "ExportNotFoundError";
+  readonly code = "SNAPSHOT_NOT_FOUND";
 }
 
 /** A snapshot is no longer kept, or what is kept of it does not suffice. `parameter` named it. */
 export class SnapshotExpiredError extends ReadError {
   override readonly name = "SnapshotExpiredError";
+  readonly code = "SNAPSHOT_EXPIRED";
   override readonly parameter: string;
   override readonly nearest: Nearest | undefined;
 
@@ -128,6 +140,7 @@ export class SnapshotExpiredError extends ReadError {
  */
 export class DamagedLogError extends ReadError {
   override readonly name = "DamagedLogError";
+  readonly code = "SNAPSHOT_UNAVAILABLE";
 
   /** `publishedAt` is the time of the oldest commit that can be believed. */
   constructor(publishedAt: string, cause: Error) {
@@ -138,5 +151,3 @@ export class DamagedLogError extends ReadError {
     this.cause = cause;
   }
 }
-
-export type { ReadError };

@@ -2,7 +2,7 @@ import cluster, { type Worker } from "node:cluster";
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type Config, ConfigError } from "./config.ts";
+import { type Config, ConfigError } from "../proxy/config.ts";
 
 // A worker that keeps dying at once must not keep the machine busy.
 const restartMilliseconds = 1000;

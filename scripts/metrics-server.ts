@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import { Registry } from "prom-client";
-import { listen } from "../connection/listen.ts";
+import { listen } from "../proxy/connection/listen.ts";
 
 /**
  * Serves the text of `render` as `GET /metrics` on a loopback port until the process ends. Does nothing without a port. Throws
