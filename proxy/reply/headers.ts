@@ -1,7 +1,7 @@
 import { common, ofLines, rateLimit } from "../../schemas/openapi/headers.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 
-/** Helmet's headers for answers that are data; a test compares them. Pages have a policy of their own. */
+/** The headers that helmet gives to answers that are data. Pages have a policy of their own. */
 export const securityHeaders = {
   // JSON opened in a browser loads, frames and submits nothing.
   "content-security-policy": "default-src 'none';base-uri 'none';form-action 'none';frame-ancestors 'none'",

@@ -1,21 +1,8 @@
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
-import express from "express";
-import helmet from "helmet";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { securityHeaders } from "../../../proxy/reply/headers.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import {
-  type Answer,
-  bearer,
-  call,
-  outcome,
-  problemOf,
-  raw,
-  until,
-} from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, outcome, problemOf, raw, until } from "../../helpers/http/proxy-client.ts";
 import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
 
 const list = "/api/v1/scores";
@@ -45,25 +32,6 @@ const common = (answer: Answer) => {
 };
 
 describe("headers of every response", () => {
-  test("are the ones that helmet gives to answers that are data", async () => {
-    const app = express();
-    const none = ["'none'"];
-    const policy = { defaultSrc: none, baseUri: none, formAction: none, frameAncestors: none };
-    app.use(
-      helmet({
-        contentSecurityPolicy: { useDefaults: false, directives: policy },
-        crossOriginResourcePolicy: { policy: "cross-origin" },
-      }),
-    );
-    app.use((_request, response) => void response.end());
-    const server = app.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { headers } = await call((server.address() as AddressInfo).port, "/");
-    server.close();
-    const given = Object.keys(securityHeaders).map((name) => [name, headers[name]]);
-    expect(Object.fromEntries(given)).toEqual(securityHeaders);
-  });
-
   test.each([
     ["a list", list, 200],
     ["an archive page", archive, 200],
