@@ -1,4 +1,4 @@
-import { formatVersion, type Manifest, type SegmentRef } from "../../schemas/snapshot.ts";
+import type { Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { sha256 } from "../store/sha256.ts";
 import { leafHash, rootOf, rootOver, treeHead } from "./tree.ts";
 
@@ -14,7 +14,7 @@ export interface LogicalContent {
 /** The snapshot's id: the SHA-256 over its logical content, one line per part (snapshots/SPEC.md, "Identity"). */
 export function snapshotIdOf({ feedVersion, counts, archiveRoot, scoresRoot }: LogicalContent): string {
   const lines = [
-    `prs-snapshot ${formatVersion} ${feedVersion}`,
+    `prs-snapshot 1 ${feedVersion}`,
     `markets ${counts.markets}`,
     `protocols ${counts.protocols}`,
     `archive ${archiveRoot}`,

@@ -136,7 +136,7 @@ def read_snapshot(store, ref):
             lines.append(f"{part} {slug} {one['hash']}")
     total, protocols, hashes = sum(len(one["ids"]) for one in segments), len(scores["records"]), leaves(map(str.encode, lines))
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
-    identity = f"prs-snapshot 2 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
+    identity = f"prs-snapshot 1 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
     counts = dict(markets=total, protocols=protocols, segments=len(segments), pages=sum(len(one["pages"]) for one in segments))
     index = root(6, total, [bytes.fromhex(one["index"]) for one in manifest["segments"]]).hex()
     need({**manifest, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "indexRoot": index, "scoresRoot": own, "counts": counts,

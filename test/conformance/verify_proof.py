@@ -66,7 +66,7 @@ def verify(market, snapshotId, commit, proof, checkpoint, key=None, market_id=No
     root = sha256(b"\0", market.encode())
     for kind, level in ((2, "page"), (3, "segment"), (4, "archive")):
         root = root_from(kind, root, **proof[level])
-    text = (f"prs-snapshot {proof['formatVersion']} {proof['feedVersion']}\nmarkets {proof['archive']['markets']}\nprotocols {proof['protocols']}\n"
+    text = (f"prs-snapshot 1 {proof['feedVersion']}\nmarkets {proof['archive']['markets']}\nprotocols {proof['protocols']}\n"
             f"archive {root.hex()}\nscores {hash_of(proof['scoresRoot']).hex()}\n")
     need(sha256(text.encode()).hex() == snapshotId, "the market does not belong to the snapshot")
     need((proof["formatVersion"], type(proof["protocols"])) == (2, int), "it is of another format")

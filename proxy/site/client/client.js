@@ -947,7 +947,7 @@ export async function snapshotIdOf(
   uint64(protocols);
   check(formatVersion === 2, "This client knows format version 2 only.");
   check(/^[!-~]+$/.test(feedVersion));
-  const lines = `prs-snapshot ${formatVersion} ${feedVersion}\nmarkets ${markets}\nprotocols ${protocols}\n`;
+  const lines = `prs-snapshot 1 ${feedVersion}\nmarkets ${markets}\nprotocols ${protocols}\n`;
   return hexOf(await webSha256(encoder.encode(`${lines}archive ${archiveRoot}\nscores ${scoresRoot}\n`)));
 }
 

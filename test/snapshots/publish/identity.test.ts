@@ -147,7 +147,7 @@ describe("the snapshot id", () => {
         lines.push(`${part} ${slug} ${refs[slug]!.hash}`);
     }
     expect(scoresRoot).toBe(root(5, lines.length, lines.map(leaf)).toString("hex"));
-    const text = `prs-snapshot 2 bri-pm-v1\nmarkets ${counts.markets}\nprotocols 4\narchive ${archiveRoot}\nscores ${scoresRoot}\n`;
+    const text = `prs-snapshot 1 bri-pm-v1\nmarkets ${counts.markets}\nprotocols 4\narchive ${archiveRoot}\nscores ${scoresRoot}\n`;
     expect(snapshotId).toBe(createHash("sha256").update(text).digest("hex"));
   });
 
