@@ -115,7 +115,7 @@ export const ChangeRecord = z.object({
 export type ChangeRecord = z.infer<typeof ChangeRecord>;
 
 /**
- * `commits/<number>.json`: one published state. `archiveRoot` and `indexRoot` are the manifest's. `changes` refers to the record of what the
+ * `commits/<number>.json`: one published state. `feedVersion` and the roots are the manifest's. `changes` refers to the record of what the
  * archive gained and lost since the commit before; null where there is none. `changeCounts` counts these markets; null where
  * the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's. `previous` is the digest of the commit before,
  * null in the first one. A rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn`
@@ -124,8 +124,10 @@ export type ChangeRecord = z.infer<typeof ChangeRecord>;
 export const Commit = z.object({
   formatVersion: FormatVersion,
   commit: CommitNumber,
+  feedVersion: z.string(),
   snapshotId: Digest,
   archiveRoot: Digest,
+  scoresRoot: Digest,
   indexRoot: Digest,
   manifest: ObjectRef,
   changes: ObjectRef.nullable(),

@@ -37,6 +37,7 @@ export const incidents: readonly Incident[] = [
     back: "issue its owner another key, and revoke this one; a key whose revocation is damaged stays revoked",
   },
   { of: [layout.probe], back: "delete it; the next publish makes it again" },
+  { of: [layout.logTiles], back: "delete it, and publish again, which makes it anew from the commits" },
   {
     of: [layout.head, layout.checked, layout.publicTree],
     back: "publish again, which writes what every run writes",

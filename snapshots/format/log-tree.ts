@@ -1,4 +1,4 @@
-import { leftSize, nodeHash, treeHead } from "./tree.ts";
+import { leafHash, leftSize, nodeHash, treeHead } from "./tree.ts";
 
 // The tree of a log: that of RFC 6962 over the leaf hashes of its entries, and its parts as c2sp.org/tlog-tiles stores them.
 
@@ -139,14 +139,27 @@ export function endOf(tile: Tile): number {
   return (tile.index * tileWidth + tile.width) * spanOf(tile);
 }
 
-/** The bytes of a tile of a log with these entries and their leaf hashes, which reach to the tile's end. */
-export function tileBytes(tile: Tile, entries: readonly Buffer[], leaves: readonly Buffer[]): Buffer {
-  const start = tile.index * tileWidth;
-  if (tile.level === "entries") return encodeEntries(entries.slice(start, start + tile.width));
-  const span = spanOf(tile);
-  const headOf = (_: unknown, place: number) =>
-    treeHead(leaves.slice((start + place) * span, (start + place + 1) * span));
-  return Buffer.concat(Array.from({ length: tile.width }, headOf));
+/** Entries of a log by their places; undefined for those that are not known. */
+export type Entries = readonly (Buffer | undefined)[];
+
+/** The bytes of tiles of a log; undefined where an entry of a tile is not known. */
+export function tileEncoder(entries: Entries): (tile: Tile) => Buffer | undefined {
+  const leaves = entries.map((entry) => entry && leafHash(entry));
+  const known = (values: Entries, start: number, count: number) => {
+    const found = values.slice(start, start + count).filter((value) => value !== undefined);
+    return found.length === count ? found : undefined;
+  };
+  return (tile) => {
+    const span = spanOf(tile);
+    const start = tile.index * tileWidth * span;
+    const below = known(tile.level === "entries" ? entries : leaves, start, tile.width * span);
+    if (!below || tile.level === "entries") return below && encodeEntries(below);
+    return Buffer.concat(
+      Array.from({ length: tile.width }, (_, place) =>
+        treeHead(below.slice(place * span, (place + 1) * span)),
+      ),
+    );
+  };
 }
 
 /** A bundle: each entry after its length, a big-endian uint16. Throws RangeError when one has more than 65,535 bytes. */

@@ -162,6 +162,7 @@ class Survey {
     for (const prefix of prefixes) {
       for await (const info of this.#storage.list(prefix)) listed.push(info);
     }
+    this.#reach(neededTiles(listed), rungs.current);
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
@@ -269,6 +270,13 @@ class Survey {
       this.#reach(keys, rung || rungs.current);
     }
   }
+}
+
+/** Of the public log all but the partial tiles that were filled since. */
+function neededTiles(listed: readonly ObjectInfo[]): string[] {
+  const keys = new Set(listed.map(({ key }) => key));
+  const isFilled = (key: string) => keys.has(key.replace(/\.p\/\d+$/, "")) && /\.p\/\d+$/.test(key);
+  return [...keys].filter((key) => key.startsWith(layout.logTiles) && !isFilled(key));
 }
 
 async function modifiedOf(storage: Storage, key: string): Promise<Date | undefined> {

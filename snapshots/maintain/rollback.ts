@@ -54,12 +54,14 @@ export async function rollback(
   }
   await requireComplete(storage, current, wanted);
   const recorded = await recordChanges(storage, current, wanted);
-  const { snapshotId, archiveRoot, indexRoot, manifest, counts, size } = wanted;
+  const { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, manifest, counts, size } = wanted;
   const content: CommitContent = {
     formatVersion,
     commit: current.commit + 1,
+    feedVersion,
     snapshotId,
     archiveRoot,
+    scoresRoot,
     indexRoot,
     manifest,
     changes: recorded?.ref ?? null,

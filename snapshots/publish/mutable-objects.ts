@@ -5,6 +5,7 @@ import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { newestBelieved } from "../trust/newest-trusted.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
+import { updatePublicLog } from "./public-log.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
 import { type ApiPlace, publishedNames, putIfDifferent, type Site, updateSite } from "./site.ts";
 
@@ -24,22 +25,25 @@ export interface SiteOptions {
   citeAs?: string | null | undefined;
   /** How the run signs. When it does, what it shows is of the newest commit that it trusts. */
   signing?: Signing | undefined;
+  /** Keys of objects that are known to be damaged. They are written again even though the store lists them. */
+  faulty?: ReadonlySet<string> | undefined;
 }
 
 /**
- * Updates head.json, the public checkpoint, the public names and the artefacts to the newest commit, and the site to this version. Returns the commit's number,
+ * Updates head.json, the public log, the public checkpoint, the public names and the artefacts to the newest commit, and the site to this version. Returns the commit's number,
  * or 0 before the first. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  * Throws MissingObjectError, CorruptObjectError or StorageError.
  */
 export async function updateMutableObjects(
   storage: Storage,
-  { site, signing = {}, ...told }: SiteOptions,
+  { site, signing = {}, faulty, ...told }: SiteOptions,
   inMemory: ObjectsByHash = new Map(),
 ): Promise<number> {
   // What a run makes without a key is trusted by nobody, and still to be shown.
   const trust = signing.key && trustOf(signing);
   const newest = await newestBelieved(storage, trust);
   if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
+  if (newest) await updatePublicLog(storage, newest, faulty);
   // An unsigned commit leaves the one before it there.
   if (newest?.checkpoint !== undefined)
     await putIfDifferent(storage, layout.checkpoint, Buffer.from(newest.checkpoint));

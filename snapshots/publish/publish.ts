@@ -53,8 +53,6 @@ export interface PublishOptions extends SiteOptions {
   now: () => Date;
   /** Does everything except writing to the store. */
   dryRun?: boolean;
-  /** Keys of objects that are known to be damaged. They are written again even though the store lists them. */
-  faulty?: ReadonlySet<string>;
   /** Publishes although a rollback put publishing on hold. */
   resume?: boolean;
   /** Differences that the operator allows the guards to let pass. */
@@ -336,14 +334,16 @@ function holdSourceFiles(
 /** The commit after `current`, which makes this manifest current. */
 function nextCommit(
   current: Commit | undefined,
-  { snapshotId, archiveRoot, indexRoot, counts }: Manifest,
+  { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts }: Manifest,
   own: Pick<CommitContent, "manifest" | "changes" | "changeCounts" | "size" | "publishedAt">,
 ): CommitContent {
   return {
     formatVersion,
     commit: (current?.commit ?? 0) + 1,
+    feedVersion,
     snapshotId,
     archiveRoot,
+    scoresRoot,
     indexRoot,
     manifest: own.manifest,
     changes: own.changes,

@@ -33,6 +33,9 @@ export const layout = {
   apiCatalog: "public/.well-known/api-catalog",
   /** The newest checkpoint. */
   checkpoint: "public/checkpoint",
+  /** Parts of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
+  logTiles: "public/log/tile/",
+  logTile: (path: string) => `public/log/tile/${path}`,
   privateObjects: "private/objects/",
   privateObject: (hash: string) => `private/objects/${hash}.json`,
   segments: "private/segments/",
@@ -95,6 +98,7 @@ const kinds: readonly Kind[] = [
   { prefix: layout.changes, end: ".json", collected: true, maxBytes: 4 * mebibyte },
   { prefix: layout.changes, collected: true, maxBytes: maxPageBytes },
   { prefix: layout.publicObjects, collected: true, inManifest: true, maxBytes: 64 * mebibyte },
+  { prefix: layout.logTiles, collected: true },
   { prefix: layout.stableScores, collected: true },
   { prefix: layout.badges, collected: true, ofProtocol: true },
   { prefix: layout.protocolPages, collected: true, ofProtocol: true },
@@ -178,6 +182,6 @@ function contentTypeOf(key: string): string {
 }
 
 function cacheControlOf(key: string): string {
-  if (key.startsWith(layout.publicObjects)) return immutable;
+  if (key.startsWith(layout.publicObjects) || key.startsWith(layout.logTiles)) return immutable;
   return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
 }

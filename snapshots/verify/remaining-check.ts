@@ -2,6 +2,7 @@ import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
 import { Collecting } from "../../schemas/snapshot.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import { recordAt } from "../publish/public-artefacts.ts";
+import { tileNamed } from "../publish/public-log.ts";
 import type { Named } from "../publish/site.ts";
 import { CorruptObjectError } from "../store/corrupt-object.ts";
 import { isKeyRevocation, layout } from "../store/layout.ts";
@@ -62,7 +63,8 @@ async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, na
   const hash = /\/([0-9a-f]{64})(\.json(\.gz)?|\.parquet)?$/.exec(key)?.[1];
   if (hash && sha256(bytes) !== hash)
     throw new CorruptObjectError(key, "its content does not match its name");
-  if (hash) return;
+  // The log may have grown since it was checked, or was longer once.
+  if (hash || tileNamed(key)) return;
   // The name of a removed protocol stays, with its last content, until it is collected.
   const leftover = key.startsWith(layout.stableScores) && snapshots.published.has(sha256(bytes));
   if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, named })))

@@ -37,8 +37,15 @@ export class SnapshotCheck {
     const { hash } = commit.manifest;
     if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit.manifest));
     const manifest = this.#manifests.get(hash);
-    const toldBy = ({ snapshotId, archiveRoot, indexRoot, counts }: Commit | Manifest) =>
-      JSON.stringify([snapshotId, archiveRoot, indexRoot, counts]);
+    const toldBy = ({
+      feedVersion,
+      snapshotId,
+      archiveRoot,
+      scoresRoot,
+      indexRoot,
+      counts,
+    }: Commit | Manifest) =>
+      JSON.stringify([feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts]);
     if (manifest && toldBy(manifest) !== toldBy(commit)) {
       this.#check.faults.push({
         key: layout.commit(commit.commit),

@@ -8,6 +8,7 @@ import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
 import { checkExports } from "./export-check.ts";
 import { checkLog } from "./log-check.ts";
+import { checkPublicLog } from "./public-log-check.ts";
 import { checkArtefacts, checkPublicNames, checkSite } from "./public-tree-check.ts";
 import { checkRemaining } from "./remaining-check.ts";
 import { SnapshotCheck } from "./snapshot-check.ts";
@@ -47,6 +48,7 @@ export async function verify(
   if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifests))) throw foreign;
   if (newest) await checkPublicNames(check, newest, snapshots.published);
   else await check.countOnly(layout.stableScores);
+  await checkPublicLog(check, commits, newest);
   await checkExports(check, commits, trust);
   const named = await checkSite(check, site);
   if (newest) await checkArtefacts(check, newest, named, trust);

@@ -9,11 +9,12 @@ def leaves(texts):
     return [sha(b"\0", text) for text in texts]
 def above(hashes):  # the next level of a tree: nodes over pairs, and a hash without a neighbour as it is
     return [sha(b"\1", *hashes[at:at + 2]) if at + 1 < len(hashes) else hashes[at] for at in range(0, len(hashes), 2)]
-def root(kind, total, hashes):
-    size = len(hashes)
+def head(hashes):
     while len(hashes) > 1:
         hashes = above(hashes)
-    return sha(struct.pack("<BQQ", kind, total, size), hashes[0] if size else sha())
+    return hashes[0] if hashes else sha()
+def root(kind, total, hashes):
+    return sha(struct.pack("<BQQ", kind, total, len(hashes)), head(hashes))
 def section(name, data):
     size = 1024 if name == "ids" else 4096
     return [len(data), root(7, len(data), leaves(data[at:at + size] for at in range(0, len(data), size))).hex()]

@@ -1,15 +1,16 @@
 """Reads every byte of a store without a site, as snapshots/SPEC.md says, with Python's standard library alone.
 usage: reader.py STORE KEY|"" [QUERIES.json PROOFS.json]     Answers come from the indexes of the newest snapshot."""
-import base64, datetime, hashlib, json, struct, sys, zlib
+import base64, datetime, hashlib, json, re, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
-from index_header import above, dumps, index_header, leaves, root, sha
+from index_header import above, dumps, head, index_header, leaves, root, sha
 from verify_proof import need, signed_text
 from words import read_words, with_words
 TIERS = "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()
 RANGES = {"tier": (1, 7), "disputed": (0, 1), "composite": (300, 1000),
           **dict.fromkeys("informed integrity oracle catalyst design counterparty".split(), (0, 100))}
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+ROOTS = ("feedVersion", "snapshotId", "archiveRoot", "scoresRoot", "indexRoot")
 LABELS = dict(category="category", outcome="resolvedOutcome", formula_version="formulaVersion", weight_version="weightVersion")
 def in_order(texts):  # by UTF-16 code units
     return sorted(texts, key=lambda text: text.encode("utf-16-be"))
@@ -143,19 +144,36 @@ def read_snapshot(store, ref):
           "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
     return manifest, segments
 
+def read_log(store, commits):  # every tile is what the commits give, and none of the newest is missing
+    own = lambda one: {name: one[name] for name in ("commit", *ROOTS)}
+    entries = [dumps({**own(one), "counts": {name: one["counts"][name] for name in ("markets", "protocols")},
+                      "publishedAt": one["publishedAt"], "withdrawn": one["withdrawn"], "record": one["digest"]}) for one in commits]
+    rows = {"entries": [struct.pack(">H", len(entry)) + entry for entry in entries], 0: leaves(entries)}
+    while len(row := rows[len(rows) - 2]) >= 256:
+        rows[len(rows) - 1] = [head(row[at:at + 256]) for at in range(0, len(row) - 255, 256)]
+    for name, row in rows.items():
+        for end in range(1, len(row) + 1):
+            index, width = divmod(end - 1, 256)
+            digits = f"{index:0{-(-len(str(index)) // 3) * 3}}"
+            key = f"public/log/tile/{name}/" + re.sub(r"(...)(?=.)", r"x\1/", digits) + (f".p/{width + 1}" if width < 255 else "")
+            if key in store.files or end == len(row) or width == 255:
+                need(store.get(key) == b"".join(row[index * 256:end]), f"{key} is of another log")
+
 def read_store(folder, vkey):
-    store, before = Store(folder), None
+    store, before, commits = Store(folder), None, []
     for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
         commit = store.signed(key, vkey, "checkpoint", "{commit}", "snapshot {snapshotId}\n")
+        commits.append(commit)
         need((key, commit["previous"]) == (f"commits/{number:010}.json", before), "the log is broken")
         before, (manifest, segments) = commit["digest"], read_snapshot(store, commit["manifest"])
-        need(all(commit[name] == manifest[name] for name in ("snapshotId", "archiveRoot", "indexRoot", "counts")), "a commit is wrong")
+        need(all(commit[name] == manifest[name] for name in (*ROOTS, "counts")), "a commit is wrong")
         record = commit["changes"] and json.loads(store.get(f"private/changes/{commit['changes']['hash']}.json", commit["changes"]))
         for part in record and record["before"] + record["after"] or []:
             store.get(f"private/changes/{part['hash']}", part)
     for name, one in [("", manifest["scores"]["list"]), *manifest["scores"]["records"].items()]:
         store.get(f"public/api/v1/scores{name and '/'}{name}.json", one)
     need(not vkey or store.get("public/checkpoint").decode() == commit["checkpoint"], "public/checkpoint is another's")
+    read_log(store, commits)
     store.signed("checked.json", vkey, "note", "checked {checkedAt}")
     for key in ["head.json", *(key for key in store.files if key.startswith("keys/"))]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")

@@ -6,6 +6,7 @@ import { publishedSite } from "../../proxy/site/files.ts";
 import { ScoreList } from "../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../schemas/records.ts";
 import type { Manifest } from "../../schemas/snapshot.ts";
+import { tilesOf } from "../../snapshots/format/log-tree.ts";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
@@ -70,7 +71,8 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     expect(keys).toEqual(
       expect.arrayContaining([layout.dataset, layout.apiCatalog, layout.feed, layout.llms]),
     );
-    expect(keys).toHaveLength(2 * (protocols + 1) + publishedSite.files(null).size + 2 * protocols + 6);
+    const [scores, site, ofProtocols] = [2 * (protocols + 1), publishedSite.files(null).size, 2 * protocols];
+    expect(keys).toHaveLength(scores + site + ofProtocols + 6 + tilesOf(1).length);
     for (const key of keys) {
       const { status, headers, body } = await get(`/${key}`);
       const { contentType, cacheControl } = headersOf(key);

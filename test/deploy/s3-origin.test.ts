@@ -2,6 +2,7 @@ import { HeadObjectCommand } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
 import type { Manifest } from "../../schemas/snapshot.ts";
+import { tilesOf } from "../../snapshots/format/log-tree.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/objects.ts";
@@ -81,6 +82,8 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "private/segments/": `application/octet-stream; ${unseen}`,
       "public/api/v1/": stable,
       "public/api/v1/scores/": stable,
+      "public/log/tile/0/000.p/": "application/octet-stream; public, max-age=31536000, immutable",
+      "public/log/tile/entries/000.p/": "application/octet-stream; public, max-age=31536000, immutable",
       "public/": `text/html; charset=utf-8; ${shortly}`,
       "public/site/": `text/javascript; charset=utf-8; ${shortly}`,
       "public/objects/": "application/json; public, max-age=31536000, immutable",
@@ -103,7 +106,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       expect(body).toHaveLength(bytes);
     }
     const site = publishedSite.files(null).size;
-    expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1) + site);
+    expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1) + tilesOf(1).length + site);
   });
 
   test("gives a proxy its scores, which are sent with the proxy's own headers", async () => {

@@ -2,6 +2,7 @@ import { publishedSite } from "../../../proxy/site/files.ts";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../../schemas/snapshot.ts";
+import { tileEncoder, tilesOf } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
@@ -9,6 +10,7 @@ import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
 import { type Beside, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
+import { entryOf, tileKey } from "../../../snapshots/publish/public-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
@@ -50,16 +52,16 @@ export async function faultyKeys(objects: Objects): Promise<string[]> {
 
 const parse = (bytes: Buffer | undefined): unknown => JSON.parse(String(bytes));
 
-/** Changes the newest commit, and seals it again. */
+/** Changes the newest commit, seals it again, and makes the public log agree with it. */
 export function replaceCommit(objects: Objects, changes: Partial<Commit>): string {
-  const key = [...objects.keys()]
-    .filter((key) => key.startsWith(layout.commits))
-    .sort()
-    .at(-1)!;
+  const keys = [...objects.keys()].filter((key) => key.startsWith(layout.commits)).sort();
+  const key = keys.at(-1)!;
   const { digest: _, ...content } = Commit.parse(parse(objects.get(key)));
   // The change record tells of what was there before.
   const unrecorded = { changes: null, changeCounts: null };
   objects.set(key, seal({ ...content, ...unrecorded, ...changes }));
+  const encode = tileEncoder(keys.map((name) => entryOf(Commit.parse(parse(objects.get(name))))));
+  for (const tile of tilesOf(keys.length)) objects.set(tileKey(tile), encode(tile)!);
   return key;
 }
 
@@ -80,9 +82,10 @@ export function replaceManifest(objects: Objects, changes: Changes): string {
   const bytes = Buffer.from(JSON.stringify(manifest));
   const hash = sha256(bytes);
   objects.set(layout.manifest(hash), bytes);
-  const { snapshotId, archiveRoot, indexRoot, counts } = manifest;
+  const { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts } = manifest;
   const ref = { hash, bytes: bytes.length };
-  replaceCommit(objects, { manifest: ref, snapshotId, archiveRoot, indexRoot, counts });
+  const told = { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts };
+  replaceCommit(objects, { manifest: ref, ...told });
   return layout.manifest(hash);
 }
 

@@ -10,7 +10,7 @@ import {
   isConsistent,
   type Tile,
   tileAt,
-  tileBytes,
+  tileEncoder,
   tilePath,
   tilesOf,
 } from "../../../snapshots/format/log-tree.ts";
@@ -174,7 +174,8 @@ describe("tiles", () => {
     const size = 256 * 256 + 256 + 3;
     const entries = entriesOf(size);
     const leaves = entries.map((entry) => leafHash(entry));
-    const tree = new Map(tilesOf(size).map((tile) => [tilePath(tile), tileBytes(tile, entries, leaves)]));
+    const encode = tileEncoder(entries);
+    const tree = new Map(tilesOf(size).map((tile) => [tilePath(tile), encode(tile)!]));
     const hashes = (path: string) => {
       const bytes = tree.get(path)!;
       return Array.from({ length: bytes.length / 32 }, (_, n) => bytes.subarray(32 * n, 32 * (n + 1)));
@@ -190,6 +191,9 @@ describe("tiles", () => {
     expect(bundle.map((entry) => leafHash(entry))).toEqual(hashes("0/257.p/3"));
     for (const tile of tilesOf(size)) expect(endOf(tile)).toBeLessThanOrEqual(size);
     expect(endOf({ level: 1, index: 1, width: 1 })).toBe(256 * 257);
+    const without = tileEncoder(Array.from(entries, (entry, n) => (n === 256 ? undefined : entry)));
+    const unknown = tilesOf(size).filter((tile) => !without(tile));
+    expect(unknown.map(tilePath)).toEqual(["entries/001", "0/001", "1/000", "2/000.p/1"]);
   });
 
   test("of entries tell where each ends", () => {

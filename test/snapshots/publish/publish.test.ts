@@ -46,7 +46,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
   });
 
   describe("order of writing", () => {
-    test("leaves, manifest, commit, hint, public names, site, and the time of the run at last", async () => {
+    test("leaves, manifest, commit, hint, log, public names, site, and the time of the run at last", async () => {
       const counting = countingStorage(newStore());
       await publishRecords(counting, recordsOf(0, 300));
       const steps = [
@@ -55,6 +55,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         /^manifests\//,
         /^commits\//,
         /^head\.json$/,
+        /^public\/log\//,
         /^public\/api\//,
         /^public\/(index\.html$|site\/)/,
         /^checked\.json$/,
@@ -204,7 +205,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
     const content = await contentOf(storage);
     for (const chosen of [
       /^private\/(pages|rows|segments)\//,
-      /^(public\/(objects|api)|private\/objects)\//,
+      /^(public\/(objects|api|log)|private\/objects)\//,
       /^(manifests|head|checked)/,
     ]) {
       const rotten = [...Object.keys(content), layout.checked].filter((key) => chosen.test(key)).sort();

@@ -1,42 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { formatVersion } from "../../../schemas/snapshot.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { DamagedLogError } from "../../../snapshots/read/errors.ts";
-import { appendCommit, newestCommit, publishedAtAfter } from "../../../snapshots/store/commits.ts";
+import { newestCommit, publishedAtAfter } from "../../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { MissingObjectError } from "../../../snapshots/store/objects.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { append, timeOf } from "../../helpers/store/appended-commits.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
-
-const start = Date.parse("2026-01-01T00:00:00.000Z");
-const minute = 60_000;
-const timeOf = (number: number) => new Date(start + number * minute).toISOString();
-
-/** Adds a commit a minute after the one before; what it refers to does not exist. */
-async function append(storage: Storage, changes: { withdrawn?: [number, number][]; seed?: string } = {}) {
-  const before = await newestCommit(storage);
-  const commit = (before?.commit ?? 0) + 1;
-  const hash = sha256(`${changes.seed ?? ""}${commit}`);
-  return appendCommit(storage, {
-    formatVersion,
-    commit,
-    snapshotId: hash,
-    archiveRoot: hash,
-    indexRoot: hash,
-    manifest: { hash, bytes: 1 },
-    changes: null,
-    changeCounts: null,
-    counts: { markets: commit, protocols: 1, segments: 1, pages: 1 },
-    size: { objects: 1, bytes: 1 },
-    publishedAt: publishedAtAfter(before, new Date(timeOf(commit))),
-    hold: false,
-    withdrawn: changes.withdrawn ?? before?.withdrawn ?? [],
-    previous: before?.digest ?? null,
-  });
-}
 
 async function storeOf(count: number, objects = new Map<string, Buffer>()) {
   const storage = memoryStorage(objects);
@@ -70,7 +43,7 @@ describe("the log of commits", () => {
         counts: { markets: number, protocols: 1 },
       });
       expect((await log.at(timeOf(number)))?.commit).toBe(number);
-      expect((await log.at(new Date(start + (number + 0.5) * minute).toISOString()))?.commit).toBe(number);
+      expect((await log.at(timeOf(number + 0.5)))?.commit).toBe(number);
       const found = await log.find(({ snapshotId }) => snapshotId === sha256(String(number)));
       expect(found?.commit).toBe(number);
     });
@@ -208,7 +181,7 @@ describe("the log of commits", () => {
 test("a commit's time is never before its predecessor's", async () => {
   const { storage } = await storeOf(2);
   const newest = (await newestCommit(storage))!;
-  expect(publishedAtAfter(undefined, new Date(start))).toBe(timeOf(0));
-  expect(publishedAtAfter(newest, new Date(start))).toBe(newest.publishedAt);
-  expect(publishedAtAfter(newest, new Date(start + 9 * minute))).toBe(timeOf(9));
+  expect(publishedAtAfter(undefined, new Date(timeOf(0)))).toBe(timeOf(0));
+  expect(publishedAtAfter(newest, new Date(timeOf(0)))).toBe(newest.publishedAt);
+  expect(publishedAtAfter(newest, new Date(timeOf(9)))).toBe(timeOf(9));
 });

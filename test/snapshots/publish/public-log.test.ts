@@ -1,0 +1,231 @@
+import { describe, expect, test } from "vitest";
+import { decodeEntries, tilePath, tilesOf } from "../../../snapshots/format/log-tree.ts";
+import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { entryOf, updatePublicLog } from "../../../snapshots/publish/public-log.ts";
+import { newestCommit, readLog } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { append } from "../../helpers/store/appended-commits.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { publishNew, publishOld } from "../../helpers/store/faulty-store.ts";
+import { timedStore } from "../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
+
+type Objects = Map<string, Buffer>;
+
+const update = async (storage: Storage, faulty?: ReadonlySet<string>) =>
+  updatePublicLog(storage, (await newestCommit(storage))!, faulty);
+
+/** A store of so many commits, and its log; the log was brought to each of the last `followed` of them. */
+async function logged(count: number, followed = 2) {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  for (let n = 1; n <= count; n += 1) {
+    await append(storage);
+    if (n > count - followed) await update(storage);
+  }
+  return { objects, storage };
+}
+
+/** Expects the whole log of a store's commits, each tile computed by what the specification says of it. */
+async function expectLog(objects: Objects): Promise<void> {
+  const entries = (await readLog(memoryStorage(objects))).map(entryOf);
+  const leaves = entries.map((entry) => leafHash(entry));
+  for (const { level, index, width } of tilesOf(entries.length)) {
+    const bytes = objects.get(layout.logTile(tilePath({ level, index, width })));
+    const at = (place: number, span: number) => leaves.slice(place * span, (place + 1) * span);
+    const places = Array.from({ length: width }, (_, n) => 256 * index + n);
+    const stored = level === "entries" ? decodeEntries(bytes!) : bytes;
+    const expected =
+      level === "entries"
+        ? entries.slice(256 * index, 256 * index + width)
+        : Buffer.concat(places.map((place) => treeHead(at(place, 256 ** level))));
+    expect(stored, `${level}/${index}`).toEqual(expected);
+  }
+}
+
+const logKeys = (objects: Objects) =>
+  [...objects.keys()].filter((key) => key.startsWith(layout.logTiles)).sort();
+
+test("every publish and rollback adds an entry that tells no secret", async () => {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  await publishOld(storage);
+  await publishNew(storage);
+  await rollback(storage, "1", () => new Date("2027-01-01T00:00:00.000Z"));
+  await expectLog(objects);
+  const bundle = objects.get(layout.logTile("entries/000.p/3"))!;
+  const [, , last] = decodeEntries(bundle)!.map((entry) => JSON.parse(String(entry)));
+  const commit = (await newestCommit(storage))!;
+  const manifest = JSON.parse(String(objects.get(layout.manifest(commit.manifest.hash))));
+  const { snapshotId, archiveRoot, scoresRoot, indexRoot, feedVersion } = manifest;
+  const { markets, protocols } = manifest.counts;
+  expect(Object.entries(last)).toEqual([
+    ["commit", 3],
+    ["feedVersion", feedVersion],
+    ["snapshotId", snapshotId],
+    ["archiveRoot", archiveRoot],
+    ["scoresRoot", scoresRoot],
+    ["indexRoot", indexRoot],
+    ["counts", { markets, protocols }],
+    ["publishedAt", "2027-01-01T00:00:00.000Z"],
+    ["withdrawn", [[2, 2]]],
+    ["record", commit.digest],
+  ]);
+  for (const { manifest } of await readLog(storage)) expect(String(bundle)).not.toContain(manifest.hash);
+  expect(await faultsOf(storage)).toEqual([]);
+});
+
+describe("a run", () => {
+  test("brings the log to each size, on both sides of a full tile, and needs few requests for it", async () => {
+    const { objects, storage } = await logged(253);
+    for (const size of [254, 255, 256, 257, 258]) {
+      await append(storage);
+      const counted = countingStorage(storage);
+      await update(counted);
+      await expectLog(objects);
+      const reads = counted.calls.filter(({ key }) => key.startsWith(layout.commits));
+      // Of the commits it reads the newest, which no hint names here.
+      expect(reads.length, `${size} commits`).toBeLessThanOrEqual(4);
+      if (size !== 256) expect(counted.written().length).toBe(2);
+    }
+    const counted = countingStorage(storage);
+    await update(counted);
+    expect(counted.written()).toEqual([]);
+  });
+
+  test("writes the whole log of a store that has none", async () => {
+    const { objects } = await logged(300, 1);
+    await expectLog(objects);
+    expect(logKeys(objects)).toHaveLength(5);
+  });
+
+  test("writes again what is missing, and what is damaged at the end", async () => {
+    const { objects: good } = await logged(300, 1);
+    for (const key of logKeys(good)) {
+      const objects = new Map(good);
+      objects.delete(key);
+      await update(memoryStorage(objects));
+      await expectLog(objects);
+    }
+    for (const path of ["entries/001.p/44", "0/001.p/44"]) {
+      const objects = new Map(good);
+      const damaged = Buffer.from(good.get(layout.logTile(path))!);
+      damaged[40]! ^= 1;
+      objects.set(layout.logTile(path), damaged);
+      await update(memoryStorage(objects));
+      await expectLog(objects);
+    }
+  });
+
+  test.for(["entries/000", "0/000", "1/000.p/1"])(
+    "makes damaged %s anew once it is told, or with the next full tile",
+    async (path) => {
+      const { objects: good } = await logged(511, 2);
+      const key = layout.logTile(path);
+      good.set(
+        key,
+        Buffer.from(good.get(key)!.map((byte, place) => (place === 50 || place === 20 ? byte ^ 1 : byte))),
+      );
+      const told = new Map(good);
+      await update(memoryStorage(told), new Set([key]));
+      await expectLog(told);
+      await append(memoryStorage(good));
+      await update(memoryStorage(good));
+      await expectLog(good);
+    },
+  );
+
+  test("that is killed after any write is completed by the next", async () => {
+    for (const size of [2, 256]) {
+      const { objects: before } = await logged(size - 1, 1);
+      await append(memoryStorage(before));
+      for (let writes = 0; writes < 3; writes += 1) {
+        const objects = new Map(before);
+        const storage = memoryStorage(objects);
+        let left = writes;
+        const dying = changedStorage(storage, {
+          async put(key, body) {
+            if (left === 0) throw new Error("killed");
+            left -= 1;
+            return storage.put(key, body);
+          },
+        });
+        await update(dying).catch(() => {});
+        await append(storage);
+        await update(storage);
+        await expectLog(objects);
+      }
+    }
+  });
+
+  test("replaces the log that was there before the store was set back", async () => {
+    const { objects, storage } = await logged(260, 10);
+    for (const number of [254, 255, 256, 257, 258, 259, 260]) objects.delete(layout.commit(number));
+    for (let n = 254; n <= 262; n += 1) {
+      await append(storage, { seed: "other" });
+      await update(storage);
+      await expectLog(objects);
+    }
+  });
+
+  test("goes on from the entries of commits that are gone, and leaves the log as it is without them", async () => {
+    const { objects, storage } = await logged(258, 5);
+    const whole = new Map(objects);
+    for (let number = 1; number < 258; number += 1) objects.delete(layout.commit(number));
+    objects.delete(layout.logTile("1/000.p/1"));
+    await append(storage);
+    await update(storage);
+    for (const key of logKeys(whole)) expect(objects.get(key)?.equals(whole.get(key)!), key).toBe(true);
+    expect(decodeEntries(objects.get(layout.logTile("entries/001.p/3"))!)).toHaveLength(3);
+
+    objects.delete(layout.logTile("entries/000"));
+    await append(storage);
+    const before = logKeys(objects);
+    await update(storage);
+    expect(logKeys(objects)).toEqual(before);
+  });
+});
+
+test("a collection takes the partial tiles that were filled, and no others", async () => {
+  const { storage: timed, collect, pass } = timedStore();
+  await publishOld(timed);
+  const put = (path: string) => timed.put(layout.logTile(path), Buffer.from("hashes"));
+  for (const path of ["0/000", "0/000.p/200", "0/000.p/255", "0/001.p/1", "1/000.p/1"]) await put(path);
+  pass(48);
+  const { deleted } = await collect({ keepHours: 1 });
+  expect(deleted.keys.sort()).toEqual(
+    ["0/000.p/1", "0/000.p/200", "0/000.p/255"].map((path) => layout.logTile(path)),
+  );
+});
+
+describe("verify", () => {
+  test("finds a log of other commits, and what is missing, and lets tiles of later commits be", async () => {
+    const objects: Objects = new Map();
+    const storage = memoryStorage(objects);
+    await publishOld(storage);
+    await publishNew(storage);
+    const faultyWith = async (path: string, bytes: Buffer | undefined) => {
+      const changed = new Map(objects);
+      if (bytes) changed.set(layout.logTile(path), bytes);
+      else changed.delete(layout.logTile(path));
+      return (await faultsOf(memoryStorage(changed))).map((fault) => JSON.stringify(fault));
+    };
+    const one = (...words: string[]) => [expect.stringMatching(words.join(".*"))];
+    expect(await faultyWith("0/000.p/2", undefined)).toEqual(
+      one("0/000.p/2", "behind commit 2", "publish again"),
+    );
+    expect(await faultyWith("0/000.p/1", undefined)).toEqual([]);
+    const first = objects.get(layout.logTile("0/000.p/1"))!;
+    expect(await faultyWith("0/000.p/2", first)).toEqual(one("0/000.p/2", "not what the commits give"));
+    expect(await faultyWith("0/000.p/3", first)).toEqual([]);
+    expect(await faultyWith("0/0", first)).toEqual(one("0/0", "no objects with such names"));
+    // What commit 1 said is still known from the entries, and no longer without them.
+    objects.delete(layout.commit(1));
+    expect(await faultyWith("0/000.p/9", first)).toEqual([]);
+    expect(await faultyWith("entries/000.p/2", Buffer.alloc(3))).toEqual(
+      expect.arrayContaining(one("entries/000.p/2", "not what the commits give")),
+    );
+  });
+});
