@@ -35,12 +35,7 @@ export interface Exchange {
   /** The parsed body, at endpoints that take one. */
   body?: BatchRequest;
   /** What the origin is asked for on behalf of this request. */
-  fetching?: {
-    object: ObjectRef;
-    abort: AbortSignal;
-    resolve: (body: Buffer) => void;
-    reject: (error: unknown) => void;
-  };
+  fetching?: PromiseWithResolvers<Buffer> & { object: ObjectRef; abort: AbortSignal };
   /** Code of the error that was answered. */
   code?: ErrorCode;
   /** A fault of the service, for the log. */

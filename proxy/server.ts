@@ -50,10 +50,8 @@ export function createProxyServer(proxy: ProxyParts) {
     else answer(request, response);
   });
   server.on("connection", follow);
-  server.on("request", take);
   // Endpoints that read a body look at Expect themselves. The others answer without a 100 Continue.
-  server.on("checkContinue", take);
-  server.on("checkExpectation", take);
+  for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, take);
   server.on("upgrade", async (request, socket: Socket, head) => {
     // The connection cannot change its protocol while another request is answered on it.
     if (finish(socket)) return;

@@ -61,9 +61,8 @@ function parseAddress(text: string): Address | undefined {
   return ipaddr.process(version === 4 ? address : new URL(`http://[${address}]`).hostname.slice(1, -1));
 }
 
-function isTrusted(address: Address, hop: number, trust: Trust): boolean {
-  return "hops" in trust ? hop < trust.hops : trust.networks.check(address.toString(), address.kind());
-}
+const isTrusted = (address: Address, hop: number, trust: Trust): boolean =>
+  "hops" in trust ? hop < trust.hops : trust.networks.check(address.toString(), address.kind());
 
 function accountOf(address: Address): string {
   if (address.kind() === "ipv4") return address.toString();

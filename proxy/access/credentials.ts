@@ -22,13 +22,8 @@ export function presentedKey(rawHeaders: readonly string[], { webSocket = false 
 
 /** All values of a header in order of appearance. `name` must be in lower case. */
 export function headerValues(rawHeaders: readonly string[], name: string): string[] {
-  const values: string[] = [];
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const candidate = rawHeaders[index]!;
-    if (candidate.length === name.length && candidate.toLowerCase() === name)
-      values.push(rawHeaders[index + 1]!);
-  }
-  return values;
+  const named = (header: string) => header.length === name.length && header.toLowerCase() === name;
+  return rawHeaders.filter((_value, index) => index % 2 === 1 && named(rawHeaders[index - 1]!));
 }
 
 function subprotocolKeys(rawHeaders: readonly string[]): string[] {

@@ -19,9 +19,7 @@ export interface Upgrade {
   headers: Record<string, string | number>;
 }
 
-interface LiveFeedParts extends Pick<FeedClientParts, "stalledSeconds" | "failed"> {
-  catalog: Catalog;
-}
+type LiveFeedParts = Pick<FeedClientParts, "stalledSeconds" | "failed"> & { catalog: Catalog };
 
 /** The live feed of score changes (INTERFACE 6) of one process. */
 export type LiveFeed = ReturnType<typeof createLiveFeed>;

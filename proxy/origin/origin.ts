@@ -51,7 +51,6 @@ class OriginFault extends Error {
   override readonly name = "OriginFault";
 }
 
-const retries = 2;
 const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
 /** The CDN under `base` as the origin. Forwards each request as a GET of the object. */
@@ -87,25 +86,16 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
   });
 
   /** The bytes of one answer. `abort` ends the wait for it. */
-  async function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
-    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-    response.locals.fetching = { object, abort, resolve, reject };
-    const known = response.listeners("close");
-    void proxy(request, response, reject);
-    try {
-      return await promise;
-    } finally {
-      // The proxy leaves three listeners per attempt. After a few retries Node would warn of a leak.
-      for (const listener of response.listeners("close"))
-        if (!known.includes(listener)) response.off("close", listener as () => void);
-    }
+  function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
+    const fetching = { ...Promise.withResolvers<Buffer>(), object, abort };
+    response.locals.fetching = fetching;
+    void proxy(request, response, fetching.reject);
+    return fetching.promise;
   }
 
   // The origin may close an idle connection just as it is reused, or break off a body.
-  const retrying = retry(
-    handleWhen((error) => hasCode(error, "ECONNRESET")),
-    { maxAttempts: retries },
-  );
+  const resets = handleWhen((error) => hasCode(error, "ECONNRESET"));
+  const retrying = retry(resets, { maxAttempts: 2 });
   // A wrong answer concerns one object, and a client that left only itself. Everything else means that the origin is away.
   const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
@@ -114,6 +104,8 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
       const left = new AbortController();
       const leave = () => left.abort(new ClientGone("the client went away"));
       response.once("close", leave);
+      // Each of at most three attempts leaves a few listeners until the response closes.
+      response.setMaxListeners(32);
       const { method, url, headers } = request;
       // Nothing the client sent is forwarded.
       Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}` });
@@ -134,13 +126,8 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
 }
 
 function translated(cause: unknown): ServiceError {
-  if (cause instanceof DeadlineError)
-    return new ServiceError(
-      "UPSTREAM_TIMEOUT",
-      "The origin did not answer in time; try again.",
-      {},
-      { cause },
-    );
+  const late = "The origin did not answer in time; try again.";
+  if (cause instanceof DeadlineError) return new ServiceError("UPSTREAM_TIMEOUT", late, {}, { cause });
   return new ServiceError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", {}, { cause });
 }
 

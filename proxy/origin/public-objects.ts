@@ -37,25 +37,24 @@ export function publicObjects(cacheBytes: number): PublicObjects {
   let misses = 0;
 
   return {
-    async get({ hash }, fetch) {
+    async get(object, fetch) {
+      const { hash } = object;
       const known = cache.get(hash);
       if (known) {
         hits += 1;
         return known;
       }
       misses += 1;
-      for (let own = false; ; ) {
-        const context = () => {
-          own = true;
-          return fetch();
-        };
-        try {
-          return await cache.forceFetch(hash, { context });
-        } catch (error) {
-          // Another request's fetch ended because its client went away: this request fetches for itself.
-          if (own || !(error instanceof ClientGone)) throw error;
-        }
-      }
+      let own = false;
+      const context = () => {
+        own = true;
+        return fetch();
+      };
+      return cache.forceFetch(hash, { context }).catch((error) => {
+        // Another request's fetch ended because its client went away: this request fetches for itself.
+        if (own || !(error instanceof ClientGone)) throw error;
+        return this.get(object, fetch);
+      });
     },
     has: ({ hash }) => cache.has(hash),
     counts: () => ({ bytes: cache.calculatedSize, hits, misses }),

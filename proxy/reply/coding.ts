@@ -17,9 +17,8 @@ export function encoded(read: () => Promise<Buffer> | Buffer): (coding: Coding) 
 }
 
 /** Strong entity tags of a body with this digest. They differ by coding, as the bytes do. */
-export function tagsOf(hash: string): (coding: Coding) => string {
-  return (coding) => (coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`);
-}
+export const tagsOf = (hash: string) => (coding: Coding) =>
+  coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`;
 
 /** gzip for clients that name it, identity for all others, even if they accept neither. */
 export function preferredCoding(request: Request): Coding {

@@ -74,9 +74,7 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
 }
 
 /** Removes API keys: details quote what was sent, and a key may be sent in the wrong place. */
-function withoutKeys(text: string): string {
-  return text.replace(/prs_live_\w+/gi, "prs_live_…");
-}
+const withoutKeys = (text: string): string => text.replace(/prs_live_\w+/gi, "prs_live_…");
 
 function challenge(code: ErrorCode): string {
   const realm = 'Bearer realm="Protocol Risk Score Service"';

@@ -93,9 +93,8 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
       writeHead(response, answer, now());
       const steps = gzip && !compressed ? [createGzip(speed)] : [];
       const source = Readable.from(paid(chunks, perUnit, exchange));
-      const sent = pipeline([source, ...steps, response]);
       // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
-      await sent.catch(() => {});
+      await pipeline([source, ...steps, response]).catch(() => {});
     } finally {
       const left = open.get(name)! - 1;
       if (left > 0) open.set(name, left);

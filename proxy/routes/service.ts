@@ -40,8 +40,7 @@ export function serviceAnswers(parts: AppParts) {
 
     usage: async (_request, { locals: { caller } }) => {
       const { limit, remaining, resetAt } = await quota.standing(caller!);
-      const usage: Usage = { plan: caller!.plan, limit, remaining, reset: resetAt / 1000 };
-      return momentary(usage);
+      return momentary({ plan: caller!.plan, limit, remaining, reset: resetAt / 1000 } satisfies Usage);
     },
 
     healthz: () => momentary({ status: "alive" } satisfies Alive),

@@ -172,7 +172,7 @@ describe("sources", () => {
   });
 });
 
-test("the gate, which is proxy/ without the site and its documents, stays below 2,840 lines of code", () => {
+test("the gate, which is proxy/ without the site and its documents, stays below 2,800 lines of code", () => {
   const gate = sources.filter((file) => /^proxy\/(?!site\/|docs\/)/.test(file));
   const lines = gate.flatMap((file) =>
     read(file)
@@ -180,7 +180,7 @@ test("the gate, which is proxy/ without the site and its documents, stays below 
       .map((line) => line.trim()),
   );
   const code = lines.filter((line) => line !== "" && !/^(\/\/|\/\*|\*)/.test(line));
-  expect(code.length).toBeLessThan(2840);
+  expect(code.length).toBeLessThan(2800);
   expect(gate.length).toBeGreaterThan(30);
 });
 
