@@ -1,4 +1,4 @@
-import { type AddressInfo, createServer, type Server } from "node:net";
+import type { AddressInfo, Server } from "node:net";
 import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/ring.ts";
@@ -186,12 +186,6 @@ async function usable<T>(setting: string, open: () => T | Promise<T>): Promise<T
   } catch (error) {
     throw new ConfigError(`${setting}: ${messageOf(error)}`);
   }
-}
-
-/** Throws ConfigError if the proxy could not listen on its address. */
-export async function checkAddress(config: Config): Promise<void> {
-  await using server = createServer();
-  await listen(server, config);
 }
 
 function urlOf(server: Server, { host }: Config): string {

@@ -61,9 +61,8 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
   const answer = await Promise.race([connected, delay(commandMilliseconds, "", { ref: false })]);
   if (answer.startsWith("MOVED")) {
     redis.disconnect();
-    throw new Error(
-      "a Redis Cluster spreads counters over its nodes; name one server, with replicas or without",
-    );
+    const advice = "name one server, with replicas or without";
+    throw new Error(`a Redis Cluster spreads counters over its nodes; ${advice}`);
   }
 
   async function told<T>(ask: () => Promise<T>): Promise<T> {

@@ -1,10 +1,12 @@
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { pino } from "pino";
 import { z } from "zod";
 import { $ } from "zx";
 import { type Config, readConfig } from "../../proxy/config.ts";
-import { checkAddress, startService } from "../../proxy/start.ts";
+import { listen } from "../../proxy/connection/listen.ts";
+import { startService } from "../../proxy/start.ts";
 import { keyPattern } from "../../schemas/keys.ts";
 import { KeyPlan } from "../../schemas/plans.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
@@ -150,4 +152,10 @@ Scores need no key, their history a Developer key, the archive an Aegis key:
   curl -H 'x-api-key: ${aegis}' ${url}/api/v1/markets/exports
   curl ${url}/api/v1/status
 `;
+}
+
+/** Throws ConfigError if the proxy could not listen on its address. */
+async function checkAddress(config: Config): Promise<void> {
+  await using server = createServer();
+  await listen(server, config);
 }
