@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
 import { bounds, forgeTiers } from "../../schemas/scales.ts";
 import type { ChangeCounts } from "../../schemas/snapshot.ts";
@@ -46,8 +47,10 @@ interface Text {
 
 /** How many ids or slugs of a kind are named. */
 export const namedFirst = 20;
-/** Composites of one bucket: 300..349, 350..399, …, 950..1000. */
-const bucketWidth = 50;
+/** The lowest composite of each bucket, as facets have them. */
+const starts = filterFields.flatMap((row) =>
+  row.kind === "integer" && row.field === "composite" ? bucketStarts(row) : [],
+);
 /** Texts that wait for the other one of their market, each about 150 bytes. Beyond, fields are not counted. */
 const maxWaiting = 500_000;
 
@@ -94,8 +97,7 @@ export class DetailCount {
 
   #shift(line: Buffer, by: number): void {
     const [composite, tier] = [Number(memberOfLine(line, "composite")), textOf(line, "tier")];
-    const { min, max } = bounds.composite;
-    const bucket = Math.min(composite, max - 1) - ((Math.min(composite, max - 1) - min) % bucketWidth);
+    const bucket = starts.findLast((from) => from <= composite)!;
     this.#composite.set(bucket, (this.#composite.get(bucket) ?? 0) + by);
     this.#tiers.set(tier, (this.#tiers.get(tier) ?? 0) + by);
   }
@@ -138,11 +140,8 @@ export function summaryOf({ before, after }: Sides, found: Difference): Summary 
   };
 }
 
-/** The last composite of a bucket: the last bucket takes in the highest value. */
-function lastOf(from: number): number {
-  const to = from + bucketWidth - 1;
-  return to === bounds.composite.max - 1 ? bounds.composite.max : to;
-}
+/** The last composite of a bucket. */
+const lastOf = (from: number) => (starts.find((other) => other > from) ?? bounds.composite.max + 1) - 1;
 
 const tierRank = (tier: string) => (forgeTiers as readonly string[]).indexOf(tier);
 
