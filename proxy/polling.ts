@@ -2,23 +2,23 @@ import { setTimeout as delay } from "node:timers/promises";
 import { within } from "../snapshots/store/deadline.ts";
 
 /** Something to do periodically. The name is for log and metrics. */
-export interface Chore {
+export interface PollingTask {
   name: string;
   run: () => Promise<void>;
 }
 
 /**
- * Runs chores periodically. They do not wait for each other. `done` is called after every round, with the error if it failed
+ * Runs tasks periodically. They do not wait for each other. `done` is called after every round, with the error if it failed
  * or took longer than `roundSeconds`. A round that is still running is not started again: it can only hang in a call of the
  * kernel, and each of those occupies one of the process's few threads.
  */
 export function createPoller(
-  chores: readonly Chore[],
+  tasks: readonly PollingTask[],
   roundSeconds: number,
   now: () => number,
-  done: (chore: string, error?: unknown) => void,
+  done: (task: string, error?: unknown) => void,
 ) {
-  const states = chores.map((chore) => ({ ...chore, succeeded: now(), underway: false }));
+  const states = tasks.map((task) => ({ ...task, succeeded: now(), underway: false }));
   type State = (typeof states)[number];
   let stopped = false;
 
@@ -46,14 +46,14 @@ export function createPoller(
   }
 
   return {
-    /** Runs each chore once, side by side. Never throws. */
+    /** Runs each task once, side by side. Never throws. */
     once: () => Promise.all(states.map(round)),
-    /** Runs each chore again and again, the first time in `seconds`. */
+    /** Runs each task again and again, the first time in `seconds`. */
     start(seconds: number): void {
       for (const state of states) void repeat(state, seconds);
     },
     stop: () => (stopped = true),
-    /** Seconds since the chore that failed for longest succeeded, or since the poller was created. */
+    /** Seconds since the task that failed for longest succeeded, or since the poller was created. */
     age: () => Math.max(0, now() - Math.min(...states.map(({ succeeded }) => succeeded))) / 1000,
   };
 }

@@ -33,7 +33,7 @@ import { createMetrics } from "./telemetry/metrics.ts";
 const publicShare = 1 / 8;
 
 /** What a service needs besides its configuration. */
-export interface Surroundings {
+export interface Dependencies {
   /** Relative paths resolve against this directory. */
   directory: string;
   /** Region and endpoint for S3. The SDK finds credentials itself. */
@@ -50,7 +50,7 @@ export interface Surroundings {
  */
 export async function startService(
   config: Config,
-  { directory, environment, log, now = Date.now, limits: changes }: Surroundings,
+  { directory, environment, log, now = Date.now, limits: changes }: Dependencies,
 ) {
   const limits = { ...defaultLimits, ...changes };
   const metrics = createMetrics();
@@ -89,13 +89,13 @@ export async function startService(
     stalledSeconds: limits.stalledSeconds,
     failed: (error) => log.error({ err: error }, "the live feed could not go on"),
   });
-  const chores = [
+  const tasks = [
     { name: "snapshot", run: () => catalog.refresh().finally(feed.advance) },
     { name: "keys", run: () => keys.reload().finally(feed.recheck) },
   ];
-  const poller = createPoller(chores, limits.roundSeconds, now, (chore, error) => {
-    metrics.polls.inc({ chore, outcome: error === undefined ? "success" : "failure" });
-    if (error !== undefined) log.error({ err: error, chore }, "polling the store failed");
+  const poller = createPoller(tasks, limits.roundSeconds, now, (task, error) => {
+    metrics.polls.inc({ task, outcome: error === undefined ? "success" : "failure" });
+    if (error !== undefined) log.error({ err: error, task }, "polling the store failed");
   });
   const { server, drain } = createProxyServer({
     ...config,

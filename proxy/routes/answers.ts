@@ -33,7 +33,7 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     docsFile: file,
   };
   const { limits, now } = parts;
-  const lane = createLane();
+  const bulkhead = createBulkhead();
   const { openOf, sendStream } = createStreamSender(parts);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
@@ -49,7 +49,7 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
       const work = () => prepared(request, response);
       // An older snapshot may have to be loaded.
       const { streamed, ...ready } = await (heavy || asOf
-        ? within(limits.answerSeconds, (late) => lane(caller?.owner ?? "", work, late))
+        ? within(limits.answerSeconds, (late) => bulkhead(caller?.owner ?? "", work, late))
         : inTime(limits.answerSeconds, work()));
       if (ready.known) await receipt?.giveBack();
       if (streamed && receipt) requireUnits(streamed, receipt);
@@ -77,7 +77,7 @@ const perOwner = 4;
 const busyOwners = 1000;
 
 /** Bounds how many heavy answers are prepared at a time, in all and per owner. Work for which nobody waits any more is not begun. */
-function createLane() {
+function createBulkhead() {
   const all = bulkhead(atOnce, Number.POSITIVE_INFINITY);
   const owners = new LRUCache<string, BulkheadPolicy>({
     max: busyOwners,

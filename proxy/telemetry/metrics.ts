@@ -47,6 +47,6 @@ export function createMetrics() {
     quotaFailures: counter("prs_quota_failures_total", "Times the quota store began to fail"),
     untrusted: counter("prs_untrusted_total", "Records of the store that no trusted key signed"),
     lostRevocations: counter("prs_revocations_lost_total", "Revocations of keys that went from the store"),
-    polls: counter("prs_polls_total", "Looks into the store", ["chore", "outcome"]),
+    polls: counter("prs_polls_total", "Looks into the store", ["task", "outcome"]),
   };
 }

@@ -1,6 +1,6 @@
 import type { ChangeCounts } from "../../schemas/snapshot.ts";
 import { Entries } from "./entries.ts";
-import { atOnce, type Breathe, range, sortIndexes } from "./sort.ts";
+import { atOnce, range, sortIndexes, type YieldLoop } from "./sort.ts";
 
 /** The texts that an archive lost, which only the older one has, and those that it gained. */
 export interface Sides {
@@ -20,9 +20,9 @@ export interface Difference {
  * Compares two sides, each of which has an id at most once. Texts that both have count as equal and are left out, so a
  * side may hold more than what differs.
  */
-export async function difference({ before, after }: Sides, breathe?: Breathe): Promise<Difference> {
+export async function difference({ before, after }: Sides, yieldLoop?: YieldLoop): Promise<Difference> {
   const byId = (side: Entries) =>
-    sortIndexes(range(side.size), (a, b) => side.compareIds(a, side, b), breathe);
+    sortIndexes(range(side.size), (a, b) => side.compareIds(a, side, b), yieldLoop);
   const [old, fresh] = [await byId(before), await byId(after)];
   const [added, removed, changedBefore, changedAfter] = [
     new Indexes(),
@@ -42,7 +42,7 @@ export async function difference({ before, after }: Sides, breathe?: Breathe): P
     }
     if (order <= 0) left += 1;
     if (order >= 0) right += 1;
-    if (breathe && (left + right) % atOnce === 0) await breathe();
+    if (yieldLoop && (left + right) % atOnce === 0) await yieldLoop();
   }
   return {
     added: added.values,
@@ -59,28 +59,28 @@ export function countsOf({ added, changed, removed }: Difference): ChangeCounts 
 export async function putsOf(
   { added, changed }: Difference,
   after: Entries,
-  breathe?: Breathe,
+  yieldLoop?: YieldLoop,
 ): Promise<Uint32Array> {
   const puts = new Uint32Array(added.length + changed.after.length);
   puts.set(added);
   puts.set(changed.after, added.length);
   const newestFirst = (a: number, b: number) =>
     after.time(b) - after.time(a) || after.compareIds(b, after, a);
-  return sortIndexes(puts, newestFirst, breathe);
+  return sortIndexes(puts, newestFirst, yieldLoop);
 }
 
 /**
  * The sides of several steps taken one after the other. For each id, the entry before is that of the first step that
  * has the id, and the entry after is that of the last.
  */
-export async function netSides(steps: readonly Sides[], breathe?: Breathe): Promise<Sides> {
+export async function netSides(steps: readonly Sides[], yieldLoop?: YieldLoop): Promise<Sides> {
   const [first, ...others] = steps;
   if (first && others.length === 0) return first;
   const all = new Entries();
   const gained: [from: number, to: number][] = [];
   const add = async (side: Entries) => {
     for (let index = 0; index < side.size; index += 1) {
-      if (index % atOnce === 0) await breathe?.();
+      if (index % atOnce === 0) await yieldLoop?.();
       all.copy(side, index);
     }
   };
@@ -92,10 +92,10 @@ export async function netSides(steps: readonly Sides[], breathe?: Breathe): Prom
   const isGained = new Uint8Array(all.size);
   for (const [from, to] of gained) isGained.fill(1, from, to);
   // Stable: entries of one id stay in the order of the steps, and within a step the loss comes first.
-  const order = await sortIndexes(range(all.size), (a, b) => all.compareIds(a, all, b), breathe);
+  const order = await sortIndexes(range(all.size), (a, b) => all.compareIds(a, all, b), yieldLoop);
   const net: Sides = { before: new Entries(), after: new Entries() };
   for (const [place, index] of order.entries()) {
-    if (breathe && place % atOnce === 0) await breathe();
+    if (yieldLoop && place % atOnce === 0) await yieldLoop();
     const [earlier, later] = [order[place - 1], order[place + 1]];
     const isFirst = earlier === undefined || all.compareIds(earlier, all, index) !== 0;
     const isLast = later === undefined || all.compareIds(later, all, index) !== 0;

@@ -1,7 +1,7 @@
 /** Waits between two pieces of a long computation, so that other requests get their turn. */
-export type Breathe = () => Promise<void>;
+export type YieldLoop = () => Promise<void>;
 
-/** Comparisons between two breaths: about half a millisecond. */
+/** Comparisons between two yields: about half a millisecond. */
 export const atOnce = 8192;
 
 /**
@@ -11,7 +11,7 @@ export const atOnce = 8192;
 export async function sortIndexes(
   indexes: Uint32Array,
   compare: (a: number, b: number) => number,
-  breathe?: Breathe,
+  yieldLoop?: YieldLoop,
 ): Promise<Uint32Array> {
   let [from, to] = [indexes, new Uint32Array(indexes.length) as Uint32Array];
   let compared = 0;
@@ -20,7 +20,7 @@ export async function sortIndexes(
       const middle = Math.min(start + width, indexes.length);
       const end = Math.min(start + 2 * width, indexes.length);
       compared += 1;
-      if (breathe && compared % atOnce === 0) await breathe();
+      if (yieldLoop && compared % atOnce === 0) await yieldLoop();
       if (middle === end || compare(from[middle - 1]!, from[middle]!) <= 0) {
         to.set(from.subarray(start, end), start);
         continue;
@@ -30,7 +30,7 @@ export async function sortIndexes(
         const takesLeft = left < middle && (right >= end || compare(from[left]!, from[right]!) <= 0);
         to[at] = takesLeft ? from[left++]! : from[right++]!;
         compared += 1;
-        if (breathe && compared % atOnce === 0) await breathe();
+        if (yieldLoop && compared % atOnce === 0) await yieldLoop();
       }
     }
     [from, to] = [to, from];

@@ -5,7 +5,7 @@ import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";
-import type { Breathe } from "./sort.ts";
+import type { YieldLoop } from "./sort.ts";
 
 /** Reads an object by its key and reference, as readObject does. */
 export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;
@@ -34,9 +34,9 @@ export async function* differingRows(
   read: ReadObject,
   older: Manifest,
   newer: Manifest,
-  breathe?: Breathe,
+  yieldLoop?: YieldLoop,
 ): AsyncGenerator<DifferingRows, void, void> {
-  const [old, fresh] = [new Side(read, older, newer, breathe), new Side(read, newer, older, breathe)];
+  const [old, fresh] = [new Side(read, older, newer, yieldLoop), new Side(read, newer, older, yieldLoop)];
   const [rootsBefore, rootsAfter] = [await old.roots(), await fresh.roots()];
   const [before, after] = [new Ahead(old.rows(rootsAfter)), new Ahead(fresh.rows(rootsBefore))];
   for (;;) {
@@ -55,11 +55,11 @@ export async function* differingRows(
 class Side {
   readonly #read: ReadObject;
   readonly #segments: readonly SegmentRef[];
-  readonly #breathe: Breathe | undefined;
+  readonly #yieldLoop: YieldLoop | undefined;
 
-  constructor(read: ReadObject, manifest: Manifest, other: Manifest, breathe: Breathe | undefined) {
+  constructor(read: ReadObject, manifest: Manifest, other: Manifest, yieldLoop: YieldLoop | undefined) {
     this.#read = read;
-    this.#breathe = breathe;
+    this.#yieldLoop = yieldLoop;
     const shared = new Set(other.segments.map(({ root }) => root));
     this.#segments = manifest.segments.filter(({ root }) => !shared.has(root));
   }
@@ -101,7 +101,7 @@ class Side {
   async #open(ref: SegmentRef) {
     const key = layout.segment(ref.hash);
     const stored = await this.#read(key, ref);
-    await this.#breathe?.();
+    await this.#yieldLoop?.();
     return { key, stored };
   }
 
@@ -110,7 +110,7 @@ class Side {
     const stored = await this.#read(key, page);
     const lines: Buffer[] = [];
     for (const run of page.runs.keys()) {
-      await this.#breathe?.();
+      await this.#yieldLoop?.();
       lines.push(...readRun(key, stored, page.runs, run));
     }
     return lines;

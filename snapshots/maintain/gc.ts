@@ -22,7 +22,7 @@ import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts
 import { countedLog } from "../trust/believed-log.ts";
 import type { Trust } from "../trust/trust.ts";
 import { naming } from "./damaged-snapshot.ts";
-import { keepersOf, keepsChanges, type Retention, rungs } from "./rungs.ts";
+import { keepersOf, keepsChanges, type Retention, tiers } from "./retention.ts";
 
 /** Options of a collection. */
 export interface CollectOptions extends Retention {
@@ -37,14 +37,14 @@ export interface CollectOptions extends Retention {
   anybody?: boolean;
 }
 
-/** Bytes by rung. */
-type RungBytes = Record<Exclude<keyof typeof rungs, "current">, number>;
+/** Bytes by tier. */
+type TierBytes = Record<Exclude<keyof typeof tiers, "current">, number>;
 
 /** The result of a collection. A dry run reports what would be deleted. */
 export interface CollectReport {
   keptCommits: number;
-  /** Bytes that would go if a rung were off, because nothing else keeps them. */
-  rungs: RungBytes;
+  /** Bytes that would go if a tier were off, because nothing else keeps them. */
+  tiers: TierBytes;
   deleted: { keys: string[]; bytes: number };
   /** Unreachable objects that are too young to delete: a publish run may be about to commit them. */
   young: number;
@@ -78,7 +78,7 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
   const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
   return {
     keptCommits,
-    rungs: found.rungs,
+    tiers: found.tiers,
     deleted: { keys: gone.map(({ key }) => key), bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) },
     young: unreachable.length - doomed.length,
     leftovers,
@@ -135,7 +135,7 @@ interface SurveyResult {
   /** Whether an unreachable object is so old that no running publish can need it. */
   isOld: (info: ObjectInfo) => boolean;
   keptCommits: number;
-  rungs: RungBytes;
+  tiers: TierBytes;
 }
 
 /** Surveys a store repeatedly. Objects that were reachable once count as reachable from then on. */
@@ -143,14 +143,14 @@ class Survey {
   readonly #storage: Storage;
   readonly #options: CollectOptions;
   readonly #trust: Trust | undefined;
-  /** By key: which rungs keep an object. */
+  /** By key: which tiers keep an object. */
   readonly #reachable = new Map<string, number>();
 
   constructor(storage: Storage, options: CollectOptions) {
     this.#storage = storage;
     this.#options = options;
     this.#trust = options.anybody ? undefined : options.trust;
-    this.#reach(options.site?.files(null).keys() ?? [], rungs.current);
+    this.#reach(options.site?.files(null).keys() ?? [], tiers.current);
   }
 
   #reach(keys: Iterable<string>, keepers: number): void {
@@ -162,7 +162,7 @@ class Survey {
     for (const prefix of prefixes) {
       for await (const info of this.#storage.list(prefix)) listed.push(info);
     }
-    this.#reach(neededTiles(listed), rungs.current);
+    this.#reach(neededTiles(listed), tiers.current);
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
@@ -178,18 +178,18 @@ class Survey {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
       isOld,
       keptCommits: keepers.filter((mask) => mask > 0).length,
-      rungs: this.#bytesOf(listed),
+      tiers: this.#bytesOf(listed),
     };
   }
 
-  /** The bytes that only one rung keeps. */
-  #bytesOf(listed: readonly ObjectInfo[]): RungBytes {
-    const { current: _, ...others } = rungs;
-    const bytesOf = (rung: number) =>
-      listed.reduce((sum, { key, bytes }) => sum + (this.#reachable.get(key) === rung ? bytes : 0), 0);
+  /** The bytes that only one tier keeps. */
+  #bytesOf(listed: readonly ObjectInfo[]): TierBytes {
+    const { current: _, ...others } = tiers;
+    const bytesOf = (tier: number) =>
+      listed.reduce((sum, { key, bytes }) => sum + (this.#reachable.get(key) === tier ? bytes : 0), 0);
     return Object.fromEntries(
-      Object.entries(others).map(([name, rung]) => [name, bytesOf(rung)]),
-    ) as RungBytes;
+      Object.entries(others).map(([name, tier]) => [name, bytesOf(tier)]),
+    ) as TierBytes;
   }
 
   /** `published` is when the newest commit was stored, by the store's clock. */
@@ -210,12 +210,12 @@ class Survey {
     }
     const segments = new Map<string, { ref: SegmentRef; keptBy: number; manifest: string }>();
     for (const [key, { commit, keptBy }] of manifests) {
-      const newest = (keptBy & rungs.current) > 0;
+      const newest = (keptBy & tiers.current) > 0;
       if (this.#reachable.has(key) && !newest) continue;
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
       this.#reach([key, ...scoreObjects(manifest).keys(), ...sourceObjects(manifest).keys()], keptBy);
-      if (newest) this.#reach(namesOfProtocols(manifest), rungs.current);
+      if (newest) this.#reach(namesOfProtocols(manifest), tiers.current);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
         // Two manifests may have other objects beside the same segment, when digests of rows are made in another way.
@@ -253,7 +253,7 @@ class Survey {
       const key = layout.changeRecord(commit.changes.hash);
       if (this.#reachable.has(key) || !(young.has(key) || keepsChanges(commit, this.#options))) return;
       try {
-        this.#reach(await changeObjects(this.#storage, commit.changes), rungs.changes);
+        this.#reach(await changeObjects(this.#storage, commit.changes), tiers.changes);
       } catch (error) {
         // An earlier collection deleted it, or it is damaged and of no use.
         if (!(error instanceof ObjectError)) throw error;
@@ -263,11 +263,11 @@ class Survey {
 
   /** The newest exports stay, and those of snapshots that stay for long. */
   async #reachExports(commits: readonly Commit[], keepers: readonly number[]): Promise<void> {
-    for (const rung of [0, rungs.daily, rungs.monthly]) {
-      const kept = commits.filter((_, index) => (keepers[index]! & rung) > 0);
+    for (const tier of [0, tiers.daily, tiers.monthly]) {
+      const kept = commits.filter((_, index) => (keepers[index]! & tier) > 0);
       const snapshots = new Set(kept.map(({ snapshotId }) => snapshotId));
       const keys = await keptExports(this.#storage, commits.at(-1), snapshots, this.#trust);
-      this.#reach(keys, rung || rungs.current);
+      this.#reach(keys, tier || tiers.current);
     }
   }
 }

@@ -116,8 +116,8 @@ describe("polling", () => {
       ],
       0.05,
       () => now,
-      (chore, error) => {
-        if (chore === "stuck") told.push(String(error));
+      (task, error) => {
+        if (task === "stuck") told.push(String(error));
       },
     );
     await poller.once();

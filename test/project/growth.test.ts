@@ -53,17 +53,14 @@ beforeAll(async () => {
     env: { ...process.env, GIT_DIR: join(folder, "none") },
   });
 
-  const surroundings = { from: folder };
-  await runCommand("sample", ["--out", "sources", "--markets", "400", "--protocols", "3"], surroundings);
-  const published = await snapshotCommand(
-    ["publish", "--store", "store", "--sources", "sources"],
-    surroundings,
-  );
+  const options = { from: folder };
+  await runCommand("sample", ["--out", "sources", "--markets", "400", "--protocols", "3"], options);
+  const published = await snapshotCommand(["publish", "--store", "store", "--sources", "sources"], options);
   snapshotId = /snapshot ([0-9a-f]{64})/.exec(published.stdout)![1]!;
   const issued = await runCommand(
     "keys",
     ["issue", "--store", "store", "--plan", "aegis", "--owner", "me"],
-    surroundings,
+    options,
   );
   key = /prs_live_\w+/.exec(issued.stdout)![0];
 });

@@ -1,6 +1,6 @@
 import { difference, putsOf, type Sides } from "../../changes/difference.ts";
 import { idColumn, idCount, idText } from "../../changes/entries.ts";
-import { atOnce, type Breathe } from "../../changes/sort.ts";
+import { atOnce, type YieldLoop } from "../../changes/sort.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
 import type { StreamChunk } from "../stream.ts";
 import { type ChangeTexts, KeptRuns, placeOf } from "./change-texts.ts";
@@ -17,16 +17,16 @@ export interface NetChanges {
 }
 
 /** The net difference between two sides, the texts of the newer one being tagged. */
-export async function netOf(sides: Sides, texts: ChangeTexts, breathe: Breathe): Promise<NetChanges> {
-  const found = await difference(sides, breathe);
-  const puts = await putsOf(found, sides.after, breathe);
+export async function netOf(sides: Sides, texts: ChangeTexts, yieldLoop: YieldLoop): Promise<NetChanges> {
+  const found = await difference(sides, yieldLoop);
+  const puts = await putsOf(found, sides.after, yieldLoop);
   const deletes = idColumn(found.removed.length);
   for (const [place, index] of puts.entries()) {
-    if (place % atOnce === 0) await breathe();
+    if (place % atOnce === 0) await yieldLoop();
     puts[place] = sides.after.tag(index);
   }
   for (const [place, index] of found.removed.entries()) {
-    if (place % atOnce === 0) await breathe();
+    if (place % atOnce === 0) await yieldLoop();
     sides.before.copyId(index, deletes, place);
   }
   return { deletes, puts, texts, bytes: deletes.byteLength + puts.byteLength + texts.bytes };

@@ -4,7 +4,7 @@ import type { ChangeRecord, Manifest } from "../../../schemas/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
 import { Entries } from "../../changes/entries.ts";
 import { readChangeRecord } from "../../changes/record.ts";
-import type { Breathe } from "../../changes/sort.ts";
+import type { YieldLoop } from "../../changes/sort.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
 import { ChangePart } from "../../format/change-part.ts";
 import { leafHash } from "../../format/tree.ts";
@@ -21,7 +21,7 @@ import type { ChangesQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
 import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
 import { PageTexts, PartTexts, tagOf } from "./change-texts.ts";
-import { GivenUpError, type Payer, paidBreaths } from "./effort.ts";
+import { GivenUpError, type Payer, paidYields } from "./effort.ts";
 
 /** The net difference between two snapshots, from a line on. */
 export interface ChangesPlan extends Stream {
@@ -39,7 +39,7 @@ const plansAtOnce = 2;
  * Bytes of plans that are kept, of one at most, and for how long: an answer that breaks off is soon asked for again.
  */
 const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 24 * 2 ** 20, 600_000];
-/** Lines of a part that are taken between two breaths: half a millisecond. */
+/** Lines of a part that are taken between two yields: half a millisecond. */
 const linesAtOnce = 128;
 /** A plan without changes takes this, its name included. */
 const planBytes = 1000;
@@ -120,7 +120,7 @@ export class ChangesReader {
   }
 
   #worked({ ends, payer }: Work): Promise<NetChanges | "gone"> {
-    return this.#working.execute(() => this.#net(ends, paidBreaths(payer)));
+    return this.#working.execute(() => this.#net(ends, paidYields(payer)));
   }
 
   /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
@@ -134,21 +134,21 @@ export class ChangesReader {
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
-  async #net(ends: Ends, breathe: Breathe): Promise<NetChanges | "gone"> {
+  async #net(ends: Ends, yieldLoop: YieldLoop): Promise<NetChanges | "gone"> {
     for (const pair of pairsOf(ends)) {
-      const net = await unless(ObjectError, () => this.#fromRecords(pair, breathe));
+      const net = await unless(ObjectError, () => this.#fromRecords(pair, yieldLoop));
       if (net) return net;
     }
-    return (await this.#fromSnapshots(ends, breathe)) ?? "gone";
+    return (await this.#fromSnapshots(ends, yieldLoop)) ?? "gone";
   }
 
   /** The records from one commit to another, added up; undefined when one was never made, or when they are too many. */
-  async #fromRecords([from, to]: Pair, breathe: Breathe): Promise<NetChanges | undefined> {
+  async #fromRecords([from, to]: Pair, yieldLoop: YieldLoop): Promise<NetChanges | undefined> {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
     const records: ChangeRecord[] = [];
     let lines = 0;
     for (let number = first; number <= last; number += 1) {
-      await breathe();
+      await yieldLoop();
       const commit = await this.#catalog.commit(number);
       if (!commit?.changes) return undefined;
       const record = await readChangeRecord(this.#read, commit.changes);
@@ -167,7 +167,7 @@ export class ChangesReader {
           throw new CorruptObjectError(key, "its record is wrong about its lines");
         const place = texts.add(ref);
         for (let line = 0; line < part.lines; line += 1) {
-          if (line % linesAtOnce === 0) await breathe();
+          if (line % linesAtOnce === 0) await yieldLoop();
           side.add(part.market(line), part.leaf(line), tagOf(place, line));
         }
       }
@@ -177,23 +177,23 @@ export class ChangesReader {
     for (const { before, after } of records)
       steps.push({ before: await sideOf(before), after: await sideOf(after) });
     const back = steps.map(({ before, after }) => ({ before: after, after: before })).reverse();
-    return netOf(await netSides(from.commit <= to.commit ? steps : back, breathe), texts, breathe);
+    return netOf(await netSides(from.commit <= to.commit ? steps : back, yieldLoop), texts, yieldLoop);
   }
 
   /** What differs between the two snapshots themselves; undefined when one is gone, or when it is too much. */
-  async #fromSnapshots({ from, to }: Ends, breathe: Breathe): Promise<NetChanges | undefined> {
-    await breathe();
+  async #fromSnapshots({ from, to }: Ends, yieldLoop: YieldLoop): Promise<NetChanges | undefined> {
+    await yieldLoop();
     const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
     if (!older || !newer) return undefined;
     const texts = new PageTexts(this.#catalog.objects);
     const sides: Sides = { before: new Entries(), after: new Entries() };
     return unless(MissingObjectError, async () => {
-      for await (const { before, after } of differingRows(this.#read, older, newer, breathe)) {
+      for await (const { before, after } of differingRows(this.#read, older, newer, yieldLoop)) {
         if (before) sides.before.add(before, leafHash(before.line));
         if (after) sides.after.add(after, leafHash(after.line), tagOf(texts.add(after.page), after.place));
         if (sides.before.size + sides.after.size > maxEntries) return undefined;
       }
-      return netOf(sides, texts, breathe);
+      return netOf(sides, texts, yieldLoop);
     });
   }
 

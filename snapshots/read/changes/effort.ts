@@ -1,4 +1,4 @@
-import type { Breathe } from "../../changes/sort.ts";
+import type { YieldLoop } from "../../changes/sort.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 
 /** The caller that long work is done for. */
@@ -20,16 +20,16 @@ export class GivenUpError extends Error {
   }
 }
 
-/** Breaths that one payment is for: a unit then buys about as much work as for a page of rare matches, some 50 ms. */
-const breathsEach = 100;
+/** Yields that one payment is for: a unit then buys about as much work as for a page of rare matches, some 50 ms. */
+const yieldsEach = 100;
 
-/** Breaths of work that its payer pays for as it is done, the first piece with the request itself. */
-export function paidBreaths(payer: Payer): Breathe {
-  let breaths = 0;
+/** Yields of work that its payer pays for as it is done, the first piece with the request itself. */
+export function paidYields(payer: Payer): YieldLoop {
+  let yields = 0;
   return async () => {
     if (payer.gone()) throw new GivenUpError(payer);
-    breaths += 1;
-    if (breaths % breathsEach === 0)
+    yields += 1;
+    if (yields % yieldsEach === 0)
       await payer.pay().catch((error: unknown) => {
         throw new GivenUpError(payer, error);
       });

@@ -87,7 +87,7 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
   const logged: string[] = [];
   const log = pino({ level: changes.logLevel ?? config.logLevel }, lines(logged));
   const clock = { now: Date.parse("2026-03-01T12:00:00.000Z") };
-  const surroundings = {
+  const dependencies = {
     directory,
     environment,
     log,
@@ -95,7 +95,7 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     // A busy machine must not look like a slow origin.
     limits: { originSeconds: 60, ...limits },
   };
-  const service = await startService({ ...config, ...changes }, surroundings);
+  const service = await startService({ ...config, ...changes }, dependencies);
   const port = Number(new URL(service.url).port);
   return {
     storage,

@@ -19,7 +19,7 @@ export interface Ended {
 }
 
 /** Where and how a command runs. */
-export interface Surroundings {
+export interface CommandOptions {
   /** The user's working directory. */
   from: string;
   /** Added to the environment of the tests. */
@@ -39,15 +39,15 @@ const programs = {
 const root = join(import.meta.dirname, "../../..");
 
 /** Runs `npm run snapshot -- ARGUMENTS` to its end. */
-export function snapshotCommand(args: readonly string[], surroundings: Surroundings): Promise<Ended> {
-  return runCommand("snapshot", args, surroundings);
+export function snapshotCommand(args: readonly string[], options: CommandOptions): Promise<Ended> {
+  return runCommand("snapshot", args, options);
 }
 
 /** Runs `npm run NAME -- ARGUMENTS` in the same way. */
 export async function runCommand(
   name: keyof typeof programs,
   args: readonly string[],
-  { from, env = {}, npm = false }: Surroundings,
+  { from, env = {}, npm = false }: CommandOptions,
 ): Promise<Ended> {
   if (npm) return watched("npm", ["--prefix", root, "run", "--silent", name, "--", ...args], from, from, env);
   const output = { stdout: new Heard(), stderr: new Heard() };
@@ -59,7 +59,7 @@ export async function runCommand(
 export function scriptProcess(
   name: "snapshot" | "sync",
   args: readonly string[],
-  { from, env = {} }: Omit<Surroundings, "npm">,
+  { from, env = {} }: Omit<CommandOptions, "npm">,
   watch: (child: ChildProcess) => void = () => {},
 ): Promise<Ended> {
   const all = [...nodeOptions, join(root, `scripts/${name}.ts`), ...args];

@@ -83,8 +83,8 @@ describe("metrics", () => {
       async () => (await reading(proxy.metrics, "prs_snapshot_commit")) === 2,
     );
     const polls = await samples(proxy.metrics, "prs_polls_total");
-    expect(polls.get('chore="snapshot",outcome="success"')).toBeGreaterThan(1);
-    expect(polls.get('chore="keys",outcome="success"')).toBeGreaterThan(1);
+    expect(polls.get('task="snapshot",outcome="success"')).toBeGreaterThan(1);
+    expect(polls.get('task="keys",outcome="success"')).toBeGreaterThan(1);
   });
 
   test("stand in OPERATING.md, all of them", async () => {

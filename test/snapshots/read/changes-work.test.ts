@@ -19,7 +19,7 @@ import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import { replaceCommit } from "../../helpers/store/archive-tamper.ts";
 
-/** Entries that count how many were looked at since the last breath. */
+/** Entries that count how many were looked at since the last yield. */
 class Watched extends Entries {
   static since = 0;
   static most = 0;

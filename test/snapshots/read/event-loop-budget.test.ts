@@ -39,7 +39,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true }));
 
-describe("the lane of heavy requests", () => {
+describe("the bulkhead of heavy requests", () => {
   test("is open to others while one owner's requests wait for the store", async () => {
     const storage = directoryStorage(folder);
     const { key } = await issueKey(

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
-import { runCommand, type Surroundings } from "../../helpers/publish/archive-command.ts";
+import { type CommandOptions, runCommand } from "../../helpers/publish/archive-command.ts";
 import { readAll, type SourceContent, withSources } from "../../helpers/publish/sources.ts";
 
 let folder: string;
@@ -190,7 +190,7 @@ test("the scores are walks of every protocol, some with dots in their slugs", as
   expect(many.scores.map(({ entry }) => entry.slug)).toContain("example-lend-v2");
 });
 
-const command = (args: readonly string[], more: Surroundings = { from: folder }) =>
+const command = (args: readonly string[], more: CommandOptions = { from: folder }) =>
   runCommand("sample", args, more);
 
 describe("npm run sample", () => {

@@ -1,6 +1,6 @@
 import type { Commit } from "../../schemas/snapshot.ts";
 
-/** How long a store keeps what was superseded. 0 turns a rung off; the current snapshot stays in any case. */
+/** How long a store keeps what was superseded. 0 turns a tier off; the current snapshot stays in any case. */
 export interface Retention {
   /** Hours for which a snapshot stays after it was superseded. */
   keepHours: number;
@@ -14,13 +14,13 @@ export interface Retention {
   keepChangesDays?: number;
 }
 
-/** The rungs, each a bit of a mask. `current` stands for what stays in any case. */
-export const rungs = { current: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
+/** The tiers, each a bit of a mask. `current` stands for what stays in any case. */
+export const tiers = { current: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
 
 const hour = 3_600_000;
 const day = 24 * hour;
 
-/** The rungs that keep the snapshot of each commit, as masks. `commits` is the whole log, oldest first. */
+/** The tiers that keep the snapshot of each commit, as masks. `commits` is the whole log, oldest first. */
 export function keepersOf(commits: readonly Commit[], retention: Retention & { now: Date }): number[] {
   const { now, keepHours, keepCommits, keepDaily = 0, keepMonthly = 0 } = retention;
   const since = now.getTime() - keepHours * hour;
@@ -28,13 +28,13 @@ export function keepersOf(commits: readonly Commit[], retention: Retention & { n
   const monthly = lastOfEach(commits, monthOf, monthOf(now) - keepMonthly);
   return commits.map((commit, index) => {
     const successor = commits[index + 1];
-    const among = (kept: boolean, rung: number) => (kept ? rung : 0);
+    const among = (kept: boolean, tier: number) => (kept ? tier : 0);
     return (
-      among(!successor, rungs.current) |
-      among(successor !== undefined && Date.parse(successor.publishedAt) >= since, rungs.hours) |
-      among(index >= commits.length - keepCommits, rungs.commits) |
-      among(keepDaily > 0 && daily.has(commit), rungs.daily) |
-      among(keepMonthly > 0 && monthly.has(commit), rungs.monthly)
+      among(!successor, tiers.current) |
+      among(successor !== undefined && Date.parse(successor.publishedAt) >= since, tiers.hours) |
+      among(index >= commits.length - keepCommits, tiers.commits) |
+      among(keepDaily > 0 && daily.has(commit), tiers.daily) |
+      among(keepMonthly > 0 && monthly.has(commit), tiers.monthly)
     );
   });
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/snapshot.ts";
-import { keepersOf, type Retention, rungs } from "../../../snapshots/maintain/rungs.ts";
+import { keepersOf, type Retention, tiers } from "../../../snapshots/maintain/retention.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
 import { listed } from "../../helpers/store/faulty-store.ts";
@@ -26,7 +26,7 @@ const retention = fc.record({
   keepMonthly: fc.constantFrom(0, 1, 2, 24),
 });
 
-describe("the rungs that keep a commit", () => {
+describe("the tiers that keep a commit", () => {
   test("are those whose words apply to it", () => {
     const log = fc.record({
       gaps: fc.array(fc.oneof(fc.nat(3), fc.nat(60), fc.nat(900)), { minLength: 1, maxLength: 30 }),
@@ -58,16 +58,16 @@ describe("the rungs that keep a commit", () => {
         const expected = commits.map((commit, index) => {
           const next = commits[index + 1];
           return (
-            (next ? 0 : rungs.current) +
+            (next ? 0 : tiers.current) +
             (next && Date.parse(next.publishedAt) + keep.keepHours * hour >= now.getTime()
-              ? rungs.hours
+              ? tiers.hours
               : 0) +
-            (commits.length - index <= keep.keepCommits ? rungs.commits : 0) +
+            (commits.length - index <= keep.keepCommits ? tiers.commits : 0) +
             (keep.keepDaily > 0 && lastOf(commit, 10) && commit.publishedAt.slice(0, 10) >= firstDay
-              ? rungs.daily
+              ? tiers.daily
               : 0) +
             (keep.keepMonthly > 0 && lastOf(commit, 7) && commit.publishedAt.slice(0, 7) >= firstMonth
-              ? rungs.monthly
+              ? tiers.monthly
               : 0)
           );
         });
@@ -96,23 +96,23 @@ describe("a store of many days", () => {
     keepChangesDays: 12,
   };
 
-  test("loses what a rung cost when that rung is off, and keeps it otherwise", async () => {
+  test("loses what a tier cost when that tier is off, and keeps it otherwise", async () => {
     const { collect, pass } = await store();
     const alone = await collect({ keepHours: 40, keepCommits: 1, dryRun: true });
-    expect(alone.rungs.hours).toBeGreaterThan(0);
-    expect([alone.rungs.commits, alone.rungs.daily, alone.rungs.monthly]).toEqual([0, 0, 0]);
+    expect(alone.tiers.hours).toBeGreaterThan(0);
+    expect([alone.tiers.commits, alone.tiers.daily, alone.tiers.monthly]).toEqual([0, 0, 0]);
     // What nothing keeps goes only once it is too old for a publish run that is under way.
     pass(100);
-    const { rungs: costs, deleted } = await collect({ ...full, dryRun: true });
+    const { tiers: costs, deleted } = await collect({ ...full, dryRun: true });
     const without = {
       commits: { keepCommits: 1 },
       daily: { keepDaily: 0 },
       monthly: { keepMonthly: 0 },
       changes: { keepChangesDays: 0 },
     };
-    for (const [rung, off] of Object.entries(without)) {
+    for (const [tier, off] of Object.entries(without)) {
       const poorer = await collect({ ...full, ...off, dryRun: true });
-      expect([rung, poorer.deleted.bytes - deleted.bytes]).toEqual([rung, costs[rung as keyof typeof costs]]);
+      expect([tier, poorer.deleted.bytes - deleted.bytes]).toEqual([tier, costs[tier as keyof typeof costs]]);
     }
     expect(costs.monthly).toBeGreaterThan(0);
     expect(costs.changes).toBeGreaterThan(0);
