@@ -33,6 +33,7 @@ import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous-snapshot.ts";
 import { namesOfProtocols } from "./public-names.ts";
 import { type ReadSources, readSources } from "./read-sources.ts";
+import { planRun } from "./run-plan.ts";
 import { publicObjects, referTo, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** A rollback puts publishing on hold; otherwise the next run would undo it. */
@@ -90,8 +91,8 @@ export interface PublishReport {
  * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
  * head.json, public names. Sources with the content of the current snapshot make no new commit.
  * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, UntrustedPredecessorError, CommitLostError,
- * CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError. Readers then still see the previous snapshot; after a CommitUnknownError they may
- * see either.
+ * CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError. Readers then still see the previous
+ * snapshot; after a CommitUnknownError they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const { storage, resume = false, signing = {} } = options;
@@ -119,11 +120,14 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   }
 }
 
+/** The commit that is current, and its snapshot unless the manifest is gone or damaged. */
+interface Before {
+  current: Commit | undefined;
+  previous: PreviousSnapshot | undefined;
+}
+
 /** Reads the sources and publishes them. */
-async function publishAfter(
-  options: PublishOptions,
-  before: { current: Commit | undefined; previous: PreviousSnapshot | undefined },
-): Promise<PublishReport> {
+async function publishAfter(options: PublishOptions, before: Before): Promise<PublishReport> {
   const { sources: open, temporaryDirectory, progress = () => {} } = options;
   const read = await readSources({ open, previous: before.previous, temporaryDirectory, progress });
   try {
@@ -133,99 +137,110 @@ async function publishAfter(
   }
 }
 
-/** Publishes what was read. */
+/** Builds a snapshot from what was read, plans what becomes of it, and does that. */
 async function publishRead(
   options: PublishOptions,
   read: ReadSources,
-  { current, previous }: { current: Commit | undefined; previous: PreviousSnapshot | undefined },
+  before: Before,
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
-  const { scores } = read;
-  requireAtMost("protocol_scores", scores.records.size, maxProtocols, "protocols");
-  const present = new Set(previous?.present.keys());
-  const kept = previous && layout.manifest(previous.commit.manifest.hash);
-  if (kept) present.add(kept);
-  const objects = new ObjectWriter(storage, present, dryRun);
-  // Not part of the snapshot, so not counted in its size either.
-  const records = new ObjectWriter(storage, new Set(), dryRun);
-  const recordWriter = new ChangeRecordWriter(records);
-  const {
-    changed: markets,
-    recorded,
-    ...archive
-  } = await writeArchive(options, objects, { current, previous }, read, recordWriter);
-  const manifest = await writeManifest(objects, read, archive);
-
-  const before = current ? previous?.manifest.scores.records : {};
-  const changes = before &&
-    markets && {
-      markets,
-      protocols: await protocolChanges(before, manifest.scores.records, recordReader(storage, scores)),
-    };
-  const lost = current?.checkpoint !== undefined;
-  const signature = signing.key ? "signed" : lost ? "lost" : "unsigned";
-  const reindexed = previous?.unindexed ?? 0;
-  const report = (outcome: PublishReport["outcome"], commit: number) =>
-    reportOf(outcome, commit, manifest, { objects, records }, { changes, signature, reindexed });
+  const { current, previous } = before;
+  const { manifest, objects, records, changes, finishRecord } = await build(options, read, before);
   const manifestBytes = Buffer.from(JSON.stringify(manifest));
   const ref = referTo(manifestBytes);
-  // Deleted objects have been written again. If that gave them other names, a new commit must refer to those.
-  const whole = previous?.complete || current?.manifest.hash === ref.hash;
-  // The same content is committed again to be signed by this run's key: first ever, or after the key was changed.
-  const same =
-    current &&
-    current.snapshotId === manifest.snapshotId &&
-    !current.hold &&
-    whole &&
-    // Segments without a column for every filter have been made anew.
-    reindexed === 0 &&
-    isSigned(current, signing);
-  // Where the current commit stays, it names the files that it was made from, which need not be those of this run.
-  if (same && previous?.complete)
-    for (const [key, { bytes }] of sourceObjects(previous.manifest)) objects.keep(key, bytes);
-  else await objects.writeHeld();
-  const record =
-    !same && previous && markets && recorded
-      ? await recordWriter.finish({
-          since: previous.manifest.snapshotId,
-          until: manifest.snapshotId,
-          counts: markets,
-        })
-      : null;
   const manifestKey = layout.manifest(ref.hash);
+  const { kind, reasons, keepsManifest } = planRun({
+    current,
+    previous,
+    built: { snapshotId: manifest.snapshotId, manifestHash: ref.hash },
+    signed: current !== undefined && isSigned(current, signing),
+    dryRun,
+  });
+  if (!keepsManifest) await objects.writeHeld();
+  const record = reasons.length > 0 ? await finishRecord() : null;
   // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
-  if (!same && !dryRun) {
-    const written = objects.written.union(records.written);
-    await refuseCollected(storage, written, namesOfProtocols(manifest));
-  }
-  if (same && kept) objects.keep(kept, current.manifest.bytes);
+  if (kind === "commit")
+    await refuseCollected(storage, objects.written.union(records.written), namesOfProtocols(manifest));
+  if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(manifestKey, manifestBytes);
-  if (dryRun) return { ...report("dry-run", current?.commit ?? 0), wouldCommit: !same };
-  if (same) {
-    await finishRun(storage, publicObjects(scores), "unchanged", now(), options);
-    return report("unchanged", current.commit);
-  }
-  await refuseCollected(storage, new Set([manifestKey]));
-  await requireStillNewest(storage, current, signing);
-  const commit = await appendCommit(
-    storage,
-    nextCommit(current, manifest, {
+
+  let commit = current?.commit ?? 0;
+  if (kind === "commit") {
+    await refuseCollected(storage, new Set([manifestKey]));
+    await requireStillNewest(storage, current, signing);
+    const content = nextCommit(current, manifest, {
       manifest: ref,
       changes: record,
       changeCounts: changes ? countsOf(changes.markets) : null,
       size: objects.total,
       publishedAt: publicationTime(storage, current, options),
-    }),
-    signerOf(signing),
-  );
-  await finishRun(storage, publicObjects(scores), "published", now(), options);
-  return report("published", commit.commit);
+    });
+    ({ commit } = await appendCommit(storage, content, signerOf(signing)));
+  }
+  const outcome = outcomes[kind];
+  if (outcome !== "dry-run") await finishRun(storage, publicObjects(read.scores), outcome, now(), options);
+  const { uploaded, unchanged, total } = objects;
+  return {
+    outcome,
+    ...(dryRun && { wouldCommit: reasons.length > 0 }),
+    commit,
+    snapshotId: manifest.snapshotId,
+    counts: manifest.counts,
+    changes: changes ?? null,
+    signature: signing.key ? "signed" : current?.checkpoint === undefined ? "unsigned" : "lost",
+    reindexed: previous?.unindexed ?? 0,
+    uploaded,
+    unchanged,
+    total,
+    changeRecord: records.total,
+  };
+}
+
+const outcomes = { same: "unchanged", commit: "published", "dry-run": "dry-run" } as const;
+
+/** Writes pages, segments and scores of what was read, and holds what only a new commit may need. */
+async function build(options: PublishOptions, read: ReadSources, before: Before) {
+  const { storage, dryRun = false } = options;
+  const { current, previous } = before;
+  requireAtMost("protocol_scores", read.scores.records.size, maxProtocols, "protocols");
+  const present = new Set(previous?.present.keys());
+  if (previous) present.add(layout.manifest(previous.commit.manifest.hash));
+  const objects = new ObjectWriter(storage, present, dryRun);
+  // Not part of the snapshot, so not counted in its size either.
+  const records = new ObjectWriter(storage, new Set(), dryRun);
+  const record = new ChangeRecordWriter(records);
+  const {
+    changed: markets,
+    recorded,
+    ...archive
+  } = await writeArchive(options, objects, before, read, record);
+  const manifest = await writeManifest(objects, read, archive);
+
+  const protocolsBefore = current ? previous?.manifest.scores.records : {};
+  const protocolReader = recordReader(storage, read.scores);
+  const changes = protocolsBefore &&
+    markets && {
+      markets,
+      protocols: await protocolChanges(protocolsBefore, manifest.scores.records, protocolReader),
+    };
+  const finishRecord = async () => {
+    if (!previous || !markets || !recorded) return null;
+    const { snapshotId: since } = previous.manifest;
+    return record.finish({ since, until: manifest.snapshotId, counts: markets });
+  };
+  return { manifest, objects, records, changes, finishRecord };
+}
+
+/** Counts the manifest and the source files that the current commit names as objects that stay. */
+function keepManifest(objects: ObjectWriter, { commit, manifest }: PreviousSnapshot): void {
+  for (const [key, { bytes }] of sourceObjects(manifest)) objects.keep(key, bytes);
+  objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
 }
 
 async function writeArchive(
   { storage, dryRun, progress = () => {}, allow = {} }: PublishOptions,
   objects: ObjectWriter,
-  { current, previous }: { current: Commit | undefined; previous: PreviousSnapshot | undefined },
+  { current, previous }: Before,
   { sources, scores, markets: total, kept, sameOrigins, sort, difference }: ReadSources,
   record: ChangeRecordWriter,
 ): Promise<WrittenArchive & { changed: MarketChanges | undefined; recorded: boolean }> {
@@ -362,31 +377,4 @@ function recordReader(storage: Storage, scores: ScoreObjects) {
   const inMemory = publicObjects(scores);
   return async (ref: ObjectRef) =>
     inMemory.get(ref.hash) ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
-}
-
-function reportOf(
-  outcome: PublishReport["outcome"],
-  commit: number,
-  { snapshotId, counts }: Manifest,
-  { objects, records }: Record<"objects" | "records", ObjectWriter>,
-  {
-    changes,
-    signature,
-    reindexed,
-  }: { changes: Changes | undefined } & Pick<PublishReport, "signature" | "reindexed">,
-): PublishReport {
-  const { uploaded, unchanged, total } = objects;
-  return {
-    outcome,
-    commit,
-    snapshotId,
-    counts,
-    changes: changes ?? null,
-    signature,
-    reindexed,
-    uploaded,
-    unchanged,
-    total,
-    changeRecord: records.total,
-  };
 }
