@@ -2,9 +2,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
-
-/** A record as it should be published. */
-export type SourceRecord = Record<string, unknown> & { resolvedAt: string; id: string };
+import type { HistoricalMarket } from "../../../schemas/records.ts";
 
 type Struct = Record<string, unknown>;
 type Rename = readonly [source: string, published: string, convert?: (value: unknown) => unknown];
@@ -93,8 +91,10 @@ const score = members(
 );
 
 /** The markets of Parquet sources as they should be published, in the archive's order; read without DuckDB. */
-export async function sourceMarkets(directory: string): Promise<SourceRecord[]> {
-  const rows = (await readRows(directory, "markets")).map((row) => market(row) as SourceRecord);
+export async function sourceMarkets(directory: string): Promise<HistoricalMarket[]> {
+  const rows = (await readRows(directory, "markets")).map(
+    (row) => market(row) as unknown as HistoricalMarket,
+  );
   return rows.sort((a, b) =>
     a.resolvedAt === b.resolvedAt ? (a.id < b.id ? 1 : -1) : a.resolvedAt < b.resolvedAt ? 1 : -1,
   );

@@ -10,18 +10,13 @@ import { readExport } from "../../../snapshots/export/export-records.ts";
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { combinations } from "../../helpers/archive/archive-combinations.ts";
-import { search } from "../../helpers/archive/archive-proxy.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";
-import { sqlFilter } from "../../helpers/archive/archive-sql-filter.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
-import { archiveQuery } from "../../helpers/archive/query.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
@@ -135,20 +130,6 @@ describe("the files of an export", () => {
       await cp(join(served.directory, name), join(again, name), { recursive: true }).catch(() => {});
     const { snapshotId } = await publishSources(again, memoryStorage(new Map()), folder);
     expect(snapshotId).toBe(record.snapshotId);
-  });
-
-  test("give the archive's totals under random filters", async () => {
-    await sql(async (connection) => {
-      const ids = await sqlFilter(connection, directory);
-      await fc.assert(
-        fc.asyncProperty(combinations(served.markets), async ({ filters }) => {
-          const page = await (await askPage(served.proxy.catalog, archiveQuery(search(filters)))).plan();
-          const body = await page.body({ tier: "enterprise", timestamp: "", gzip: false });
-          expect((await ids(filters)).length).toBe(JSON.parse(Buffer.concat(body).toString()).total);
-        }),
-        { numRuns: 40 },
-      );
-    });
   });
 
   test("are compressed with zstd, in row groups of their own statistics", async () => {

@@ -6,14 +6,42 @@ import { MarketPage } from "../../../schemas/envelopes.ts";
 import { combinations } from "../../helpers/archive/archive-combinations.ts";
 import { testFields } from "../../helpers/archive/archive-field-check.ts";
 import { type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { idsOf } from "../../helpers/archive/archive-walk.ts";
-import { testWalks } from "../../helpers/archive/archive-walk-check.ts";
+import { sourceMarkets } from "../../helpers/archive/archive-source-rows.ts";
+import { cursorWalk, idsOf, pageWalk } from "../../helpers/archive/archive-walk.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 
 const served = serveSample({ markets: 300 });
 
 describe("walks", () => {
-  testWalks(served, { cursor: [1, 7, 499, 500], page: [3, 100, 500] });
+  const cases = [
+    ...[1, 7, 499, 500].map((pageSize) => ({ name: "cursor", walk: cursorWalk, pageSize })),
+    ...[3, 100, 500].map((pageSize) => ({ name: "page", walk: pageWalk, pageSize })),
+  ];
+
+  test.for(cases)("a $name walk at pageSize $pageSize shows every market once, in order", async (how) => {
+    const { pageSize } = how;
+    const expected = (await sourceMarkets(served.directory)).map(({ id }) => id);
+    const total = expected.length;
+    let shown = 0;
+    let number = 0;
+    for await (const page of how.walk(served.proxy, { pageSize })) {
+      number += 1;
+      const ids = expected.slice(shown, shown + pageSize);
+      const { markets: _, nextCursor, timestamp: __, ...numbers } = MarketPage.parse(page);
+      expect(numbers).toEqual({
+        version: "bri-pm-v1",
+        tier: "enterprise",
+        count: ids.length,
+        total,
+        page: number,
+        pageSize,
+      });
+      expect(idsOf(page).join()).toBe(ids.join());
+      shown += ids.length;
+      expect(nextCursor === null).toBe(shown === total);
+    }
+    expect(shown).toBe(total);
+  });
 });
 
 test("a walk with a cache that holds no page at all, and several requests at once", async () => {
