@@ -183,13 +183,15 @@ const pairs: [string, string, string][] = [
 ];
 
 describe("the digest of a row", () => {
-  test.for(pairs)("differs with %s", async ([, one, other]) => {
+  test("differs with every one of these", async () => {
     await withDuckDb(folder, async (sql) => {
       await loadOne(sql);
-      const [a] = await digestsByRecord(sql, one);
-      const [b] = await digestsByRecord(sql, other);
-      expect(a!.json).not.toBe(b!.json);
-      expect(a!.digest).not.toBe(b!.digest);
+      for (const [what, one, other] of pairs) {
+        const [a] = await digestsByRecord(sql, one);
+        const [b] = await digestsByRecord(sql, other);
+        expect(a!.json, what).not.toBe(b!.json);
+        expect(a!.digest, what).not.toBe(b!.digest);
+      }
     });
   });
 

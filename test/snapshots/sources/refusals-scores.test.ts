@@ -116,16 +116,9 @@ describe("values of scores", () => {
   });
 
   test("null", async () => {
-    const columns = [
-      "slug",
-      "bri",
-      "forge_scale",
-      "forge_scale_num",
-      "confidence",
-      "delta",
-      "updated_at",
-      "evidence_hash",
-    ];
+    const columns = "slug bri forge_scale forge_scale_num confidence delta updated_at evidence_hash".split(
+      " ",
+    );
     await expectScores(columns.map((column) => refused(column, rules.given)(["NULL", "null"])));
   });
 
