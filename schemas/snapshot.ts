@@ -7,8 +7,11 @@ export const formatVersion = 2;
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);
 
-/** Segments and protocols of a snapshot at most: 62 million markets on average (snapshots/SPEC.md, "Maxima"). */
-export const [maxSegments, maxProtocols] = [4096, 10_000];
+/** Segments and protocols of a snapshot at most: 250 million markets on average (snapshots/SPEC.md, "Maxima"). */
+export const [maxSegments, maxProtocols] = [16_384, 10_000];
+
+/** Segments of one list of a manifest at most. */
+export const maxListed = 128;
 
 /** A reference to a stored object: the SHA-256 of its bytes, and how many they are. */
 export const ObjectRef = z.object({ hash: Digest, bytes: Count });
@@ -31,6 +34,8 @@ export type Size = z.infer<typeof Size>;
  * A segment of a manifest. `root` is that of the tree over its pages (snapshots/SPEC.md, "Roots"). `rows` refers to the
  * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id,
  * `words` markets by the words of their questions. `index` is the SHA-256 of its index header ("Index root").
+ * `origins` tells which source files its rows come from, so that the next publish run does not read files that did not
+ * change.
  */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1).max(65_536),
@@ -40,6 +45,7 @@ export const SegmentRef = ObjectRef.extend({
   rows: ObjectRef,
   ids: ObjectRef,
   words: ObjectRef,
+  origins: ObjectRef.optional(),
 });
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
@@ -58,12 +64,38 @@ export type SourceFileRef = z.infer<typeof SourceFileRef>;
 export const SourceFiles = z.object({ formatVersion: FormatVersion, files: z.array(SourceFileRef) });
 export type SourceFiles = z.infer<typeof SourceFiles>;
 
+/** `private/lists/<hash>.json`: adjacent segments of a manifest, from the oldest up. */
+export const SegmentList = z.object({
+  formatVersion: FormatVersion,
+  segments: z.array(SegmentRef).min(1).max(maxListed),
+});
+
+/** A list of segments, and how many segments, pages and markets it names. */
+const SegmentListRef = ObjectRef.extend({
+  segments: z.int().min(1).max(maxListed),
+  pages: z.int().min(1),
+  markets: z.int().min(1),
+});
+export type SegmentListRef = z.infer<typeof SegmentListRef>;
+
 const ByProtocol = z
   .record(ProtocolSlug, ObjectRef)
   .refine((refs) => Object.keys(refs).length <= maxProtocols);
 
-/** `manifests/<hash>.json`: everything that a snapshot consists of, segments from the oldest up. */
-export const Manifest = z.object({
+/** `private/scores/<hash>.json`: the score objects of a snapshot, by protocol. */
+export const ScoreRefs = z.object({
+  formatVersion: FormatVersion,
+  list: ObjectRef,
+  records: ByProtocol,
+  histories: ByProtocol,
+  dimensions: ByProtocol,
+});
+export type ScoreRefs = z.infer<typeof ScoreRefs>;
+
+/**
+ * `manifests/<hash>.json`: what a snapshot consists of. Its parts name the objects, the lists of segments from the oldest up.
+ */
+export const ManifestRoot = z.object({
   formatVersion: FormatVersion,
   feedVersion: z.string(),
   snapshotId: Digest,
@@ -77,20 +109,17 @@ export const Manifest = z.object({
   newestUpdatedAt: Timestamp,
   /** The method by which row digests were made. Digests of different methods cannot be compared. */
   rowDigests: z.string(),
-  /**
-   * The source files, and for each segment which of them its rows come from. The next publish run does not read files that
-   * did not change.
-   */
-  sources: z.object({ files: ObjectRef, origins: z.array(ObjectRef) }).optional(),
-  segments: z.array(SegmentRef).max(maxSegments),
-  scores: z.object({
-    list: ObjectRef,
-    records: ByProtocol,
-    histories: ByProtocol,
-    dimensions: ByProtocol,
-  }),
+  /** The list of the source files. */
+  sources: ObjectRef.optional(),
+  parts: z.object({ lists: z.array(SegmentListRef).max(maxSegments), scores: ObjectRef }),
 });
-export type Manifest = z.infer<typeof Manifest>;
+export type ManifestRoot = z.infer<typeof ManifestRoot>;
+
+/** A manifest with what its parts say. */
+export interface Manifest extends ManifestRoot {
+  segments: SegmentRef[];
+  scores: ScoreRefs;
+}
 
 /** How many markets, or protocols, differ between two snapshots. */
 export const ChangeCounts = z.object({ added: Count, changed: Count, removed: Count });

@@ -15,7 +15,7 @@ import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { unless } from "../../snapshots/store/error-code.ts";
-import { readManifest } from "../../snapshots/store/objects.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { exitCodes, FailedStepError } from "../cli.ts";

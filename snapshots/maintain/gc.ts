@@ -9,11 +9,11 @@ import type { Site } from "../publish/site.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, kindOf, layout } from "../store/layout.ts";
+import { partsOf, readManifest } from "../store/manifest.ts";
 import { ObjectError } from "../store/object-error.ts";
 import {
   besideSegment,
   MissingObjectError,
-  readManifest,
   readObject,
   scoreObjects,
   sourceObjects,
@@ -145,6 +145,8 @@ class Survey {
   readonly #trust: Trust | undefined;
   /** By key: which tiers keep an object. */
   readonly #reachable = new Map<string, number>();
+  /** The manifest that was read last: the next one shares most of its lists. */
+  #last: Manifest | undefined;
 
   constructor(storage: Storage, options: CollectOptions) {
     this.#storage = storage;
@@ -214,7 +216,15 @@ class Survey {
       if (this.#reachable.has(key) && !newest) continue;
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
-      this.#reach([key, ...scoreObjects(manifest).keys(), ...sourceObjects(manifest).keys()], keptBy);
+      this.#reach(
+        [
+          key,
+          ...partsOf(manifest).keys(),
+          ...scoreObjects(manifest).keys(),
+          ...sourceObjects(manifest).keys(),
+        ],
+        keptBy,
+      );
       if (newest) this.#reach(namesOfProtocols(manifest), tiers.current);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
@@ -236,13 +246,13 @@ class Survey {
   }
 
   async #manifest(commit: Commit, newest: boolean): Promise<Manifest | undefined> {
+    const key = layout.manifest(commit.manifest.hash);
     try {
-      return await naming(layout.manifest(commit.manifest.hash), () =>
-        readManifest(this.#storage, commit.manifest),
-      );
+      this.#last = await naming(key, () => readManifest(this.#storage, commit.manifest, this.#last));
+      return this.#last;
     } catch (error) {
       // An earlier collection with a shorter retention may have deleted it. Only the current snapshot must exist.
-      if (error instanceof MissingObjectError && !newest) return undefined;
+      if (error instanceof MissingObjectError && error.key === key && !newest) return undefined;
       throw error;
     }
   }

@@ -22,10 +22,9 @@ import { referTo } from "./score-objects.ts";
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
 
-/** A complete archive: segments and the origins of their rows from the oldest up, `newestResolvedAt` in epoch milliseconds. */
+/** A complete archive: segments from the oldest up, `newestResolvedAt` in epoch milliseconds. */
 export interface WrittenArchive {
   segments: SegmentRef[];
-  origins: ObjectRef[];
   pages: number;
   markets: number;
   newestResolvedAt: number;
@@ -60,7 +59,6 @@ export class ArchiveWriter {
   readonly #cutter = new Cutter();
   readonly #written: WrittenArchive = {
     segments: [],
-    origins: [],
     pages: 0,
     markets: 0,
     newestResolvedAt: 0,
@@ -164,8 +162,8 @@ export class ArchiveWriter {
     const written = this.#written;
     const same = this.#unchangedSegment(placed);
     const segment = same ?? (await this.#writeSegment(placed, rows));
-    written.segments.push(segment);
-    written.origins.push((same && this.#unchangedOrigins(same)) ?? this.#holdOrigins(rows));
+    const origins = (same && this.#unchangedOrigins(same)) ?? this.#holdOrigins(rows);
+    written.segments.push({ ...segment, origins });
     written.pages += placed.length;
     written.markets += rows.length;
     this.#progress(written.markets);

@@ -1,5 +1,5 @@
 import { filterFields } from "../../schemas/filters.ts";
-import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { firstWhere } from "../format/first-where.ts";
 import type { Page } from "../format/page.ts";
@@ -10,8 +10,6 @@ import { layout } from "../store/layout.ts";
 /** A segment of the current snapshot and its position. */
 export interface PreviousSegment {
   ref: SegmentRef;
-  /** The object that lists the source files of its rows, if there is one. */
-  origins: ObjectRef | undefined;
   /** Ordinal of its oldest market in the whole archive. */
   start: number;
   firstPage: number;

@@ -2,10 +2,10 @@ import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import type { Page } from "../format/page.ts";
 import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
 import { layout, manifestPrefixes } from "../store/layout.ts";
+import { partsOf, readManifest } from "../store/manifest.ts";
 import {
   besideSegment,
   MissingObjectError,
-  readManifest,
   readObject,
   scoreObjects,
   sourceObjects,
@@ -81,19 +81,16 @@ export class PreviousSnapshot {
     const key = layout.manifest(commit.manifest.hash);
     if (faulty.has(key)) throw new MissingObjectError(key);
     const manifest = await readManifest(storage, commit.manifest);
-    // Memory is taken for so many.
-    if (manifest.segments.reduce((sum, { markets }) => sum + markets, 0) !== manifest.counts.markets)
-      throw new CorruptObjectError(key, "its segments do not have as many markets as it says");
     const named = namedBy(manifest);
     const present = await presentOf(storage, named, manifestPrefixes, faulty);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
-    for (const [index, ref] of manifest.segments.entries()) {
+    for (const ref of manifest.segments) {
       const key = layout.segment(ref.hash);
       const table = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
       if (!table) present.delete(key);
       else {
-        segments.push({ ref, origins: manifest.sources?.origins[index], start, firstPage, ...table });
+        segments.push({ ref, start, firstPage, ...table });
         firstPage += table.pages.length;
       }
       start += ref.markets;
@@ -187,14 +184,18 @@ async function readPagesIfSound(
   }
 }
 
-/** The objects that the manifest itself names: bytes by key. */
+/** The objects that the manifest and its parts name, and the parts themselves: bytes by key. */
 function namedBy(manifest: Manifest): Map<string, number> {
   const named = new Map<string, number>();
   for (const ref of manifest.segments) {
     named.set(layout.segment(ref.hash), ref.bytes);
     for (const [key, { bytes }] of besideSegment(ref)) named.set(key, bytes);
   }
-  for (const [key, { bytes }] of [...scoreObjects(manifest), ...sourceObjects(manifest)])
+  for (const [key, { bytes }] of [
+    ...partsOf(manifest),
+    ...scoreObjects(manifest),
+    ...sourceObjects(manifest),
+  ])
     named.set(key, bytes);
   return named;
 }

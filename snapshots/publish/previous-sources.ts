@@ -38,10 +38,8 @@ export class PreviousSources {
   async knownFiles(): Promise<KnownFiles | undefined> {
     const { sources, rowDigests } = this.#stored.manifest;
     if (!sources) return undefined;
-    const list = await this.#readIfSound(
-      layout.sourceFilesOf(sources.files.hash),
-      sources.files,
-      (key, bytes) => parseObject(key, bytes, SourceFiles),
+    const list = await this.#readIfSound(layout.sourceFilesOf(sources.hash), sources, (key, bytes) =>
+      parseObject(key, bytes, SourceFiles),
     );
     if (!list) return undefined;
     const { files } = list;
@@ -71,7 +69,7 @@ export class PreviousSources {
       const origins = await this.#originsOf(segment);
       if (!origins) continue;
       const numberOf = origins.hashes.map((hash) => numbers.get(hash) ?? 0);
-      if (!numberOf.includes(0)) same.set(ref.hash, segment.origins!);
+      if (!numberOf.includes(0)) same.set(ref.hash, ref.origins!);
       for (let row = 0; row < ref.markets; row += 1) kept[start + row] = numberOf[origins.places[row]!]!;
     }
     return same;
@@ -96,7 +94,8 @@ export class PreviousSources {
   }
 
   /** The source files of a segment's rows; undefined unless the store has them and every object beside the segment. */
-  async #originsOf({ ref, origins }: PreviousSegment): Promise<Origins | undefined> {
+  async #originsOf({ ref }: PreviousSegment): Promise<Origins | undefined> {
+    const { origins } = ref;
     if (!origins || !besideSegment(ref).every(([key]) => this.#stored.present.has(key))) return undefined;
     return this.#readIfSound(layout.originsOf(origins.hash), origins, (key, bytes) =>
       decodeOrigins(key, bytes, ref.markets),

@@ -21,6 +21,7 @@ import { probeConditionalWrites } from "../store/conditional-writes.ts";
 import type { CorruptObjectError } from "../store/corrupt-object.ts";
 import { refuseCollected } from "../store/gc-records.ts";
 import { layout } from "../store/layout.ts";
+import { divideManifest, partsOf } from "../store/manifest.ts";
 import { type MissingObjectError, readObject, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
@@ -145,9 +146,8 @@ async function publishRead(
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
   const { current, previous } = before;
-  const { manifest, objects, records, changes, finishRecord } = await build(options, read, before);
-  const manifestBytes = Buffer.from(JSON.stringify(manifest));
-  const ref = referTo(manifestBytes);
+  const { manifest, stored, objects, records, changes, finishRecord } = await build(options, read, before);
+  const ref = referTo(stored);
   const manifestKey = layout.manifest(ref.hash);
   const { kind, reasons, keepsManifest } = planRun({
     current,
@@ -162,7 +162,7 @@ async function publishRead(
   if (kind === "commit")
     await refuseCollected(storage, objects.written.union(records.written), namesOfProtocols(manifest));
   if (keepsManifest) keepManifest(objects, previous!);
-  else await objects.write(manifestKey, manifestBytes);
+  else await objects.write(manifestKey, stored);
 
   let commit = current?.commit ?? 0;
   if (kind === "commit") {
@@ -214,7 +214,7 @@ async function build(options: PublishOptions, read: ReadSources, before: Before)
     recorded,
     ...archive
   } = await writeArchive(options, objects, before, read, record);
-  const manifest = await writeManifest(objects, read, archive);
+  const { manifest, stored } = await writeManifest(objects, read, archive);
 
   const protocolsBefore = current ? previous?.manifest.scores.records : {};
   const protocolReader = recordReader(storage, read.scores);
@@ -228,12 +228,12 @@ async function build(options: PublishOptions, read: ReadSources, before: Before)
     const { snapshotId: since } = previous.manifest;
     return record.finish({ since, until: manifest.snapshotId, counts: markets });
   };
-  return { manifest, objects, records, changes, finishRecord };
+  return { manifest, stored, objects, records, changes, finishRecord };
 }
 
-/** Counts the manifest and the source files that the current commit names as objects that stay. */
+/** Counts the manifest, its parts and the source files that the current commit names as objects that stay. */
 function keepManifest(objects: ObjectWriter, { commit, manifest }: PreviousSnapshot): void {
-  for (const [key, { bytes }] of sourceObjects(manifest)) objects.keep(key, bytes);
+  for (const [key, { bytes }] of [...partsOf(manifest), ...sourceObjects(manifest)]) objects.keep(key, bytes);
   objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
 }
 
@@ -302,17 +302,17 @@ function allNew(added: number): MarketChanges {
 async function writeManifest(
   objects: ObjectWriter,
   { sources, scores, fileRows }: ReadSources,
-  { segments, origins, pages, markets, newestResolvedAt }: WrittenArchive,
-): Promise<Manifest> {
+  { segments, pages, markets, newestResolvedAt }: WrittenArchive,
+): Promise<{ manifest: Manifest; stored: Buffer }> {
   requireAtMost("markets", segments.length, maxSegments, "segments");
-  const stored = await writeScores(objects, scores);
+  const scoreRefs = await writeScores(objects, scores);
   const files = holdSourceFiles(objects, sources.files, fileRows);
   const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };
   const roots = {
     archiveRoot: rootOver("archive", segments).toString("hex"),
-    scoresRoot: scoresRootOf(stored),
+    scoresRoot: scoresRootOf(scoreRefs),
   };
-  return {
+  const { parts, ...manifest } = divideManifest({
     formatVersion,
     feedVersion,
     snapshotId: snapshotIdOf({ feedVersion, counts, ...roots }),
@@ -322,10 +322,12 @@ async function writeManifest(
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),
     newestUpdatedAt: scores.newestUpdatedAt,
     rowDigests: sources.rowDigests,
-    sources: { files, origins },
+    sources: files,
     segments,
-    scores: stored,
-  };
+    scores: scoreRefs,
+  });
+  for (const [key, bytes] of parts) objects.hold(key, bytes);
+  return manifest;
 }
 
 /** Tells which files the markets were made from, by hash: the order of their names may change, and does not matter. */

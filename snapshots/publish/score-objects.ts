@@ -1,6 +1,6 @@
 import type { ScoreList } from "../../schemas/envelopes.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
-import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import { formatVersion, type Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
@@ -48,7 +48,8 @@ export async function writeScores(
   objects: ObjectWriter,
   { list, records, histories, dimensions }: ScoreObjects,
 ): Promise<Manifest["scores"]> {
-  const stored = {
+  const stored: Manifest["scores"] = {
+    formatVersion,
     list: referTo(list),
     records: referToAll(records),
     histories: referToAll(histories),

@@ -36,6 +36,10 @@ export const layout = {
   /** Parts of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
   logTiles: "public/log/tile/",
   logTile: (path: string) => `public/log/tile/${path}`,
+  segmentLists: "private/lists/",
+  segmentList: (hash: string) => `private/lists/${hash}.json`,
+  scoreRefs: "private/scores/",
+  scoreRefsOf: (hash: string) => `private/scores/${hash}.json`,
   privateObjects: "private/objects/",
   privateObject: (hash: string) => `private/objects/${hash}.json`,
   segments: "private/segments/",
@@ -77,7 +81,7 @@ interface Kind {
   maxBytes?: number;
   /** gc deletes such objects once nothing reaches them. */
   collected?: true;
-  /** The manifest of a snapshot itself names such objects. */
+  /** The manifest of a snapshot, or a part of it, names such objects. */
   inManifest?: true;
   /** An artefact of one protocol. */
   ofProtocol?: true;
@@ -93,7 +97,9 @@ const kinds: readonly Kind[] = [
   { prefix: layout.commits, durable: true },
   { prefix: layout.keys, durable: true },
   { prefix: layout.collecting },
-  { prefix: layout.manifests, collected: true, maxBytes: 16 * mebibyte },
+  { prefix: layout.manifests, collected: true, maxBytes: 4 * mebibyte },
+  { prefix: layout.segmentLists, collected: true, inManifest: true, maxBytes: mebibyte },
+  { prefix: layout.scoreRefs, collected: true, inManifest: true, maxBytes: 16 * mebibyte },
   { prefix: layout.exportRecords, collected: true, durable: true },
   { prefix: layout.changes, end: ".json", collected: true, maxBytes: 4 * mebibyte },
   { prefix: layout.changes, collected: true, maxBytes: maxPageBytes },
@@ -123,7 +129,7 @@ export function kindOf(key: string): Kind | undefined {
 /** What gc deletes, in that order. */
 export const collectedKinds = kinds.filter(({ collected }) => collected);
 
-/** Prefixes of the objects that the manifest itself names. */
+/** Prefixes of the objects that a manifest and its parts name. */
 export const manifestPrefixes = kinds.filter(({ inManifest }) => inManifest).map(({ prefix }) => prefix);
 
 /** The folders that hold an artefact of each protocol. */

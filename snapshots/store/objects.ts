@@ -1,9 +1,7 @@
-import { feedVersions } from "../../schemas/market.ts";
-import { Manifest, type ObjectRef, type SegmentRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError, FormatError, tooLarge } from "./corrupt-object.ts";
+import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
 import { kindOf, layout } from "./layout.ts";
 import { ObjectError } from "./object-error.ts";
-import { parseObject } from "./parse-object.ts";
 import { sha256 } from "./sha256.ts";
 import type { Storage } from "./storage.ts";
 
@@ -58,11 +56,11 @@ export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, r
  * What a snapshot's manifest tells of its sources, by key: the list of the files, and the origins of each segment's
  * rows.
  */
-export function sourceObjects({ sources }: Manifest): Map<string, ObjectRef> {
-  if (!sources) return new Map();
+export function sourceObjects({ sources, segments }: Manifest): Map<string, ObjectRef> {
+  const origins = segments.flatMap((segment) => segment.origins ?? []);
   return new Map([
-    [layout.sourceFilesOf(sources.files.hash), sources.files],
-    ...sources.origins.map((ref) => [layout.originsOf(ref.hash), ref] as const),
+    ...(sources ? [[layout.sourceFilesOf(sources.hash), sources] as const] : []),
+    ...origins.map((ref) => [layout.originsOf(ref.hash), ref] as const),
   ]);
 }
 
@@ -77,16 +75,4 @@ export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
     ...open.map((ref) => [layout.publicObject(ref.hash), ref] as const),
     ...closed.map((ref) => [layout.privateObject(ref.hash), ref] as const),
   ]);
-}
-
-/** Reads a manifest by reference. */
-export async function readManifest(storage: Storage, ref: ObjectRef): Promise<Manifest> {
-  const key = layout.manifest(ref.hash);
-  const manifest = parseObject(key, await readObject(storage, key, ref), Manifest);
-  if ((feedVersions as readonly string[]).includes(manifest.feedVersion)) return manifest;
-  const known = feedVersions.join(", ");
-  throw new FormatError(
-    key,
-    `it has version ${manifest.feedVersion} of the feed, and this program knows ${known}: use a newer one`,
-  );
 }

@@ -1,7 +1,7 @@
 import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { publicNames } from "../publish/public-names.ts";
 import { layout } from "../store/layout.ts";
-import { readManifest } from "../store/objects.ts";
+import { partsOf, readManifest } from "../store/manifest.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
@@ -72,9 +72,12 @@ export class SnapshotCheck {
 
   async #manifest(ref: ObjectRef): Promise<Manifest | undefined> {
     const key = layout.manifest(ref.hash);
-    const manifest = await this.#check.attempt(() => readManifest(this.#check.storage, ref));
+    const manifest = await this.#check.attempt(() =>
+      readManifest(this.#check.storage, ref, this.manifests.at(-1)),
+    );
     if (!manifest) return undefined;
     this.#check.count(key, ref.bytes);
+    for (const [part, { bytes }] of partsOf(manifest)) this.#check.count(part, bytes);
     const segments: (CheckedSegment | undefined)[] = [];
     for (const segment of manifest.segments) {
       segments.push(await this.#segment(segment, manifest.feedVersion));

@@ -15,19 +15,20 @@ export async function checkSources(
   read: CheckedRead,
 ): Promise<void> {
   const { sources, segments } = manifest;
-  if (!sources) return;
-  if (sources.origins.length !== segments.length)
+  const origins = segments.flatMap((segment) => segment.origins ?? []);
+  if (!sources && origins.length === 0) return;
+  if (!sources || origins.length !== segments.length)
     throw new CorruptObjectError(manifestKey, "it does not tell the origins of every segment");
   const rows = new Map<string, number>();
   let whole = true;
-  for (const [index, ref] of sources.origins.entries()) {
+  for (const [index, ref] of origins.entries()) {
     const key = layout.originsOf(ref.hash);
-    const origins = await read(key, ref, (bytes) => decodeOrigins(key, bytes, segments[index]!.markets));
-    whole &&= origins !== undefined;
-    if (origins) addRowsByFile(rows, origins);
+    const table = await read(key, ref, (bytes) => decodeOrigins(key, bytes, segments[index]!.markets));
+    whole &&= table !== undefined;
+    if (table) addRowsByFile(rows, table);
   }
-  const key = layout.sourceFilesOf(sources.files.hash);
-  await read(key, sources.files, (bytes) => {
+  const key = layout.sourceFilesOf(sources.hash);
+  await read(key, sources, (bytes) => {
     const { files } = parseObject(key, bytes, SourceFiles);
     const told = new Map(files.filter((file) => file.rows > 0).map((file) => [file.hash, file.rows]));
     const same = told.size === rows.size && [...rows].every(([hash, count]) => told.get(hash) === count);

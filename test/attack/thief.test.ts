@@ -8,7 +8,7 @@ import { PreviousSnapshot } from "../../snapshots/publish/previous-snapshot.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { readManifest } from "../../snapshots/store/objects.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/sealed.ts";
 import { sha256 } from "../../snapshots/store/sha256.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";

@@ -4,7 +4,8 @@ import { Archive } from "../../snapshots/read/archive/archive.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../snapshots/store/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { readManifest, readObject } from "../../snapshots/store/objects.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
+import { readObject } from "../../snapshots/store/objects.ts";
 import { archiveQuery } from "../helpers/archive/query.ts";
 
 /** A filter's evaluation alone, in this process: no HTTP, no pages, and no other requests to take turns with. */

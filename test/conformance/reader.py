@@ -119,15 +119,21 @@ def read_segment(store, ref):
 
 def read_snapshot(store, ref):
     manifest = json.loads(store.get(f"manifests/{ref['hash']}.json", ref))
-    for one in manifest["segments"]:
+    listed = lambda folder, one: json.loads(store.get(f"private/{folder}/{one['hash']}.json", one))
+    refs, scores, rows, sources = [], listed("scores", manifest["parts"]["scores"]), Counter(), manifest["sources"]
+    for one in manifest["parts"]["lists"]:
+        refs += (own := listed("lists", one)["segments"])
+        ends = [n for n, ref in enumerate(own, 1) if n == 128 or int(ref["root"][:2], 16) % 32 == 0]
+        need(ends == [len(own)] or one is manifest["parts"]["lists"][-1] and ends == [], "a list of segments ends elsewhere")
+        need((one["segments"], one["pages"], one["markets"]) == (len(own), *(sum(ref[of] for ref in own) for of in ("pages", "markets"))), "a list is longer")
+    for one in refs:
         store.segments[one["hash"]] = store.segments.get(one["hash"]) or read_segment(store, one)
-    segments, scores = [store.segments[one["hash"]] for one in manifest["segments"]], manifest["scores"]
-    rows, sources = Counter(), manifest["sources"]
-    for data, segment in zip([store.get(f"private/origins/{one['hash']}", one) for one in sources["origins"]], segments, strict=True):
+    segments = [store.segments[one["hash"]] for one in refs]
+    for data, segment in zip([store.get(f"private/origins/{one['origins']['hash']}", one["origins"]) for one in refs], segments, strict=True):
         files = [data[at:at + 32].hex() for at in range(4, 4 + 32 * data[0], 32)]
         rows.update(files[n] for n in slices(data[4 + 32 * len(files):], len(segment["ids"]), 0, len(files) - 1))
-    listed = json.loads(store.get(f"private/sources/{sources['files']['hash']}.json", sources["files"]))["files"]
-    need([(one["hash"], one["rows"]) for one in listed] == sorted(rows.items()), "the origins are wrong")
+    files = listed("sources", sources)["files"]
+    need([(one["hash"], one["rows"]) for one in files] == sorted(rows.items()), "the origins are wrong")
     store.get(f"public/objects/{scores['list']['hash']}.json", scores["list"])
     lines = [f"scores {scores['list']['hash']}"]
     for part, member, tree in (("score", "records", "public"), ("history", "histories", "private"), ("dimensions", "dimensions", "private")):
@@ -139,10 +145,10 @@ def read_snapshot(store, ref):
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
     identity = f"prs-snapshot 1 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
     counts = dict(markets=total, protocols=protocols, segments=len(segments), pages=sum(len(one["pages"]) for one in segments))
-    index = root(6, total, [bytes.fromhex(one["index"]) for one in manifest["segments"]]).hex()
+    index = root(6, total, [bytes.fromhex(one["index"]) for one in refs]).hex()
     need({**manifest, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "indexRoot": index, "scoresRoot": own, "counts": counts,
           "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
-    return manifest, segments
+    return {**manifest, "scores": scores}, segments
 
 def read_log(store, commits):  # every tile is what the commits give, and none of the newest is missing
     own = lambda one: {name: one[name] for name in ("commit", *ROOTS)}

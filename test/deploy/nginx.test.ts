@@ -10,7 +10,7 @@ import { tilesOf } from "../../snapshots/format/log-tree.ts";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { readManifest } from "../../snapshots/store/objects.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { type Call, call } from "../helpers/http/proxy-client.ts";

@@ -36,7 +36,7 @@ const begins = (key: string, ...prefixes: string[]) => prefixes.some((prefix) =>
 /** What gc reads to find what retained commits reach. */
 const readByGc = [
   ...[layout.commits, layout.checked, layout.checkpoint, layout.manifests, layout.segments],
-  ...[layout.changes, layout.exportRecords],
+  ...[layout.segmentLists, layout.scoreRefs, layout.changes, layout.exportRecords],
 ];
 
 /** What each role needs of an object, by S3's names of the actions. */
@@ -197,6 +197,7 @@ describe("a store behind the policies", () => {
     const kinds = new Set(done.deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
     expect([...kinds]).toEqual([
       layout.manifests,
+      layout.scoreRefs,
       layout.publicObjects,
       `${layout.stableScores}scores/`,
       layout.privateObjects,

@@ -5,7 +5,7 @@ import type { Manifest } from "../../schemas/snapshot.ts";
 import { tilesOf } from "../../snapshots/format/log-tree.ts";
 import { newestCommit } from "../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { readManifest } from "../../snapshots/store/objects.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { call, problemOf } from "../helpers/http/proxy-client.ts";
@@ -72,6 +72,8 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "commits/": `application/json; ${unseen}`,
       "keys/": `application/json; ${unseen}`,
       "manifests/": `application/json; ${unseen}`,
+      "private/lists/": `application/json; ${unseen}`,
+      "private/scores/": `application/json; ${unseen}`,
       "private/objects/": `application/json; ${unseen}`,
       "private/pages/": `application/gzip; ${unseen}`,
       "private/ids/": `application/octet-stream; ${unseen}`,

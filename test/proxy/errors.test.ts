@@ -16,7 +16,7 @@ import { keyRing } from "../../snapshots/keys/ring.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { readCommit } from "../../snapshots/store/commits.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { readManifest } from "../../snapshots/store/objects.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, call, outcome, problemOf, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/proxy-archive.ts";

@@ -3,7 +3,8 @@ import { Checked, type SegmentRef } from "../../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../../index/segment.ts";
 import { readCommit } from "../../store/commits.ts";
 import { layout } from "../../store/layout.ts";
-import { MissingObjectError, readManifest, readObject } from "../../store/objects.ts";
+import { readManifest } from "../../store/manifest.ts";
+import { MissingObjectError, readObject } from "../../store/objects.ts";
 import { unseal } from "../../store/sealed.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type Belief, believeAll } from "../../trust/belief.ts";
@@ -266,7 +267,7 @@ export class Catalog {
   }
 
   async #list(commit: LogEntry): Promise<ListedSnapshot> {
-    return { commit, manifest: await readManifest(this.#storage, commit.manifest) };
+    return { commit, manifest: await readManifest(this.#storage, commit.manifest, this.#current?.manifest) };
   }
 
   /** Loads and verifies the indexes of a snapshot. Readers see it only once it is complete. */

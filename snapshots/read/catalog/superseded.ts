@@ -1,5 +1,6 @@
 import { filterBytes } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
+import { partsOf } from "../../store/manifest.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 
 // Objects and strings of a parsed manifest, beside its JSON.
@@ -71,7 +72,9 @@ export class SupersededSnapshots {
   }
 
   #count(snapshot: ListedSnapshot | Snapshot, sign: 1 | -1): void {
-    this.#bytes += sign * snapshot.commit.manifest.bytes * parsedFactor;
+    const parts = partsOf(snapshot.manifest).values();
+    const json = parts.reduce((sum, { bytes }) => sum + bytes, snapshot.commit.manifest.bytes);
+    this.#bytes += sign * json * parsedFactor;
     for (const segment of "archive" in snapshot ? snapshot.archive.segments : []) {
       if (this.#shared.has(segment)) continue;
       const users = this.#users.get(segment) ?? 0;

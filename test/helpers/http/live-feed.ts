@@ -6,7 +6,7 @@ import { type ClientOptions, WebSocket } from "ws";
 import { FeedMessage, feedProtocol, type ScoreChange } from "../../../schemas/feed.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readManifest } from "../../../snapshots/store/objects.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type Book, publishBook } from "../publish/score-books.ts";
 import { memoryStorage } from "../store/archive-storage.ts";

@@ -1,7 +1,15 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { Commit, Manifest, type ObjectRef, type SegmentRef } from "../../../schemas/snapshot.ts";
+import {
+  Commit,
+  type Manifest,
+  ManifestRoot,
+  type ObjectRef,
+  ScoreRefs,
+  SegmentList,
+  type SegmentRef,
+} from "../../../schemas/snapshot.ts";
 import { tileEncoder, tilesOf } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
@@ -12,6 +20,7 @@ import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
 import { entryOf, tileKey } from "../../../snapshots/publish/public-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { divideManifest } from "../../../snapshots/store/manifest.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -69,7 +78,15 @@ export function replaceCommit(objects: Objects, changes: Partial<Commit>): strin
 export function newestManifest(objects: Objects): Manifest {
   const commits = [...objects.keys()].filter((key) => key.startsWith(layout.commits)).sort();
   const { manifest } = Commit.parse(parse(objects.get(commits.at(-1)!)));
-  return Manifest.parse(parse(objects.get(layout.manifest(manifest.hash))));
+  const root = ManifestRoot.parse(parse(objects.get(layout.manifest(manifest.hash))));
+  const { lists, scores } = root.parts;
+  const read = ({ hash }: ObjectRef) =>
+    SegmentList.parse(parse(objects.get(layout.segmentList(hash)))).segments;
+  return {
+    ...root,
+    segments: lists.flatMap(read),
+    scores: ScoreRefs.parse(parse(objects.get(layout.scoreRefsOf(scores.hash)))),
+  };
 }
 
 /** What a changed manifest says. */
@@ -77,9 +94,10 @@ export type Changes = Partial<Omit<Manifest, "sources">> & { sources?: undefined
 
 /** Puts another manifest in the newest one's place, and makes the commit agree with it. Returns its key. */
 export function replaceManifest(objects: Objects, changes: Changes): string {
-  const changed = { ...newestManifest(objects), ...changes };
-  const manifest = { ...changed, indexRoot: changes.indexRoot ?? indexRootOf(changed.segments) };
-  const bytes = Buffer.from(JSON.stringify(manifest));
+  const { parts: _, ...changed } = { ...newestManifest(objects), ...changes };
+  const content = { ...changed, indexRoot: changes.indexRoot ?? indexRootOf(changed.segments) };
+  const { manifest, stored: bytes, parts } = divideManifest(content);
+  for (const [key, part] of parts) objects.set(key, part);
   const hash = sha256(bytes);
   objects.set(layout.manifest(hash), bytes);
   const { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts } = manifest;
@@ -191,7 +209,8 @@ export function agreeing(objects: Objects, segments: SegmentRef[]) {
     scoresRoot: scoresRootOf(scores),
   };
   const snapshotId = snapshotIdOf({ feedVersion, counts: changed, ...roots });
-  return { segments, snapshotId, ...roots, counts: changed, sources: undefined };
+  const bare = segments.map(({ origins: _, ...segment }) => segment);
+  return { segments: bare, snapshotId, ...roots, counts: changed, sources: undefined };
 }
 
 /** Puts a public object. */

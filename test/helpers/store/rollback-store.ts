@@ -3,7 +3,7 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { publicNames } from "../../../snapshots/publish/public-names.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readManifest } from "../../../snapshots/store/objects.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { sha256 } from "../../../snapshots/store/sha256.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

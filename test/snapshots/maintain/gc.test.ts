@@ -140,6 +140,8 @@ describe("what goes", () => {
     expect(await keysOf(storage)).toEqual(before.filter((key) => !gone.has(key)));
     for (const prefix of [
       layout.manifests,
+      layout.segmentLists,
+      layout.scoreRefs,
       layout.publicObjects,
       layout.privateObjects,
       layout.segments,
@@ -176,7 +178,7 @@ describe("what goes", () => {
     const outside = (keys: string[]) =>
       keys.filter(
         (key) =>
-          !/^(manifests|public\/objects|public\/api\/v1|private\/(changes|ids|objects|origins|pages|rows|segments|sources|words))\//.test(
+          !/^(manifests|public\/objects|public\/api\/v1|private\/(changes|ids|lists|objects|origins|pages|rows|scores|segments|sources|words))\//.test(
             key,
           ),
       );

@@ -6,7 +6,7 @@ import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
 import { CommitLostError, newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readManifest } from "../../../snapshots/store/objects.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { seal } from "../../../snapshots/store/sealed.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

@@ -59,6 +59,8 @@ describe("one flipped bit in", () => {
     layout.publicObjects,
     layout.privateObjects,
     layout.manifests,
+    layout.segmentLists,
+    layout.scoreRefs,
   ])("%s stops no publish run, which makes anew what it meets", async (prefix) => {
     const storage = memoryStorage(new Map(first));
     const damaged = [...first.keys()].filter((key) => key.startsWith(prefix));
@@ -124,9 +126,7 @@ describe("one flipped bit in", () => {
     replaceManifest(objects, { counts: { ...newestManifest(objects).counts, markets: 2 ** 40 } });
     const warnings: string[] = [];
     await publishRecords(storage, markets, 700, { warn: (line) => void warnings.push(line) });
-    expect(warnings.join()).toContain(
-      "its segments do not have as many markets as it says; it is made again",
-    );
+    expect(warnings.join()).toContain("its lists do not have as many markets as it says; it is made again");
   });
 
   test("a change record or a part of one leaves the snapshots to tell what changed", async () => {

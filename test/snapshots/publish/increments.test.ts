@@ -7,7 +7,8 @@ import { readPages } from "../../../snapshots/index/segment.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { directoryStorage } from "../../../snapshots/store/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readManifest, readObject } from "../../../snapshots/store/objects.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
+import { readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";
@@ -216,8 +217,8 @@ describe("objects that somebody deleted", () => {
     await publishCounted(join(place, "sources"), storage, folder);
     expect(await storage.get(key)).toEqual(whole);
     // So is what only publishers read, when it has rotted.
-    const { files, origins } = manifest.sources!;
-    for (const rotten of [layout.sourceFilesOf(files.hash), layout.originsOf(origins[1]!.hash)]) {
+    const [sourceFiles, origins] = [manifest.sources!, manifest.segments[1]!.origins!];
+    for (const rotten of [layout.sourceFilesOf(sourceFiles.hash), layout.originsOf(origins.hash)]) {
       const sound = (await storage.get(rotten))!;
       await storage.put(rotten, Buffer.alloc(sound.length, 1));
       const { report } = await publishCounted(join(place, "sources"), storage, folder);

@@ -10,7 +10,7 @@ import type { MarketKey } from "../../../snapshots/format/market-key.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readManifest } from "../../../snapshots/store/objects.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { market, scoreRows, sourceFileOf } from "../../helpers/publish/proxy-archive.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";

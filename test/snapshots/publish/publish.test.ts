@@ -206,7 +206,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
     for (const chosen of [
       /^private\/(pages|rows|segments)\//,
       /^(public\/(objects|api|log)|private\/objects)\//,
-      /^(manifests|head|checked)/,
+      /^(manifests|private\/(lists|scores)|head|checked)/,
     ]) {
       const rotten = [...Object.keys(content), layout.checked].filter((key) => chosen.test(key)).sort();
       for (const key of rotten) {
@@ -253,7 +253,7 @@ describe("publishing files", () => {
     expect(under(layout.words)).toBe(under(layout.segments));
     expect(under(layout.origins)).toBe(under(layout.segments));
     const shared = [layout.pages, layout.segments, layout.rows, layout.origins, layout.ids, layout.words];
-    const parts = [...shared, layout.sourceFiles, layout.manifests];
+    const parts = [...shared, layout.sourceFiles, layout.manifests, layout.segmentLists, layout.scoreRefs];
     expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
     expect(changeRecord.objects).toBe(under(layout.changes));
     expect(uploaded.bytes).toBeLessThan(total.bytes / 2);

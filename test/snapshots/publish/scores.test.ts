@@ -5,7 +5,8 @@ import type { Manifest } from "../../../schemas/snapshot.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
-import { readManifest, readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
+import { readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
 import {

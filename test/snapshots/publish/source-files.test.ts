@@ -11,7 +11,7 @@ import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { contentOf, hashContents } from "../../../snapshots/sources/files/file-hashes.ts";
 import { newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readManifest } from "../../../snapshots/store/objects.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";

@@ -37,12 +37,14 @@ describe("objects that match their hashes and are larger than any can be", () =>
     replaceCommit(objects, { manifest: { hash, bytes } });
     const { error, read } = await takingUp(objects);
     expect(error).toMatchObject({ name: "CorruptObjectError", key: layout.manifest(hash) });
-    expect(String(error)).toContain(`it has ${bytes} bytes, more than the ${16 * mebibyte} expected`);
+    expect(String(error)).toContain(`it has ${bytes} bytes, more than the ${4 * mebibyte} expected`);
     expect(read).not.toContain(layout.manifest(hash));
 
     const storage = countingStorage(memoryStorage(new Map()));
     const kinds = [
       [layout.publicObject(hash), 64],
+      [layout.segmentList(hash), 1],
+      [layout.scoreRefsOf(hash), 16],
       [layout.privateObject(hash), 16],
       [layout.segment(hash), 128],
       [layout.rowsOf(hash), 0.5],
@@ -75,15 +77,15 @@ describe("objects that match their hashes and are larger than any can be", () =>
     const { segments, scores } = newestManifest(objects);
     replaceManifest(objects, { segments: Array.from({ length: maxSegments + 1 }, () => segments[0]!) });
     const many = await takingUp(objects);
-    expect(String(many.error)).toMatch(/manifests\/.*: it is not as documented: segments/);
-    expect(many.read.filter((key) => key.startsWith(layout.segments))).toEqual([]);
+    expect(String(many.error)).toMatch(/manifests\/.*: it has more than 16384 segments/);
+    expect(many.read.filter((key) => key.startsWith(layout.segmentLists))).toEqual([]);
 
     const refs = Object.fromEntries(
       Array.from({ length: maxProtocols + 1 }, (_, n) => [`p${n}`, scores.list]),
     );
     const other = await goodStore();
     replaceManifest(other, { scores: { ...scores, records: refs } });
-    expect(String((await takingUp(other)).error)).toContain("not as documented: scores.records");
+    expect(String((await takingUp(other)).error)).toContain("not as documented: records");
   });
 
   test("are refused: a run that would be inflated to a gigabyte, and a header of any size", async () => {

@@ -1,0 +1,129 @@
+import { feedVersions } from "../../schemas/market.ts";
+import {
+  formatVersion,
+  type Manifest,
+  ManifestRoot,
+  maxListed,
+  maxSegments,
+  type ObjectRef,
+  ScoreRefs,
+  SegmentList,
+  type SegmentListRef,
+  type SegmentRef,
+} from "../../schemas/snapshot.ts";
+import { CorruptObjectError, FormatError } from "./corrupt-object.ts";
+import { inParallel } from "./in-parallel.ts";
+import { layout } from "./layout.ts";
+import { readObject } from "./objects.ts";
+import { parseObject } from "./parse-object.ts";
+import { sha256 } from "./sha256.ts";
+import type { Storage } from "./storage.ts";
+
+// A manifest of 100,000,000 markets names 6,700 segments. They stand in lists that end where the roots of segments say,
+// so that a list whose segments are the same keeps its name from snapshot to snapshot.
+
+/** Of so many segments, one ends a list on average. */
+const listModulus = 32;
+
+/** The parts of a manifest, by key. */
+export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string, ObjectRef> {
+  return new Map<string, ObjectRef>([
+    ...lists.map((ref) => [layout.segmentList(ref.hash), ref] as const),
+    [layout.scoreRefsOf(scores.hash), scores],
+  ]);
+}
+
+/** Divides a manifest into what is stored of it: its own object, and its parts by key. */
+export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "parts">): {
+  manifest: Manifest;
+  stored: Buffer;
+  parts: Map<string, Buffer>;
+} {
+  const parts = new Map<string, Buffer>();
+  const put = (keyOf: (hash: string) => string, content: object): ObjectRef => {
+    const bytes = Buffer.from(JSON.stringify(content));
+    const ref = { hash: sha256(bytes), bytes: bytes.length };
+    parts.set(keyOf(ref.hash), bytes);
+    return ref;
+  };
+  const lists = cutLists(segments).map((list) => {
+    return { ...put(layout.segmentList, { formatVersion, segments: list }), ...countsOf(list) };
+  });
+  const root: ManifestRoot = { ...told, parts: { lists, scores: put(layout.scoreRefsOf, scores) } };
+  return { manifest: { ...root, segments, scores }, stored: Buffer.from(JSON.stringify(root)), parts };
+}
+
+function cutLists(segments: readonly SegmentRef[]): SegmentRef[][] {
+  const lists: SegmentRef[][] = [];
+  let open: SegmentRef[] = [];
+  for (const segment of segments) {
+    open.push(segment);
+    const ends = Number.parseInt(segment.root.slice(0, 2), 16) % listModulus === 0;
+    if (!ends && open.length < maxListed) continue;
+    lists.push(open);
+    open = [];
+  }
+  return open.length > 0 ? [...lists, open] : lists;
+}
+
+function countsOf(list: readonly SegmentRef[]): Pick<SegmentListRef, "segments" | "pages" | "markets"> {
+  const sum = (of: "pages" | "markets") => list.reduce((total, segment) => total + segment[of], 0);
+  return { segments: list.length, pages: sum("pages"), markets: sum("markets") };
+}
+
+/**
+ * Reads a manifest and its parts. Lists that `near` has are taken from there, and shared in memory. Throws FormatError where this
+ * program knows the version neither of the format nor of the feed, CorruptObjectError, MissingObjectError or StorageError.
+ */
+export async function readManifest(storage: Storage, ref: ObjectRef, near?: Manifest): Promise<Manifest> {
+  const key = layout.manifest(ref.hash);
+  const root = parseObject(key, await readObject(storage, key, ref), ManifestRoot);
+  requireFeed(key, root.feedVersion);
+  const { lists, scores: scoresRef } = root.parts;
+  const named = lists.reduce((sum, { segments }) => sum + segments, 0);
+  if (named > maxSegments) throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
+  // Memory is taken for so many.
+  for (const of of ["segments", "pages", "markets"] as const)
+    if (lists.reduce((sum, list) => sum + list[of], 0) !== root.counts[of])
+      throw new CorruptObjectError(key, `its lists do not have as many ${of} as it says`);
+  const scoresKey = layout.scoreRefsOf(scoresRef.hash);
+  const scores = parseObject(scoresKey, await readObject(storage, scoresKey, scoresRef), ScoreRefs);
+  const known = near ? listsOf(near) : new Map<string, readonly SegmentRef[]>();
+  const found: (readonly SegmentRef[])[] = [];
+  await inParallel(lists.entries(), async ([place, list]) => {
+    found[place] = known.get(list.hash) ?? (await readList(storage, list));
+  });
+  return { ...root, segments: found.flat(), scores };
+}
+
+async function readList(storage: Storage, ref: SegmentListRef): Promise<SegmentRef[]> {
+  const key = layout.segmentList(ref.hash);
+  const { segments } = parseObject(key, await readObject(storage, key, ref), SegmentList);
+  const { segments: count, pages, markets } = countsOf(segments);
+  if (count !== ref.segments || pages !== ref.pages || markets !== ref.markets)
+    throw new CorruptObjectError(
+      key,
+      "it does not have as many segments, pages and markets as its manifest says",
+    );
+  return segments;
+}
+
+/** The lists of a manifest, by hash. */
+function listsOf({ parts, segments }: Manifest): Map<string, readonly SegmentRef[]> {
+  let start = 0;
+  return new Map(
+    parts.lists.map(({ hash, segments: count }) => {
+      start += count;
+      return [hash, segments.slice(start - count, start)];
+    }),
+  );
+}
+
+function requireFeed(key: string, version: string): void {
+  if ((feedVersions as readonly string[]).includes(version)) return;
+  const known = feedVersions.join(", ");
+  throw new FormatError(
+    key,
+    `it has version ${version} of the feed, and this program knows ${known}: use a newer one`,
+  );
+}

@@ -1,0 +1,179 @@
+import { describe, expect, test } from "vitest";
+import { feedVersion } from "../../../schemas/market.ts";
+import { formatVersion, type Manifest, type SegmentRef } from "../../../schemas/snapshot.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { divideManifest, partsOf, readManifest } from "../../../snapshots/store/manifest.ts";
+import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { contentOf } from "../../helpers/store/archive-store.ts";
+import {
+  goodStore,
+  newestManifest,
+  type Objects,
+  replaceManifest,
+} from "../../helpers/store/archive-tamper.ts";
+
+const ref = (name: string) => ({ hash: sha256(name), bytes: 100 });
+
+/** The n-th segment of a made-up archive. */
+const segment = (n: number): SegmentRef => ({
+  ...{ ...ref(`segment ${n}`), markets: 15_000, pages: 160, root: sha256(`root ${n}`) },
+  ...{ index: sha256(`index ${n}`), rows: ref(`rows ${n}`), ids: ref(`ids ${n}`), words: ref(`words ${n}`) },
+  origins: ref(`origins ${n}`),
+});
+
+/** A manifest of these segments, as a publisher divides it. */
+function divide(segments: SegmentRef[]) {
+  const pages = segments.length * 160;
+  return divideManifest({
+    ...{ formatVersion, feedVersion, snapshotId: sha256("id"), rowDigests: "1" },
+    ...{ archiveRoot: sha256("a"), scoresRoot: sha256("s"), indexRoot: sha256("i"), sources: ref("sources") },
+    counts: { markets: segments.length * 15_000, protocols: 0, segments: segments.length, pages },
+    ...{ newestResolvedAt: "2026-01-01T00:00:00.000Z", newestUpdatedAt: "2026-01-01T00:00:00.000Z" },
+    segments,
+    scores: { formatVersion, list: ref("list"), records: {}, histories: {}, dimensions: {} },
+  });
+}
+
+async function store(objects: Objects, { stored, parts }: ReturnType<typeof divide>) {
+  for (const [key, bytes] of parts) objects.set(key, bytes);
+  const own = { hash: sha256(stored), bytes: stored.length };
+  objects.set(layout.manifest(own.hash), stored);
+  return own;
+}
+
+describe("the manifest of 100,000,000 markets", () => {
+  const segments = Array.from({ length: 6_700 }, (_, n) => segment(n));
+  const before = divide(segments);
+  const newIn = (after: ReturnType<typeof divide>) =>
+    [...after.parts.keys()].filter((key) => !before.parts.has(key));
+
+  test("is small, and its lists are too", () => {
+    expect(before.stored.length).toBeLessThan(48 * 1024);
+    const lists = before.manifest.parts.lists.map((list) => list.segments);
+    expect(Math.max(...lists)).toBeLessThanOrEqual(128);
+    expect(lists.length).toBeGreaterThan(6_700 / 48);
+    expect(lists.length).toBeLessThan(6_700 / 24);
+  });
+
+  test("keeps every list but one when a segment changes, comes or goes", () => {
+    const end = 3_000;
+    for (const [what, replacement] of [
+      ["changes", [segment(7_000)]],
+      ["comes", [segments[end]!, segment(7_000)]],
+      ["goes", []],
+    ] as const) {
+      const after = divide([...segments.slice(0, end), ...replacement, ...segments.slice(end + 1)]);
+      // Where the end of a list is at stake, the list beside it changes too.
+      expect(newIn(after).length, what).toBeLessThanOrEqual(2);
+    }
+    expect(newIn(divide([...segments, segment(7_000)]))).toHaveLength(1);
+    expect(newIn(divide(segments))).toEqual([]);
+  });
+
+  test("is read as it was, and beside the one before it only as far as it differs", async () => {
+    const objects: Objects = new Map();
+    const changed = segments.with(3_000, segment(7_000));
+    const [first, second] = [await store(objects, before), await store(objects, divide(changed))];
+    const storage = countingStorage(memoryStorage(objects));
+    const older = await readManifest(storage, first);
+    expect(older).toEqual(before.manifest);
+    expect(storage.calls).toHaveLength(1 + partsOf(older).size);
+    storage.calls.length = 0;
+    const newer = await readManifest(storage, second, older);
+    expect(newer.segments).toEqual(changed);
+    expect(newer.segments[0]).toBe(older.segments[0]);
+    // The manifest, its scores, and the list.
+    expect(storage.calls).toHaveLength(3);
+  });
+});
+
+describe("a manifest whose parts do not fit together is refused", () => {
+  test.each<[string, (parts: Manifest["parts"]) => Manifest["parts"], RegExp]>([
+    [
+      "a list twice",
+      ({ lists, scores }) => ({ lists: [...lists, ...lists], scores }),
+      /^manifests.*its lists do not/,
+    ],
+    [
+      "a list that has fewer markets",
+      ({ lists: [list, ...others], scores }) => ({
+        lists: [
+          { ...list!, markets: 1 },
+          { ...others[0]!, markets: list!.markets + others[0]!.markets - 1 },
+          ...others.slice(1),
+        ],
+        scores,
+      }),
+      /^private\/lists\/.*: it does not have as many/,
+    ],
+    [
+      "a list for its scores",
+      ({ lists }) => ({ lists, scores: lists[0]! }),
+      /^private\/scores\/.*: it is missing/,
+    ],
+  ])("%s", async (_, change, told) => {
+    const objects: Objects = new Map();
+    // One that ends a list, and one behind it.
+    const ends = Array.from({ length: 200 }, (_, n) => segment(n)).find(({ root }) =>
+      /^[02468ace]0/.test(root),
+    )!;
+    const divided = divide([ends, segment(300)]);
+    const { segments: _s, scores: _p, ...root } = divided.manifest;
+    const stored = Buffer.from(JSON.stringify({ ...root, parts: change(root.parts) }));
+    const own = await store(objects, { ...divided, stored });
+    await expect(readManifest(memoryStorage(objects), own)).rejects.toThrow(told);
+  });
+});
+
+describe("a lost part", () => {
+  test("stops a collection, where the manifest is still there", async () => {
+    const storage = memoryStorage(new Map());
+    await publishRecords(storage, recordsOf(0, 60));
+    await publishRecords(storage, recordsOf(0, 90));
+    const older = await readManifest(storage, (await readCommit(storage, 1))!.manifest);
+    const options = {
+      keepHours: 0,
+      keepCommits: 2,
+      now: new Date("2030-01-01T00:00:00.000Z"),
+      dryRun: false,
+    };
+    for (const key of partsOf(older).keys()) {
+      const bytes = (await storage.get(key))!;
+      await storage.delete(key);
+      const before = await contentOf(storage);
+      await expect(collectGarbage(storage, options)).rejects.toThrow(`${key}: it is missing`);
+      expect(await contentOf(storage)).toEqual(before);
+      await storage.put(key, bytes);
+    }
+    await expect(collectGarbage(storage, options)).resolves.toMatchObject({ keptCommits: 2 });
+  });
+
+  test("is made again by the next run under its old name", async () => {
+    const storage = memoryStorage(new Map());
+    await publishRecords(storage, recordsOf(0, 60));
+    const whole = await contentOf(storage);
+    for (const key of partsOf(await readManifest(storage, (await newestCommit(storage))!.manifest)).keys()) {
+      await storage.delete(key);
+      expect(await publishRecords(storage, recordsOf(0, 60))).toMatchObject({
+        outcome: "unchanged",
+        commit: 1,
+      });
+      expect(await contentOf(storage)).toEqual(whole);
+    }
+  });
+});
+
+test("a part of another version is refused by name", async () => {
+  const objects = await goodStore();
+  replaceManifest(objects, { scores: { ...newestManifest(objects).scores, formatVersion: 9 as never } });
+  const storage = memoryStorage(objects);
+  const { manifest } = (await newestCommit(storage))!;
+  await expect(readManifest(storage, manifest)).rejects.toThrow(
+    /^private\/scores\/.*version 9.*use a newer version/,
+  );
+});
