@@ -39,7 +39,7 @@ test("the answers of the archive can be told from others", async () => {
   expect(text).toContain(market(39).question);
 });
 
-test(`${(rounds * inFlight).toLocaleString("en")} odd heads: no record without a key, no 5xx, no request beyond the client's`, async () => {
+test(`${(rounds * inFlight).toLocaleString("en")} odd heads: no record without a key, no 5xx, no other request`, async () => {
   const { proxy, origin, keys } = attacked;
   const seen = { archive: 0, refused: 0, public: 0, asked: 0 };
 

@@ -644,7 +644,7 @@ test("a key is changed without a gap, while a proxy runs that trusts both", asyn
   await Promise.all([proxy.stop(), old.stop()]);
 });
 
-test("a store that nobody signed is signed from a commit on that the operator names, and all before it is believed", async () => {
+test("a store that nobody signed is signed from a commit on that the operator names", async () => {
   const storage = await linkedStore(folder, "unsigned", async (made) => {
     for (const bri of bris) await publishRecords(made, records(30), bri);
   });

@@ -78,7 +78,7 @@ describe("a publish run", () => {
     expect((await verify(storage, () => {}, { site: publishedSite })).faults).toEqual([]);
   });
 
-  test("names the API it is told of, which the page's policy then allows, and a rollback goes on naming it", async () => {
+  test("names the API it is told of, which the page's policy then allows, also after a rollback", async () => {
     const storage = memoryStorage(new Map());
     const api = apiPlaceAt("https://api.example.org:8443/");
     expect(api).toBe("https://api.example.org:8443/api/v1");

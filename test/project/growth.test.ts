@@ -101,7 +101,7 @@ test("the README's patch adds a filter in few lines", async () => {
   expect(patch.match(/^\+\+\+ /gm)!.length).toBeLessThanOrEqual(4);
 });
 
-test("the patched project serves an older store and publishes on it, and the older project tells what it cannot read", async () => {
+test("the patched project takes over an older store, and the older project tells what it cannot read", async () => {
   const older = await serve("ours");
   const newer = await serve("patched");
   expect((await newer.ask("/openapi.json")).text).toContain('"top_risk_driver"');

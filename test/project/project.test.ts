@@ -40,7 +40,7 @@ const roomOf = (file: string) => file.split("/")[0]!;
 const specifiersOf = (text: string) =>
   [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g)].map(([, specifier]) => specifier!);
 
-/** Imports of a source that its room may not have: of another room, or by another way than a path to a .ts file or the client. */
+/** Imports of a source that its room may not have: of another room, or of anything but a .ts file or the client. */
 function faultsOfImports(file: string, text: string): string[] {
   return specifiersOf(text).filter((specifier) => {
     if (!specifier.startsWith(".")) return specifier.startsWith("/") || specifier.startsWith("file:");

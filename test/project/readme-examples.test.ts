@@ -97,7 +97,8 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
   }
   const bash = (text: string, where?: string) => prints("bash", ["-c", text], where);
   // As npm runs scripts, without the time that npm takes.
-  const npm = `npm() { local here=$PWD name=$2; shift 3; (cd ${root} && INIT_CWD=$here node ${nodeOptions.join(" ")} scripts/$name.ts "$@"); }`;
+  const inProject = `cd ${root} && INIT_CWD=$here node ${nodeOptions.join(" ")}`;
+  const npm = `npm() { local here=$PWD name=$2; shift 3; (${inProject} scripts/$name.ts "$@"); }`;
 
   const archive = "/api/v1/markets/historical";
   const ask = (query: Query, headers = {}): Promise<Answer> =>
@@ -118,11 +119,12 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
 
   test("the answer that the README begins with is one that the description has, too", () => {
     const { scores } = JSON.parse(guide("schemas/openapi/examples/listScores.json"));
+    const [{ bri, forgeScale, delta }] = scores;
     expect(JSON.parse(block("json", "{"))).toEqual(scores[0]);
     expect(guide("README.md")).toContain(
-      `${scores[0].bri} of 1000 points, three more than in the run before, which makes it ${scores[0].forgeScale}, the third of`,
+      `${bri} of 1000 points, three more than in the run before, which makes it ${forgeScale}, the third of`,
     );
-    expect([scores[0].delta, forgeTiers[2], forgeTiers.length]).toEqual([3, scores[0].forgeScale, 7]);
+    expect([delta, forgeTiers[2], forgeTiers.length]).toEqual([3, forgeScale, 7]);
   });
 
   test("curl and jq: best and worst protocol, total and first markets of a filter", async () => {
@@ -197,7 +199,8 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
       await withDuckDb(folder, async (sql) => {
         await loadSample(sql, folder);
         await sql.run(`UPDATE markets SET resolved_outcome = 'Corrected' WHERE id = '${flipped.id}'`);
-        await sql.run(`INSERT INTO markets SELECT * REPLACE ('${late}' AS id, resolved_at - INTERVAL 1 HOUR AS resolved_at)
+        await sql.run(`INSERT INTO markets
+          SELECT * REPLACE ('${late}' AS id, resolved_at - INTERVAL 1 HOUR AS resolved_at)
           FROM markets WHERE id = '${flipped.id}'`);
         await publish(await writeTables(sql, join(folder, "sources-later")));
       });
@@ -264,7 +267,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     });
   });
 
-  test("curl and DuckDB: an export, downloaded anew where it broke off, and the oracle's scores by category", async () => {
+  test("curl and DuckDB: an export, resumed where it broke off, and the oracle's scores by category", async () => {
     await exportNewest(proxy.storage, folder);
     proxy.clock.now += 60_000;
     const download = `set -e\n${block("sh", 'curl -sS --fail -H "x-api-key: $KEY" "$BASE/api/v1/markets/exports')}`;
@@ -343,7 +346,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     expect(answer.status).toBe(200);
   });
 
-  test("signing: a key, a signed publish that verifies, and its checkpoint from a proxy that trusts the key", async () => {
+  test("signing: a key, a signed publish that verifies, and its checkpoint from a proxy", async () => {
     await mkdir(join(folder, "signing"));
     const text = block("sh", "npm run snapshot -- signing-key");
     const printed = await bash(`set -e; ${npm}; SOURCES=../sources; STORE=store\n${text}`, "signing");
@@ -361,7 +364,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     expect(checkpoint).toContain(`\n${snapshot}\n\n— prs.example.org/scores `);
   });
 
-  test("TypeScript: types out of the description, with which a client compiles, and not with a wrong name", async () => {
+  test("TypeScript: types out of the description; a client compiles with them, and not with a wrong name", async () => {
     // What npx is to find, and not to fetch.
     expect(import.meta.resolve("json-schema-to-typescript")).toContain("/node_modules/");
     await symlink(join(root, "node_modules"), join(folder, "types/node_modules"));

@@ -28,7 +28,7 @@ function start(env: Record<string, string>): ProxyCommand {
 }
 
 describe("npm run proxy", () => {
-  test("starts without a store, which it tells of once, takes up the first snapshot, keeps its files in the user's folder, and ends with 0 at SIGINT", async () => {
+  test("starts without a store, takes up the first snapshot, keeps its files with the user, ends with 0", async () => {
     const proxy = start({ POLL_SECONDS: "1", SHUTDOWN_SECONDS: "60" });
     const port = await proxy.listening();
     expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");

@@ -76,7 +76,7 @@ describe("npm run snapshot -- publish", () => {
     });
   });
 
-  test("--statement: a file that cannot be made ends the run first, and a full disk does not hide the report", async () => {
+  test("--statement: a file that cannot be made ends the run; a full disk does not hide the report", async () => {
     const publish = "publish --sources sources --store stated --json --statement";
     const nowhere = await run(`${publish} nowhere/statement.json`);
     expect([nowhere.code, existsSync(join(folder, "stated"))]).toEqual([1, false]);
@@ -165,11 +165,8 @@ describe("list and verify", () => {
   test("list tells the commits, newest first", async () => {
     const { code, stdout } = await run("list --store store");
     expect(code).toBe(0);
-    expect(stdout).toMatch(
-      new RegExp(
-        `^1  2030-01-01T00:00:00.000Z  ${snapshotId.slice(0, 16)}  \\d+ markets  12 protocols  \\d+ \\(\\d+ bytes\\)\\n$`,
-      ),
-    );
+    const line = `1  2030-01-01T00:00:00.000Z  ${snapshotId.slice(0, 16)}  N markets  12 protocols  N (N bytes)\n`;
+    expect(stdout.replace(/\d+(?= markets| \(| bytes)/g, "N")).toBe(line);
   });
 
   test("verify finds all good, or names the object and ends with exit code 1", async () => {

@@ -69,7 +69,7 @@ describe("npm start", () => {
     await rm(join(project, ".local"));
   });
 
-  test("makes, publishes and serves a sample, exported and in two snapshots, in place of another version's", async () => {
+  test("makes, publishes, exports and serves a sample of two snapshots, in place of another version's", async () => {
     // Earlier versions made one snapshot.
     await publishArchive(directoryStorage(join(project, ".local/store")));
     const first = await start("0");

@@ -141,7 +141,7 @@ describe("npm run sync", () => {
     expect(await exactly(copy)).toBe(scores);
   });
 
-  test("takes the whole archive when the service no longer knows the copy's snapshot, or the copy was changed", async () => {
+  test("takes the whole archive when the service no longer knows its snapshot, or the copy was changed", async () => {
     const copy = newCopy();
     await publish(archives.first);
     await sync(copy);

@@ -74,7 +74,7 @@ const sum = (metrics: string, pattern: RegExp) =>
 const counted = /^http_requests_total\{[^}]*route="\/api\/v1\/scores"[^}]*\} (\d+)$/gm;
 
 describe("WEB_CONCURRENCY=2", () => {
-  test("both answer on one port and count together, also in metrics, and the count survives kill -9 of all", async () => {
+  test("both answer on one port and count together; the count survives kill -9 of all", async () => {
     const key = await issue(100);
     const metricsPort = await freePort();
     const proxy = start({ METRICS_PORT: String(metricsPort) });

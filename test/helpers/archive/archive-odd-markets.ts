@@ -151,7 +151,8 @@ export async function writeOddMarkets(directory: string): Promise<void> {
     WHEN n = 1 THEN 'ffffffff-ffff-ffff-ffff-ffffffffffff'
     WHEN ${endsSegment} THEN [${ends}][1 + n // ${categories.length}]
     ELSE concat_ws('-', ${digest}[1:8], ${digest}[9:12], ${digest}[13:16], ${digest}[17:20], ${digest}[21:32]) END`;
-  const reference = `{'title': question, 'pages': [n, NULL], 'more': {'ratio': n / 7, 'sure': n % 2 = 0, 'none': NULL}}`;
+  const reference = `{'title': question, 'pages': [n, NULL],
+    'more': {'ratio': n / 7, 'sure': n % 2 = 0, 'none': NULL}}`;
   const dimensions = `list_transform(dimensions, lambda d: struct_pack(key := d.key, name := d.name,
     score := CASE n % 3 WHEN 0 THEN 0 WHEN 1 THEN 100 ELSE d.score END, weight := d.weight,
     description := d.description, evidence := d.evidence, "references" := [${reference}, NULL],

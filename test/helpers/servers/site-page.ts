@@ -108,7 +108,8 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
   await page.evaluate(`(() => {
     const stops = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")];
     const target = stops.findIndex((each) => each.matches(${JSON.stringify(selector)}) && each.checkVisibility());
-    stops.slice(0, target).filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility()).at(-3)?.focus();
+    const usable = stops.filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility());
+    usable.filter((each) => stops.indexOf(each) < target).at(-3)?.focus();
   })()`);
   for (let presses = 0; presses < 10; presses += 1) {
     await page.keyboard.press("Tab");

@@ -83,10 +83,9 @@ async function tagOf(storage: Storage, wanted: string): Promise<string | undefin
 async function listing(storage: Storage, prefix: string): Promise<Buffer> {
   const entries: string[] = [];
   for await (const { key, bytes, modified, tag } of storage.list(prefix)) {
-    const at = modified.toISOString();
-    entries.push(
-      `<Contents><Key>${key}</Key><Size>${bytes}</Size><LastModified>${at}</LastModified><ETag>"${tag}"</ETag></Contents>`,
-    );
+    const fields = { Key: key, Size: bytes, LastModified: modified.toISOString(), ETag: `"${tag}"` };
+    const members = Object.entries(fields).map(([name, value]) => `<${name}>${value}</${name}>`);
+    entries.push(`<Contents>${members.join("")}</Contents>`);
   }
   const result = `<ListBucketResult><IsTruncated>false</IsTruncated>${entries.join("")}</ListBucketResult>`;
   return Buffer.from(`<?xml version="1.0" encoding="UTF-8"?>${result}`);

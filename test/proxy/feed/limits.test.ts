@@ -219,7 +219,7 @@ describe("a client that does not read", () => {
     await leave(proxy, reader);
   });
 
-  test("costs the proxy no memory while it is waited for, is told everything once it reads, and may say meanwhile what it wants", async () => {
+  test("costs no memory while it is waited for, is told everything once it reads, and is heard meanwhile", async () => {
     const { messages } = await startWithMuch({ limits: { stalledSeconds: 3600 } });
     const used = async (reader: Listener) => {
       await reader.count(messages);

@@ -166,7 +166,7 @@ describe("a client that asks for snapshots", () => {
     changes,
   });
 
-  test("hears of each behind its scores, what it changed in the archive, and of none once it asks no more", async () => {
+  test("hears of each behind its scores what it changed in the archive, and of none once it asks no more", async () => {
     const { heard, count, say, socket } = await listenGreeted(proxy.port, key);
     const ask = async (command: object) => {
       say({ type: "subscribe", ...command });

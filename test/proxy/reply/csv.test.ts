@@ -233,7 +233,7 @@ test("refuses what belongs to pages", async () => {
     expect(problemOf(await get(query))).toMatchObject({ code: "INVALID_PARAMETER", parameter });
 });
 
-test("takes units as rows are sent; what cannot be read breaks it off, or is a problem before it has begun", async () => {
+test("takes units as rows are sent; what cannot be read breaks it off, or is a problem beforehand", async () => {
   const { commit } = await publishRecords(
     served.storage,
     Array.from({ length: 1_201 }, (_, index) => market(index)),

@@ -20,7 +20,8 @@ const ask = async (path: string, headers = {}, method = "GET") =>
 const left = async (key: string) =>
   (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining;
 const handshake =
-  "Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+  "Connection: Upgrade, close\r\nUpgrade: websocket\r\n" +
+  "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 
 const rows: [EndpointId, string, string][] = [
   ["batchScores", "/api/v1/scores/batch", "415 UNSUPPORTED_MEDIA_TYPE"],

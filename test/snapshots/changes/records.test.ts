@@ -71,7 +71,7 @@ async function twoCommits() {
 }
 
 describe("a change record", () => {
-  test("holds what the archive lost and gained, newest first, and a rollback's the same the other way round", async () => {
+  test("holds what the archive lost and gained, newest first; a rollback's has it the other way round", async () => {
     const { storage, report } = await twoCommits();
     const commit = await newest(storage);
     const record = await recordOf(storage, commit);

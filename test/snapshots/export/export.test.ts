@@ -135,7 +135,8 @@ describe("the files of an export", () => {
   test("are compressed with zstd, in row groups of their own statistics", async () => {
     const groups = await sql(async (connection) => {
       const result = await connection.runAndReadAll(
-        `SELECT DISTINCT compression, stats_min_value IS NOT NULL FROM parquet_metadata('${directory}/markets/*.parquet')
+        `SELECT DISTINCT compression, stats_min_value IS NOT NULL
+         FROM parquet_metadata('${directory}/markets/*.parquet')
          WHERE path_in_schema IN ('id', 'composite', 'resolved_at')`,
       );
       return result.getRows();

@@ -11,7 +11,7 @@ const hostile = fc.oneof(
 );
 const texts = fc.array(hostile, { maxLength: 6 }).map((parts) => parts.join(""));
 
-test("reads each member of a market's text as JSON.parse does, whatever the texts hold and whatever stands between", () => {
+test("reads each member of a market's text as JSON.parse does, whatever texts hold and whatever is between", () => {
   fc.assert(
     fc.property(texts, texts, texts, (question, topRiskDriver, added) => {
       const { dimensions, ...plain } = { ...market, question, topRiskDriver };

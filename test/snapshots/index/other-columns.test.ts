@@ -105,7 +105,7 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
   expect((await verify(storage, () => {})).faults).toEqual([]);
 });
 
-test("Columns that this version does not know are passed over, and verify says that it has not checked them", async () => {
+test("columns that this version does not know are passed over, and verify says so", async () => {
   const { objects, storage } = await storeWith([
     ...filterFields.slice(0, 3),
     colour,

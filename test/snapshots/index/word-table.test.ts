@@ -61,7 +61,7 @@ describe("a table of words", () => {
     );
   });
 
-  test("gives others their turn while it looks through many words, and while it looks through many markets", async () => {
+  test("gives others their turn while it looks through many words or many markets", async () => {
     const words = Array.from({ length: 4_000 }, (_, n) => `ab${n.toString(36)}`);
     const each = tableOf(words).table;
     const same = tableOf(words.map((_, n) => (n % 3 ? "ab" : "no"))).table;

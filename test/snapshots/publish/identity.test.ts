@@ -147,7 +147,8 @@ describe("the snapshot id", () => {
         lines.push(`${part} ${slug} ${refs[slug]!.hash}`);
     }
     expect(scoresRoot).toBe(root(5, lines.length, lines.map(leaf)).toString("hex"));
-    const text = `prs-snapshot 1 bri-pm-v1\nmarkets ${counts.markets}\nprotocols 4\narchive ${archiveRoot}\nscores ${scoresRoot}\n`;
+    const content = `markets ${counts.markets}\nprotocols 4\narchive ${archiveRoot}\nscores ${scoresRoot}`;
+    const text = `prs-snapshot 1 bri-pm-v1\n${content}\n`;
     expect(snapshotId).toBe(createHash("sha256").update(text).digest("hex"));
   });
 

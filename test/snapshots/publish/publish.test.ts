@@ -198,7 +198,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
     });
   });
 
-  test("objects that rotted without changing their size are all named by verify, and made anew when told so", async () => {
+  test("objects that rotted without changing their size are named by verify, and made anew when told so", async () => {
     const storage = newStore();
     const markets = recordsOf(0, 60);
     const { snapshotId } = await publishRecords(storage, markets);

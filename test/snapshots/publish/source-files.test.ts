@@ -158,8 +158,9 @@ const kinds: Record<string, (files: Files, place: Place) => Promise<void>> = {
     await files.write(a, b);
   },
   "two ids swapped": async (files, { a, b, n }) => {
-    await files.run(`CREATE OR REPLACE TABLE pair AS SELECT id, CASE id WHEN min(id) OVER () THEN max(id) OVER () ELSE min(id) OVER () END
-      AS other FROM rows WHERE (${one(a, n)}) OR (${one(b, n)})`);
+    await files.run(`CREATE OR REPLACE TABLE pair AS
+      SELECT id, CASE id WHEN min(id) OVER () THEN max(id) OVER () ELSE min(id) OVER () END AS other FROM rows
+      WHERE (${one(a, n)}) OR (${one(b, n)})`);
     await files.run("UPDATE rows SET id = pair.other FROM pair WHERE rows.id = pair.id");
     await files.write(a, b);
   },
@@ -188,8 +189,8 @@ const kinds: Record<string, (files: Files, place: Place) => Promise<void>> = {
     await files.write(a);
   },
   "a file added": async (files, { a, n }) => {
-    await files.run(`INSERT INTO rows SELECT * REPLACE (${fresh(n)} AS id, 'n${n}' AS file) FROM rows WHERE file = '${a}'
-      LIMIT 20`);
+    await files.run(`INSERT INTO rows
+      SELECT * REPLACE (${fresh(n)} AS id, 'n${n}' AS file) FROM rows WHERE file = '${a}' LIMIT 20`);
     await files.write(`n${n}`);
   },
   "rows in another order": (files, { a }) => files.copy(a, "SELECT * EXCLUDE (file)", "md5(id)"),
@@ -200,8 +201,8 @@ const kinds: Record<string, (files: Files, place: Place) => Promise<void>> = {
     files.copy(a, `SELECT * EXCLUDE (file), ${n % 7} AS "File_Index"`),
   "an empty file": (files, { n }) => files.copy(`e${n % 3}`, "SELECT * EXCLUDE (file)"),
   "an id in two files": async (files, { a, b, n }) => {
-    await files.run(`INSERT INTO rows SELECT * REPLACE ('${b}' AS file, resolved_at - INTERVAL 1 DAY AS resolved_at) FROM rows
-      WHERE ${one(a, n)}`);
+    await files.run(`INSERT INTO rows
+      SELECT * REPLACE ('${b}' AS file, resolved_at - INTERVAL 1 DAY AS resolved_at) FROM rows WHERE ${one(a, n)}`);
     await files.write(b);
   },
   "a row in two files": async (files, { a, b, n }) => {
@@ -358,7 +359,7 @@ test("files without rows are taken over unread, however many, and do not stand f
   });
 });
 
-test("a new id of which the store knows only that its hash begins as another's does not make a run read all files", async () => {
+test("a new id whose hash begins as another's does not make a run read all files", async () => {
   const seen = new Map<number, string>();
   const alike: string[] = [];
   for (let n = 0; alike.length === 0; n += 1) {
@@ -386,7 +387,7 @@ test("a new id of which the store knows only that its hash begins as another's d
   });
 });
 
-test("a file that changes while others are taken over unread is refused at once, and nothing is read again", async () => {
+test("a file that changes while others are taken over unread is refused at once; nothing is read again", async () => {
   await withDuckDb(folder, async (sql) => {
     const directory = join(folder, "changing");
     const files = await Files.create(sql, directory);

@@ -88,7 +88,7 @@ const rowsOf = (markets: readonly HistoricalMarket[]) =>
   markets.map((row) => `${JSON.stringify(row)}\n`).join("");
 const disputed = (content: number) => contents[content]!.filter((row) => row.disputed);
 
-test("every asOf answer is the one that was given when its snapshot was current, whatever was rolled back and collected since", async () => {
+test("every asOf answer is what was given then, whatever was rolled back and collected since", async () => {
   const told = { answered: 0, gone: 0, unknown: 0 };
   const run = async (steps: Step[]) => {
     const { storage, shown } = await historyOf(steps);

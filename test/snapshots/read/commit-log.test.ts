@@ -27,7 +27,7 @@ const commits = (storage: ReturnType<typeof countingStorage>) =>
   storage.calls.filter(({ key }) => key.startsWith(layout.commits)).length;
 
 describe("the log of commits", () => {
-  test("tells every commit by number, time and snapshot, and fetches each once, only as far back as it is asked", async () => {
+  test("tells every commit by number, time and snapshot; fetches each once, only as far back as asked", async () => {
     const { storage } = await storeOf(100);
     const counted = countingStorage(storage);
     const log = await logOver(counted);

@@ -16,7 +16,8 @@ describe("columns", () => {
     [
       "protocol_scores",
       "scores",
-      "slug bri forge_scale forge_scale_num confidence delta updated_at evidence_hash dimensions cascade findings metadata",
+      "slug bri forge_scale forge_scale_num confidence delta updated_at evidence_hash dimensions cascade findings " +
+        "metadata",
     ],
   ])("%s without any column, and without one of them", async (source, table, names) => {
     const missing = (column: string) => ({ file: `${source}.parquet`, column, rule: "is missing" });

@@ -86,7 +86,8 @@ describe("values of markets", () => {
 
 const evidence = (reference: string, type = "'wallet_signal'") =>
   `struct_update(d, evidence := [{'type': 'a', 'label': 'b', 'pattern': 'c', 'reference': {'label': 'd',
-    'url': 'https://example.org', 'kind': 'e'}}, {'type': ${type}, 'label': 'l', 'pattern': 'p', 'reference': ${reference}}])`;
+    'url': 'https://example.org', 'kind': 'e'}},
+    {'type': ${type}, 'label': 'l', 'pattern': 'p', 'reference': ${reference}}])`;
 const reference = (url: string) => `{'label': 'l', 'url': ${url}, 'kind': 'profile'}`;
 const computation = (member: string) =>
   `struct_update(d, computation := struct_update(d.computation, ${member}))`;
@@ -233,7 +234,9 @@ describe("values within any", () => {
         file: "markets.parquet",
         column: "dimensions[].references[]",
         value: type,
-        rule: "must be of type text, boolean, integer, double, or lists, structs and maps of these, at most 32 deep with at most 12 lists and maps within one another",
+        rule:
+          "must be of type text, boolean, integer, double, or lists, structs and maps of these, at most 32 deep with " +
+          "at most 12 lists and maps within one another",
       },
     ]);
   });

@@ -138,7 +138,7 @@ describe("a percentile", () => {
   });
 });
 
-test("runs of a protocol may lie in files of other types, and beside columns that the contract does not name", async () => {
+test("runs of a protocol may lie in files of other types, and beside columns unknown to the contract", async () => {
   const early: Run[] = [
     ["p", "2025-12-20 00:00:00+00", 30],
     ["q", "2025-12-21 00:00:00+00", 80],

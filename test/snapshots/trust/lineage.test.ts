@@ -130,7 +130,8 @@ describe("a long fork", () => {
     storage.calls.length = 0;
     const far = { ...made[0]!, commit: 200_000 };
     await expect(new Lineage(storage).require(far, made[0]!)).rejects.toThrow(
-      "commits/0000200000.json: it does not lead back to commit 1, which was taken up before: more than 100000 commits lie between",
+      "commits/0000200000.json: it does not lead back to commit 1, which was taken up before: " +
+        "more than 100000 commits lie between",
     );
     expect(storage.calls).toEqual([]);
   });

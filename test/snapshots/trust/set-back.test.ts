@@ -123,7 +123,7 @@ test("records that no trusted key signed are no evidence, and neither are damage
   }
 });
 
-test("of two publishers at once, the slower one loses, or is refused where the commit of the other was taken away", async () => {
+test("of two publishers at once, the slower one loses, or is refused where the other's commit is gone", async () => {
   for (const taken of [false, true]) {
     const objects = new Map(signed);
     const storage = memoryStorage(objects);

@@ -127,7 +127,7 @@ describe("the commands", () => {
   const signing = { SIGNING_KEY: "ours.key" };
   const publish = "publish --sources sources --store store";
 
-  test("signing-key makes a pair for its owner alone, replaces none, and takes its name from the environment", async () => {
+  test("signing-key makes a pair for its owner alone, replaces none, and reads SIGNING_NAME", async () => {
     const made = await run("signing-key --out new.key --json", { SIGNING_NAME: "env.example" });
     expect(made.code).toBe(0);
     const { name, publicKey, files } = JSON.parse(made.stdout);
