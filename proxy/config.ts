@@ -2,7 +2,7 @@ import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
 import { integerOf } from "../schemas/primitives.ts";
-import { messageOf } from "../snapshots/store/error-code.ts";
+import { messageOf } from "../snapshots/store/errors.ts";
 import { layout } from "../snapshots/store/layout.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseTrust } from "./access/client-address.ts";

@@ -1,4 +1,4 @@
-import type { S3Limits } from "../snapshots/store/s3.ts";
+import type { S3Limits } from "../snapshots/store/backends/s3.ts";
 
 /**
  * How long things may take, in seconds, and how many there may be at a time. A deadline is always longer than the

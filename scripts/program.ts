@@ -1,6 +1,6 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
 import { nearest } from "../snapshots/read/query/nearest.ts";
-import { messageOf } from "../snapshots/store/error-code.ts";
+import { messageOf } from "../snapshots/store/errors.ts";
 import { type ExitCode, exitCodes, reportFailure, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 

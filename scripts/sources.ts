@@ -3,7 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
 import type { OpenSources } from "../snapshots/sources/sources.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
-import { parseS3Location, type S3Location } from "../snapshots/store/s3-location.ts";
+import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";
 import { counted, UsageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 import type { Shell } from "./shell.ts";
@@ -35,7 +35,7 @@ export function sourcesAt(
   };
   if (typeof location === "string") return (known) => open(location, { known });
   return async (known) => {
-    const { createS3Client } = await import("../snapshots/store/s3.ts");
+    const { createS3Client } = await import("../snapshots/store/backends/s3.ts");
     const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
     const client = createS3Client(shell.env);
     const options = { cacheDirectory: cacheDirectory(shell), progress, known };

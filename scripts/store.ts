@@ -1,7 +1,6 @@
-import { requireStore } from "../snapshots/store/exists.ts";
-import { openStorage } from "../snapshots/store/open-storage.ts";
-import { parseS3Location } from "../snapshots/store/s3-location.ts";
+import { openStorage, requireStore } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
+import { parseS3Location } from "../snapshots/store/storage.ts";
 import { requiredOption } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 

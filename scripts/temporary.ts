@@ -2,9 +2,9 @@ import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { removeLeftFolders } from "../snapshots/store/leftovers.ts";
-import { localFailure } from "../snapshots/store/local-folder-error.ts";
-import { ownerMark, ownerPattern } from "../snapshots/store/process-mark.ts";
+import { removeLeftFolders } from "../snapshots/store/backends/leftovers.ts";
+import { ownerMark, ownerPattern } from "../snapshots/store/backends/process-mark.ts";
+import { localFailure } from "../snapshots/store/errors.ts";
 
 const prefix = "prs-publish-";
 const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Server } from "node:net";
-import { hasCode, messageOf } from "../../snapshots/store/error-code.ts";
+import { hasCode, messageOf } from "../../snapshots/store/errors.ts";
 import { ConfigError } from "../config.ts";
 
 /**

@@ -1,7 +1,7 @@
 import type { ErrorCode, Problem } from "../../schemas/errors.ts";
 import { ReadError } from "../../snapshots/read/errors.ts";
 import { DeadlineError } from "../../snapshots/store/deadline.ts";
-import { ObjectError } from "../../snapshots/store/object-error.ts";
+import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 
 /** What an error may carry beyond its code and detail. `size`: the bytes of the file that has no such range. */

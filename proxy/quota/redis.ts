@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { z } from "zod";
-import { messageOf } from "../../snapshots/store/error-code.ts";
+import { messageOf } from "../../snapshots/store/errors.ts";
 import type { QuotaStore } from "./store.ts";
 
 /** Deadline of a Redis command: far longer than a round trip, far shorter than a caller waits. */

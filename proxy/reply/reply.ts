@@ -1,7 +1,7 @@
 import type { Asked } from "../../snapshots/read/asked.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
-import { sha256 } from "../../snapshots/store/sha256.ts";
+import { sha256 } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";

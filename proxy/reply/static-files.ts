@@ -1,4 +1,4 @@
-import { sha256 } from "../../snapshots/store/sha256.ts";
+import { sha256 } from "../../snapshots/store/layout.ts";
 import type { StaticFile } from "../site/static-file.ts";
 import { compress, tagsOf } from "./coding.ts";
 import type { Reply } from "./reply.ts";

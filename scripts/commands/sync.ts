@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.js";
 import { isWellFormedKey } from "../../snapshots/keys/key-format.ts";
-import { messageOf } from "../../snapshots/store/error-code.ts";
+import { messageOf } from "../../snapshots/store/errors.ts";
 import { readTrustedKeys } from "../../snapshots/trust/key-files.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
 import { counted, exitCodes, requiredOption, UsageError } from "../cli.ts";

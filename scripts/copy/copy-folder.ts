@@ -15,10 +15,9 @@ import {
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { Count, Digest } from "../../schemas/primitives.ts";
-import { ifPresent } from "../../snapshots/store/error-code.ts";
-import { removeLeftFiles } from "../../snapshots/store/leftovers.ts";
-import { localFailure } from "../../snapshots/store/local-folder-error.ts";
-import { ownerMark, ownerPattern } from "../../snapshots/store/process-mark.ts";
+import { removeLeftFiles } from "../../snapshots/store/backends/leftovers.ts";
+import { ownerMark, ownerPattern } from "../../snapshots/store/backends/process-mark.ts";
+import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
 import { wholeLines } from "./lines.ts";
 
 /** What `state.json` says of the copy beside it. */

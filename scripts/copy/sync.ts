@@ -11,7 +11,7 @@ import {
   verifyCheckpoint,
 } from "../../proxy/site/client/client.js";
 import type { Status } from "../../schemas/envelopes.ts";
-import { messageOf } from "../../snapshots/store/error-code.ts";
+import { messageOf } from "../../snapshots/store/errors.ts";
 import { parseCheckpoint, type Stated } from "../../snapshots/trust/checkpoint.ts";
 import { UsageError } from "../cli.ts";
 import type { Progress } from "../progress.ts";

@@ -1,7 +1,6 @@
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import { unless } from "../store/error-code.ts";
+import { ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { ObjectError } from "../store/object-error.ts";
 import { namedFirst, type ProtocolChanges } from "./summary.ts";
 
 type Records = Manifest["scores"]["records"];

@@ -1,10 +1,9 @@
 import { type ChangeCounts, ChangeRecord, formatVersion, type ObjectRef } from "../../schemas/snapshot.ts";
 import { encodeChangePart, partLines } from "../format/change-part.ts";
 import type { MarketKey } from "../format/market-key.ts";
-import { layout } from "../store/layout.ts";
+import { layout, sha256 } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
-import { parseObject } from "../store/parse-object.ts";
-import { sha256 } from "../store/sha256.ts";
+import { parseObject } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import type { ReadObject } from "./walk.ts";
 

@@ -1,8 +1,7 @@
 import type { ExportFile } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { layout } from "../store/layout.ts";
-import { MissingObjectError, readObject } from "../store/objects.ts";
-import { sha256 } from "../store/sha256.ts";
+import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
+import { layout, sha256 } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Bytes of a chunk; the last one of a file has fewer. */

@@ -1,8 +1,7 @@
 import { ExportRecord } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { unless } from "../store/error-code.ts";
+import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { unseal } from "../store/sealed.ts";
+import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Room for the files of hundreds of millions of markets. */

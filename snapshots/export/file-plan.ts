@@ -2,7 +2,7 @@ import type { Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { type Page, separator } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
 import { readPages } from "../index/segment.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";

@@ -1,5 +1,5 @@
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { maxRunBytes } from "../store/maxima.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { maxRunBytes } from "../store/layout.ts";
 import { compressPiece, type DeflatePiece } from "./gzip.ts";
 import type { MarketKey } from "./market-key.ts";
 import { keyOfLine } from "./market-line.ts";

@@ -1,7 +1,6 @@
 import { constants, crc32, inflateRawSync } from "node:zlib";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { maxRunBytes } from "../store/maxima.ts";
-import { sha256 } from "../store/sha256.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { maxRunBytes, sha256 } from "../store/layout.ts";
 import { combineCrc } from "./crc.ts";
 import {
   compressPieceSync,

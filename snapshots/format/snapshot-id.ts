@@ -1,5 +1,5 @@
 import type { Manifest, SegmentRef } from "../../schemas/snapshot.ts";
-import { sha256 } from "../store/sha256.ts";
+import { sha256 } from "../store/layout.ts";
 import { leafHash, rootOf, rootOver, treeHead } from "./tree.ts";
 
 /** The input of a snapshot id. It does not depend on how anything is compressed. */

@@ -1,4 +1,4 @@
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { hasBit, wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, sliceCount } from "./integer-column.ts";
 

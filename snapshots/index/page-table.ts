@@ -7,7 +7,7 @@ import {
   runMarkets,
   type StoredPage,
 } from "../format/page.ts";
-import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
+import { CorruptObjectError, FormatError } from "../store/errors.ts";
 import { type SectionLookup, type SectionWriter, uint32s } from "./sections.ts";
 
 /** What stands for pages of gzip in `pageEncodings`. */

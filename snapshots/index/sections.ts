@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { formatVersion } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { maxHeaderBytes } from "../store/maxima.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { maxHeaderBytes } from "../store/layout.ts";
 
 // Objects that consist of a magic, a header in JSON, and sections of numbers or bytes (snapshots/SPEC.md, "Segments").
 

@@ -10,9 +10,9 @@ import {
 import { formatVersion } from "../../schemas/snapshot.ts";
 import type { Page, StoredPage } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { maxResidentBytes } from "../store/maxima.ts";
-import { parseObject } from "../store/parse-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { maxResidentBytes } from "../store/layout.ts";
+import { parseObject } from "../store/records.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
 import { coveredSections, indexHeader, type WordsRef } from "./index-header.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { QueryWord } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { firstWhere } from "../format/first-where.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
 import {
   openSections,

@@ -1,10 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/keys.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { isKeyRevocation, layout } from "../store/layout.ts";
-import { seal, unseal } from "../store/sealed.ts";
-import { sha256 } from "../store/sha256.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
+import { seal, unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { generateKey } from "./key-format.ts";
 

@@ -1,7 +1,6 @@
 import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/keys.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { isKeyRevocation, layout } from "../store/layout.ts";
-import { sha256 } from "../store/sha256.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
 import { isWellFormedKey } from "./key-format.ts";
 import { keyIdOf, readKeyObject } from "./records.ts";

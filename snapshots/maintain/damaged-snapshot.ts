@@ -1,4 +1,4 @@
-import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
+import { CorruptObjectError, FormatError } from "../store/errors.ts";
 
 /**
  * Does a piece of work on a snapshot that a collection keeps. The error of a damaged object then names its manifest,

@@ -13,12 +13,11 @@ import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts
 import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
 import { updateMutableObjects } from "../publish/mutable-objects.ts";
-import { refuseCollected } from "../store/gc-records.ts";
-import { hashIn, layout } from "../store/layout.ts";
+import { MissingObjectError } from "../store/errors.ts";
+import { hashIn, layout, sha256 } from "../store/layout.ts";
+import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
-import { MissingObjectError } from "../store/objects.ts";
-import { seal } from "../store/sealed.ts";
-import { sha256 } from "../store/sha256.ts";
+import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { newestForRun } from "../trust/run-log.ts";

@@ -1,5 +1,5 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { isBroken, logFrom } from "../store/commit-chain.ts";
+import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** No commit, or more than one snapshot, has the name that was given. */

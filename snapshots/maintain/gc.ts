@@ -6,18 +6,12 @@ import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
 import type { Site } from "../publish/site.ts";
-import { announce, deletingMinutes, recordKeys } from "../store/gc-records.ts";
+import { MissingObjectError, ObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, kindOf, layout } from "../store/layout.ts";
+import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.ts";
 import { partsOf, readManifest } from "../store/manifest.ts";
-import { ObjectError } from "../store/object-error.ts";
-import {
-  besideSegment,
-  MissingObjectError,
-  readObject,
-  scoreObjects,
-  sourceObjects,
-} from "../store/objects.ts";
+import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { countedLog } from "../trust/believed-log.ts";
 import type { Trust } from "../trust/trust.ts";

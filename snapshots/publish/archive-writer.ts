@@ -9,9 +9,8 @@ import { encodeSegment, type IndexRow, readIndexHeader } from "../index/segment.
 import { encodeWords } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
 import type { FileNumbers } from "../sources/sources.ts";
-import { layout } from "../store/layout.ts";
+import { layout, sha256 } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
-import { sha256 } from "../store/sha256.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";

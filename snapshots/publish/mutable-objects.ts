@@ -1,6 +1,6 @@
 import type { Checked } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
-import { seal } from "../store/sealed.ts";
+import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { newestBelieved } from "../trust/newest-trusted.ts";

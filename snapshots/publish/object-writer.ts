@@ -1,5 +1,5 @@
 import type { Size } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { requireSize } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";

@@ -1,15 +1,9 @@
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import type { Page } from "../format/page.ts";
-import { CorruptObjectError, FormatError } from "../store/corrupt-object.ts";
+import { CorruptObjectError, FormatError, MissingObjectError } from "../store/errors.ts";
 import { layout, manifestPrefixes } from "../store/layout.ts";
 import { partsOf, readManifest } from "../store/manifest.ts";
-import {
-  besideSegment,
-  MissingObjectError,
-  readObject,
-  scoreObjects,
-  sourceObjects,
-} from "../store/objects.ts";
+import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import {
   type PreviousPage,

@@ -4,12 +4,11 @@ import { renderArtefacts } from "../artefacts/artefacts.ts";
 import type { Places } from "../artefacts/places.ts";
 import { readTiers, tiersAfter } from "../artefacts/tiers.ts";
 import { soundExports } from "../export/kept-exports.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { unless } from "../store/error-code.ts";
+import { CorruptObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
-import { parseObject } from "../store/parse-object.ts";
+import { parseObject } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
 

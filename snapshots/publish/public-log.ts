@@ -11,10 +11,10 @@ import {
   tileWidth,
 } from "../format/log-tree.ts";
 import { leafHash } from "../format/tree.ts";
-import { isBroken, logFrom } from "../store/commit-chain.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
+import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 import { putIfDifferent } from "./site.ts";
 

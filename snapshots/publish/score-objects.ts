@@ -3,8 +3,7 @@ import type { ScoreListEntry } from "../../schemas/records.ts";
 import { formatVersion, type Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { layout } from "../store/layout.ts";
-import { sha256 } from "../store/sha256.ts";
+import { layout, sha256 } from "../store/layout.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 
 /** Objects by slug, ascending. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Terms } from "../artefacts/places.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";

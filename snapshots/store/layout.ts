@@ -1,7 +1,25 @@
+import { hash } from "node:crypto";
 import { cuts } from "../format/cuts.ts";
-import { maxPageBytes } from "./maxima.ts";
 
 const mebibyte = 2 ** 20;
+
+// These bounds and those of `kinds` stand in the table of snapshots/SPEC.md, "Maxima". A hash shows only that an object
+// is what somebody named, so each bound is checked before memory is taken.
+
+/** Bytes of a market's JSON text at most (INTERFACE 8.3). */
+export const maxMarketBytes = 256 * 1024;
+/** Bytes of a JSON header of a segment, or of words. */
+export const maxHeaderBytes = mebibyte;
+/** Bytes of those sections of a segment that queries need; those that this version knows have 2 MiB at most. */
+export const maxResidentBytes = 4 * mebibyte;
+
+/** The raw bytes of a run of so many markets at most; `around` is what stands beside each. */
+export function maxRunBytes(markets: number, around: number): number {
+  return markets * (maxMarketBytes + around);
+}
+
+/** Bytes of a page: 512 markets, in runs that a bad compressor may have made a little longer than they are. */
+export const maxPageBytes = cuts.pageMax * maxMarketBytes + mebibyte;
 
 /** The keys of a store's objects. No other code spells them (snapshots/SPEC.md, "Layout"). */
 export const layout = {
@@ -190,4 +208,9 @@ function contentTypeOf(key: string): string {
 function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects) || key.startsWith(layout.logTiles)) return immutable;
   return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
+}
+
+/** SHA-256 as 64 lower-case hex digits. Stored objects are named by it. */
+export function sha256(bytes: Uint8Array | string): string {
+  return hash("sha256", bytes, "hex");
 }

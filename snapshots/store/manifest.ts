@@ -11,12 +11,11 @@ import {
   type SegmentListRef,
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
-import { CorruptObjectError, FormatError } from "./corrupt-object.ts";
+import { CorruptObjectError, FormatError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
-import { layout } from "./layout.ts";
+import { layout, sha256 } from "./layout.ts";
 import { readObject } from "./objects.ts";
-import { parseObject } from "./parse-object.ts";
-import { sha256 } from "./sha256.ts";
+import { parseObject } from "./records.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They stand in lists that end where the roots of segments say,

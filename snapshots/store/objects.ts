@@ -1,18 +1,7 @@
 import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
-import { CorruptObjectError, tooLarge } from "./corrupt-object.ts";
-import { kindOf, layout } from "./layout.ts";
-import { ObjectError } from "./object-error.ts";
-import { sha256 } from "./sha256.ts";
+import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
+import { kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
-
-/** The store lacks an object that a manifest or segment names: the snapshot was collected, or the store is damaged. */
-export class MissingObjectError extends ObjectError {
-  override readonly name = "MissingObjectError";
-
-  constructor(key: string) {
-    super(key, "it is missing");
-  }
-}
 
 /** Refuses an object that is larger than one of its kind can be. */
 export function requireSize(key: string, bytes: number): void {

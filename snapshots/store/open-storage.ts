@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
-import { directoryStorage } from "./directory.ts";
-import type { S3Environment, S3Limits } from "./s3.ts";
-import { parseS3Location } from "./s3-location.ts";
-import { type Storage, StorageError } from "./storage.ts";
+import { directoryStorage } from "./backends/directory.ts";
+import type { S3Environment, S3Limits } from "./backends/s3.ts";
+import { layout } from "./layout.ts";
+import { parseS3Location, type Storage, StorageError } from "./storage.ts";
 
 /**
  * Opens the store at a location given by a user: `s3://bucket/prefix`, or a directory relative to `base`. `limits`
@@ -17,7 +17,7 @@ export async function openStorage(
   const s3 = parseS3Location(location);
   if (s3) {
     // The SDK takes 35 MB of memory, and longer to load than everything else. A directory does without it.
-    const { createS3Client, s3Storage } = await import("./s3.ts");
+    const { createS3Client, s3Storage } = await import("./backends/s3.ts");
     return s3Storage(s3, createS3Client(environment, limits), limits);
   }
   if (!isStoreLocation(location))
@@ -28,4 +28,43 @@ export async function openStorage(
 /** Whether a text can name a store. Without this check, a mistyped URL would become a folder of that name. */
 export function isStoreLocation(location: string): boolean {
   return parseS3Location(location) !== undefined || !location.includes("://");
+}
+
+/** A store has objects under at least one of these prefixes. */
+const signs = [layout.commits, layout.keys];
+
+/** Whether the address holds a store, that is any object under one of the prefixes. */
+export async function storeExists(storage: Storage, prefixes: readonly string[] = signs): Promise<boolean> {
+  for (const prefix of prefixes) for await (const _ of storage.list(prefix)) return true;
+  return false;
+}
+
+/**
+ * Throws StorageError when the address holds no store: it is mistyped, or nothing was published there yet. `wayOut` is
+ * added to the message. `keysFirst` looks under keys/ first, for callers whose credentials may read nothing else.
+ */
+export async function requireStore(storage: Storage, { wayOut = "", keysFirst = false } = {}): Promise<void> {
+  if (!(await storeExists(storage, keysFirst ? signs.toReversed() : signs)))
+    throw new StorageError(noStoreAt(storage) + wayOut);
+}
+
+/** The message for an address without a store. */
+export function noStoreAt({ location }: Storage): string {
+  return `there is no store at ${location}`;
+}
+
+/** The content of `probe.json`. */
+export const probeBody = Buffer.from('{"purpose":"shows that this store honours conditional writes"}');
+
+/**
+ * Refuses a store that overwrites an object although it was told only to create one: two publishers could both believe
+ * that they had made the same commit. Leaves `probe.json` in the store.
+ */
+export async function probeConditionalWrites(storage: Storage): Promise<void> {
+  // The first attempt succeeds only if the store has no probe.json yet; the second must fail.
+  for (let tries = 0; tries < 2; tries += 1)
+    if (!(await storage.putIfAbsent(layout.probe, probeBody))) return;
+  throw new StorageError(
+    `${storage.location}: this store ignores If-None-Match, so publishers could overwrite each other's commits`,
+  );
 }

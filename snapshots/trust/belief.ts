@@ -1,7 +1,7 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
-import { newestCommit } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
+import { newestCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { type Known, Lineage } from "./lineage.ts";

@@ -1,7 +1,7 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { logFrom } from "../store/commit-chain.ts";
-import { listCommits, readLog } from "../store/commits.ts";
-import { MissingObjectError } from "../store/objects.ts";
+import { MissingObjectError } from "../store/errors.ts";
+import { logFrom } from "../store/log/commit-chain.ts";
+import { listCommits, readLog } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import { judge } from "./newest-trusted.ts";
 import { evidenceIn, requireNamed } from "./run-log.ts";

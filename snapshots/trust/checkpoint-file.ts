@@ -1,5 +1,5 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
-import { hasCode } from "../store/error-code.ts";
+import { hasCode } from "../store/errors.ts";
 import { parseCheckpoint, type Stated } from "./checkpoint.ts";
 
 /** The file cannot be used. The message names it. */

@@ -1,5 +1,5 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
-import type { Signature } from "../store/sealed.ts";
+import type { Signature } from "../store/records.ts";
 import type { SigningKey } from "./note-keys.ts";
 import { NoteError, parseNote, signNote } from "./signed-note.ts";
 

@@ -1,7 +1,7 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { isBroken, logFrom } from "../store/commit-chain.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
+import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** A commit that was taken up before. */

@@ -1,6 +1,6 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { headCommit, listCommits, newestCommit, readCommit } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { headCommit, listCommits, newestCommit, readCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust, UntrustedError } from "./trust.ts";
 

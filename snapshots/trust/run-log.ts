@@ -1,9 +1,9 @@
 import { Checked, type Commit } from "../../schemas/snapshot.ts";
-import { isBroken, logFrom } from "../store/commit-chain.ts";
-import { newestCommit, readCommit } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { unseal } from "../store/sealed.ts";
+import { isBroken, logFrom } from "../store/log/commit-chain.ts";
+import { newestCommit, readCommit } from "../store/log/commits.ts";
+import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from "./signing.ts";
 import type { Trust } from "./trust.ts";

@@ -1,6 +1,6 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import type { SignCommit } from "../store/commits.ts";
 import { layout } from "../store/layout.ts";
+import type { SignCommit } from "../store/log/commits.ts";
 import { signCheckpoint } from "./checkpoint.ts";
 import type { SigningKey, VerifierKey } from "./note-keys.ts";
 import { Trust, UntrustedError } from "./trust.ts";

@@ -1,5 +1,5 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { parseCheckpoint, recordText, type Stated, says, subjectOf } from "./checkpoint.ts";
 import type { VerifierKey } from "./note-keys.ts";

@@ -5,7 +5,7 @@ import { readChangeRecord } from "../changes/record.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
 import { ChangePart, putLine } from "../format/change-part.ts";
 import { compareKeys, type MarketKey } from "../format/market-key.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 
 /** The commit of a change record. */

@@ -1,9 +1,8 @@
 import { type Commit, Head, type Manifest } from "../../schemas/snapshot.ts";
-import { listCommits, readCommit } from "../store/commits.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { MissingObjectError } from "../store/objects.ts";
-import { unseal } from "../store/sealed.ts";
+import { listCommits, readCommit } from "../store/log/commits.ts";
+import { unseal } from "../store/records.ts";
 import { checkAgreement, type Trust, UntrustedError } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";

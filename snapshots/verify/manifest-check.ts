@@ -2,7 +2,7 @@ import type { Manifest } from "../../schemas/snapshot.ts";
 import { compareKeys } from "../format/market-key.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import type { CheckedSegment } from "./segment-check.ts";
 
 /** Checks a manifest against the segments it names. Throws CorruptObjectError. */

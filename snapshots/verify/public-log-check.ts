@@ -1,7 +1,7 @@
 import type { Commit } from "../../schemas/snapshot.ts";
 import { tileEncoder, tilesOf } from "../format/log-tree.ts";
 import { completeEntries, entryOf, listTiles, tileKey } from "../publish/public-log.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";

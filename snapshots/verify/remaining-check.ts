@@ -4,10 +4,9 @@ import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import { recordAt } from "../publish/public-artefacts.ts";
 import { tileNamed } from "../publish/public-log.ts";
 import type { Named } from "../publish/site.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { isKeyRevocation, layout } from "../store/layout.ts";
-import { unseal } from "../store/sealed.ts";
-import { sha256 } from "../store/sha256.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
+import { unseal } from "../store/records.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 

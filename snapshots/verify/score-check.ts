@@ -4,9 +4,9 @@ import { listEntryOf, ProtocolScore, ScorePoint } from "../../schemas/records.ts
 import { bounds } from "../../schemas/scales.ts";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import { renderList } from "../publish/score-objects.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { parseObject } from "../store/parse-object.ts";
+import { parseObject } from "../store/records.ts";
 
 /** Reads an object and passes its bytes to `check`. If either fails, records a fault and returns undefined. */
 export type CheckedRead = <T>(

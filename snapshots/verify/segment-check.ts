@@ -19,11 +19,9 @@ import {
 } from "../index/segment.ts";
 import { encodeWords, WordTable } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
-import { layout } from "../store/layout.ts";
-import { maxRunBytes } from "../store/maxima.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
-import { sha256 } from "../store/sha256.ts";
 import type { Storage } from "../store/storage.ts";
 import type { StoreCheck } from "./store-check.ts";
 

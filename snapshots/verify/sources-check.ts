@@ -1,8 +1,8 @@
 import { type Manifest, SourceFiles } from "../../schemas/snapshot.ts";
 import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { parseObject } from "../store/parse-object.ts";
+import { parseObject } from "../store/records.ts";
 import type { CheckedRead } from "./score-check.ts";
 
 /**

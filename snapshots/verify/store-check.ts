@@ -1,7 +1,6 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import { FormatError } from "../store/corrupt-object.ts";
-import { ObjectError } from "../store/object-error.ts";
-import { MissingObjectError, readObject } from "../store/objects.ts";
+import { FormatError, MissingObjectError, ObjectError } from "../store/errors.ts";
+import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Suffix for faults in objects that every publish run updates. */

@@ -1,9 +1,9 @@
 import { Checked } from "../../schemas/snapshot.ts";
 import type { Site } from "../publish/site.ts";
-import { probeBody } from "../store/conditional-writes.ts";
-import { CorruptObjectError } from "../store/corrupt-object.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { unseal } from "../store/sealed.ts";
+import { probeBody } from "../store/open-storage.ts";
+import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
 import { checkExports } from "./export-check.ts";

@@ -1,8 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { layout } from "../../snapshots/store/layout.ts";
-import { sha256 } from "../../snapshots/store/sha256.ts";
+import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { bytesBelow, found, requestsWith, spellingsOf } from "../helpers/attack/attack-canaries.ts";
 import { startAttackedProcess } from "../helpers/attack/attack-process.ts";
 import { type Attacked, archive, startAttacked } from "../helpers/attack/attack-target.ts";

@@ -6,11 +6,10 @@ import { readExport } from "../../snapshots/export/export-records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { PreviousSnapshot } from "../../snapshots/publish/previous-snapshot.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
-import { newestCommit, readCommit } from "../../snapshots/store/commits.ts";
-import { layout } from "../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../snapshots/store/layout.ts";
+import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
-import { seal } from "../../snapshots/store/sealed.ts";
-import { sha256 } from "../../snapshots/store/sha256.ts";
+import { seal } from "../../snapshots/store/records.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import {
   checkpointText,

@@ -1,9 +1,9 @@
 import { setImmediate as nextRound } from "node:timers/promises";
 import { createLabelTables, loadSegment, type Segment } from "../../snapshots/index/segment.ts";
 import { Archive } from "../../snapshots/read/archive/archive.ts";
-import { newestCommit } from "../../snapshots/store/commits.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { archiveQuery } from "../helpers/archive/query.ts";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { join } from "node:path";
 import { issueKey } from "../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { freePort } from "../helpers/servers/programs.ts";
 import { ask, type Target } from "./client.ts";
 import { nodeCommand, startServer, whenReady } from "./processes.ts";

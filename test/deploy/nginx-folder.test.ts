@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { type Call, call } from "../helpers/http/proxy-client.ts";
 import { findNginx, type Nginx, startFolderCdn } from "../helpers/servers/nginx.ts";

@@ -5,7 +5,7 @@ import { keyRing } from "../../snapshots/keys/ring.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { kindOf, layout } from "../../snapshots/store/layout.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";

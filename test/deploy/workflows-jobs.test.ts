@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { recordsOf } from "../helpers/archive/archive-records.ts";
 import { publishRecords } from "../helpers/publish/proxy-archive.ts";

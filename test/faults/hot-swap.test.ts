@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Commit } from "../../schemas/snapshot.ts";
-import { appendCommit, newestCommit } from "../../snapshots/store/commits.ts";
+import { appendCommit, newestCommit } from "../../snapshots/store/log/commits.ts";
 import { collectGarbage } from "../helpers/archive/archive-memory.ts";
 import { type Content, content, Reader } from "../helpers/http/edge-snapshots.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";

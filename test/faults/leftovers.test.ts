@@ -7,10 +7,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { withTemporaryFolder } from "../../scripts/temporary.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
+import { LocalFolderError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { LocalFolderError } from "../../snapshots/store/local-folder-error.ts";
-import { ownerMark } from "../../snapshots/store/process-mark.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { snapshotCommand } from "../helpers/publish/archive-command.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";

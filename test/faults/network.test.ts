@@ -1,11 +1,15 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
-import { CommitUnknownError } from "../../snapshots/store/commits.ts";
-import { CorruptObjectError } from "../../snapshots/store/corrupt-object.ts";
+import { createS3Client, type S3Limits, s3Storage } from "../../snapshots/store/backends/s3.ts";
+import { CorruptObjectError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { createS3Client, type S3Limits, s3Storage } from "../../snapshots/store/s3.ts";
-import { parseS3Location, type S3Location } from "../../snapshots/store/s3-location.ts";
-import { type Storage, StorageError } from "../../snapshots/store/storage.ts";
+import { CommitUnknownError } from "../../snapshots/store/log/commits.ts";
+import {
+  parseS3Location,
+  type S3Location,
+  type Storage,
+  StorageError,
+} from "../../snapshots/store/storage.ts";
 import { createBucket, s3Environment } from "../helpers/servers/ceph.ts";
 import { memoryStorage } from "../helpers/store/archive-storage.ts";
 import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/store/faulty-s3.ts";

@@ -6,9 +6,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { CommitUnknownError } from "../../snapshots/store/commits.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { CommitUnknownError } from "../../snapshots/store/log/commits.ts";
 import { changedStorage, memoryStorage } from "../helpers/store/archive-storage.ts";
 import { testFolder } from "../helpers/store/archive-store.ts";
 import {

@@ -5,7 +5,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/proxy-archive.ts";

@@ -13,10 +13,9 @@ import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts
 import { writeSample } from "../../snapshots/sample/sample.ts";
 import { openSources } from "../../snapshots/sources/open-sources.ts";
 import type { Sources } from "../../snapshots/sources/sources.ts";
-import { readCommit } from "../../snapshots/store/commits.ts";
-import { layout } from "../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../snapshots/store/layout.ts";
+import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
-import { sha256 } from "../../snapshots/store/sha256.ts";
 import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/checkpoint.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import { listen, takenUp } from "../helpers/http/live-feed.ts";

@@ -9,9 +9,9 @@ import { variables } from "../../proxy/config.ts";
 import { formatVersion, retention } from "../../schemas/snapshot.ts";
 import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { seal } from "../../snapshots/store/sealed.ts";
+import { seal } from "../../snapshots/store/records.ts";
 import { runCommand } from "../helpers/publish/archive-command.ts";
 import { findNode, nodeOptions } from "../helpers/servers/programs.ts";
 

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { incidents, wayBack } from "../../scripts/incidents.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { recordsOf } from "../helpers/archive/archive-records.ts";
 import { deployed } from "../helpers/http/deployed.ts";

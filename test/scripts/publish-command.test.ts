@@ -3,7 +3,7 @@ import { appendFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { addMarkets } from "../helpers/archive/archive-odd-markets.ts";

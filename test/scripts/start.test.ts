@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/proxy-archive.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";

@@ -6,9 +6,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vite
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { readCommit } from "../../snapshots/store/commits.ts";
+import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { ownerMark } from "../../snapshots/store/process-mark.ts";
+import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/http/altering-link.ts";
 import { gatewayAnswer, startFaultyLink } from "../helpers/http/faulty-link.ts";

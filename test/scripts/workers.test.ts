@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { issueKey } from "../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { bearer, call, outcome, until } from "../helpers/http/proxy-client.ts";
 import {
   type ProxyCommand,

@@ -1,5 +1,5 @@
 import type { Commit } from "../../../schemas/snapshot.ts";
-import { readLog } from "../../../snapshots/store/commits.ts";
+import { readLog } from "../../../snapshots/store/log/commits.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";

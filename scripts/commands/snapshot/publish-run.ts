@@ -4,7 +4,7 @@ import { type PublishOptions, type PublishReport, publish } from "../../../snaps
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
-import { describeClocks } from "../../../snapshots/store/clock.ts";
+import { describeClocks } from "../../../snapshots/store/log/clock.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { integerOption, requiredOption } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";

@@ -1,6 +1,6 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { readCommit } from "../../../snapshots/store/commits.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { lostSignature, readSigning, signOverOption, trustedKeyOption } from "../../signing.ts";

@@ -1,7 +1,7 @@
 import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-key.ts";
-import { MissingObjectError } from "../../store/objects.ts";
+import { MissingObjectError } from "../../store/errors.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { commitAsOf, commitOf, readSnapshot } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";

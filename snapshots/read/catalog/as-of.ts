@@ -2,7 +2,7 @@ import { historyDays } from "../../../schemas/envelopes.ts";
 import type { Nearest } from "../../../schemas/errors.ts";
 import type { Plan } from "../../../schemas/plans.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
-import { MissingObjectError } from "../../store/objects.ts";
+import { MissingObjectError } from "../../store/errors.ts";
 import { SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
 import type { AsOf } from "../query/query.ts";
 import type { Catalog } from "./catalog.ts";

@@ -1,11 +1,12 @@
 import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type SegmentRef } from "../../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../../index/segment.ts";
-import { readCommit } from "../../store/commits.ts";
+import { MissingObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
+import { readCommit } from "../../store/log/commits.ts";
 import { readManifest } from "../../store/manifest.ts";
-import { MissingObjectError, readObject } from "../../store/objects.ts";
-import { unseal } from "../../store/sealed.ts";
+import { readObject } from "../../store/objects.ts";
+import { unseal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type Belief, believeAll } from "../../trust/belief.ts";
 import { Archive } from "../archive/archive.ts";

@@ -1,5 +1,5 @@
 import type { Commit, SnapshotCounts } from "../../../schemas/snapshot.ts";
-import { commitsBefore, isBroken } from "../../store/commit-chain.ts";
+import { commitsBefore, isBroken } from "../../store/log/commit-chain.ts";
 import type { Storage } from "../../store/storage.ts";
 import { DamagedLogError } from "../errors.ts";
 

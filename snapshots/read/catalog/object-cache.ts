@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../../schemas/snapshot.ts";
-import { MissingObjectError, readObject } from "../../store/objects.ts";
+import { MissingObjectError } from "../../store/errors.ts";
+import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 

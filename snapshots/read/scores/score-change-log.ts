@@ -3,10 +3,9 @@ import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../../schemas/feed.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import type { ObjectRef } from "../../../schemas/snapshot.ts";
-import { unless } from "../../store/error-code.ts";
+import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { MissingObjectError } from "../../store/objects.ts";
-import { parseObject } from "../../store/parse-object.ts";
+import { parseObject } from "../../store/records.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 

@@ -1,5 +1,5 @@
 import type { FeedMessage } from "../../../schemas/feed.ts";
-import { MissingObjectError } from "../../store/objects.ts";
+import { MissingObjectError } from "../../store/errors.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { ReaderStart, ScoreChangeLog } from "./score-change-log.ts";
 

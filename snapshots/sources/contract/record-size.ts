@@ -1,4 +1,4 @@
-import { maxMarketBytes } from "../../store/maxima.ts";
+import { maxMarketBytes } from "../../store/layout.ts";
 import { identifier, quoted } from "../duckdb/sql-literals.ts";
 import { type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
 import { soundRow } from "./row-checks.ts";

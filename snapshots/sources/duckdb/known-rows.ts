@@ -1,5 +1,5 @@
 import { type DuckDBConnection, DuckDBDataChunk, INTEGER, UBIGINT } from "@duckdb/node-api";
-import { sha256 } from "../../store/sha256.ts";
+import { sha256 } from "../../store/layout.ts";
 import { boundedRow } from "../contract/record-size.ts";
 import { marketsTable } from "../contract/source-tables.ts";
 import type { SourceTable } from "../contract/table-schema.ts";

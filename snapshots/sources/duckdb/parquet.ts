@@ -1,4 +1,4 @@
-import { messageOf } from "../../store/error-code.ts";
+import { messageOf } from "../../store/errors.ts";
 import type { SourceFile } from "../files/source-files.ts";
 import { textList } from "./sql-literals.ts";
 

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { GetObjectCommand, type S3Client } from "@aws-sdk/client-s3";
-import { describeS3Error, plainTag, statusOf } from "../../store/s3.ts";
-import type { S3Location } from "../../store/s3-location.ts";
+import { describeS3Error, plainTag, statusOf } from "../../store/backends/s3.ts";
+import type { S3Location } from "../../store/storage.ts";
 import { StorageError } from "../../store/storage.ts";
 import { SourceRefusal } from "../contract/refusals.ts";
 import { changedRule } from "./changed-files.ts";

@@ -1,6 +1,6 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import { hasCode, ifPresent } from "../../store/error-code.ts";
+import { hasCode, ifPresent } from "../../store/errors.ts";
 import { SourceRefusal } from "../contract/refusals.ts";
 import { refuseDifferences } from "./changed-files.ts";
 

@@ -1,5 +1,5 @@
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import { market } from "../publish/proxy-archive.ts";
 
 /**

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { issueKey } from "../../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { call, until } from "../http/proxy-client.ts";
 import { publishArchive } from "../publish/proxy-archive.ts";
 import { freePort, nodeOptions } from "../servers/programs.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../archive/archive-proxy.ts";
 import { cursorWalk, pagesOf } from "../archive/archive-walk.ts";

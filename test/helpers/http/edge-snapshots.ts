@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { expect } from "vitest";
 import type { MarketPage } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import { plainFilter } from "../archive/archive-plain-filter.ts";
 import { type Query, search } from "../archive/archive-proxy.ts";
 import { inArchiveOrder } from "../archive/archive-records.ts";

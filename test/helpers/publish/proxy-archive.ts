@@ -10,7 +10,7 @@ import { type HistoricalMarket, listEntryOf, type ProtocolScore } from "../../..
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
 import type { MarketsFile, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
 

@@ -6,7 +6,7 @@ import {
   PutBucketPolicyCommand,
   S3Client,
 } from "@aws-sdk/client-s3";
-import type { S3Environment } from "../../../snapshots/store/s3.ts";
+import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
 
 /** An S3 server for tests. */
 type TestServer = S3Environment & { AWS_ENDPOINT_URL_S3: string };

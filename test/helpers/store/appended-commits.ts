@@ -1,6 +1,6 @@
 import { type Commit, formatVersion } from "../../../schemas/snapshot.ts";
-import { appendCommit, newestCommit, publishedAtAfter } from "../../../snapshots/store/commits.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
+import { appendCommit, newestCommit, publishedAtAfter } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 
 const start = Date.parse("2026-01-01T00:00:00.000Z");

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { tooLarge, tooShort } from "../../../snapshots/store/corrupt-object.ts";
+import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
 import { maxObjectBytes, type Storage } from "../../../snapshots/store/storage.ts";
 
 /** One call of a storage. */

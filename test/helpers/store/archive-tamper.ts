@@ -19,10 +19,9 @@ import { type Beside, encodeSegment, readIndexHeader, readPages } from "../../..
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
 import { entryOf, tileKey } from "../../../snapshots/publish/public-log.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { divideManifest } from "../../../snapshots/store/manifest.ts";
-import { seal } from "../../../snapshots/store/sealed.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { seal } from "../../../snapshots/store/records.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { pageEnds, segmentEnds } from "../archive/archive-odd-markets.ts";
 import { recordsOf } from "../archive/archive-records.ts";

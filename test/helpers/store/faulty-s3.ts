@@ -9,7 +9,7 @@ import {
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { PutObjectCommand } from "@aws-sdk/client-s3";
-import { createS3Client, type S3Environment } from "../../../snapshots/store/s3.ts";
+import { createS3Client, type S3Environment } from "../../../snapshots/store/backends/s3.ts";
 
 /** One request as it arrives; a repetition by the client is a request of its own. */
 export interface S3Operation {

@@ -1,8 +1,7 @@
 import { expect } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import type { ObjectInfo, Storage } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, recordsOf } from "../archive/archive-records.ts";
 import { publishRecords } from "../publish/proxy-archive.ts";

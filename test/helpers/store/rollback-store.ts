@@ -1,10 +1,9 @@
 import { expect } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { publicNames } from "../../../snapshots/publish/public-names.ts";
-import { newestCommit } from "../../../snapshots/store/commits.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { recordsOf } from "../archive/archive-records.ts";

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { vi } from "vitest";
-import { plainTag, type S3Environment } from "../../../snapshots/store/s3.ts";
+import { plainTag, type S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 
 /** What happens to a request: nobody answers it, or its answer is cut in the middle of the body. */

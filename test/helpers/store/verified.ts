@@ -1,4 +1,4 @@
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Fault } from "../../../snapshots/verify/store-check.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

@@ -11,8 +11,7 @@ import {
   SnapshotExpiredError,
   SnapshotNotFoundError,
 } from "../../../snapshots/read/errors.ts";
-import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
-import { MissingObjectError } from "../../../snapshots/store/objects.ts";
+import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 
 const cursor = { parameter: "cursor" };

@@ -4,8 +4,8 @@ import { WebSocket } from "ws";
 import { feedLimits, keyEnded } from "../../../schemas/feed.ts";
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { revokeKey } from "../../../snapshots/keys/records.ts";
-import { appendCommit, newestCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { appendCommit, newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
 import {
   connections,

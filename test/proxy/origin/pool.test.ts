@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Request, Response } from "../../../proxy/exchange.ts";
 import { cdnOrigin } from "../../../proxy/origin/origin.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/attack/proxy-origin.ts";
 import { call, until } from "../../helpers/http/proxy-client.ts";
 

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Config } from "../../../proxy/config.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../../helpers/http/proxy-command.ts";

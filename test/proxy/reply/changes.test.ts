@@ -1,8 +1,8 @@
 import { rm } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { askRows } from "../../helpers/http/ndjson.ts";

@@ -4,7 +4,7 @@ import { docsFiles } from "../../../proxy/docs/files.ts";
 import { clientFiles } from "../../../proxy/site/client/files.ts";
 import { servedSite } from "../../../proxy/site/files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 

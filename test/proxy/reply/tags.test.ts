@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readCommit } from "../../../snapshots/store/commits.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";

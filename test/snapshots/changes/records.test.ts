@@ -6,8 +6,8 @@ import { changeObjects, readChangeRecord } from "../../../snapshots/changes/reco
 import { ChangePart, partLines, runLines } from "../../../snapshots/format/change-part.ts";
 import { gzipAround, splice } from "../../../snapshots/format/gzip.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

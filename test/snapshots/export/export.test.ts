@@ -11,7 +11,7 @@ import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-fil
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { seal } from "../../../snapshots/store/sealed.ts";
+import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";

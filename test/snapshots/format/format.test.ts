@@ -6,7 +6,7 @@ import { Cutter, cuts } from "../../../snapshots/format/cuts.ts";
 import { compressPiece, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { compareKeys } from "../../../snapshots/format/market-key.ts";
 import { compressPage, pageText, readRun, readRunStart, runMarkets } from "../../../snapshots/format/page.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 
 const bytes = fc.uint8Array({ maxLength: 3000 }).map((array) => Buffer.from(array));
 

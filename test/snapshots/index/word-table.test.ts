@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
 import { encodeWords, WordTable } from "../../../snapshots/index/word-table.ts";
 import { wordsOf } from "../../../snapshots/index/words.ts";
-import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
+import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 
 /** Texts of few words, some of which nearly all have, and of one that nobody else has. */
 const text = fc

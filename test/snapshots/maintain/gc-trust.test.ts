@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
-import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { seal } from "../../../snapshots/store/sealed.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
+import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
-import { announce } from "../../../snapshots/store/gc-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";

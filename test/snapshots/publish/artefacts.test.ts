@@ -8,7 +8,7 @@ import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
 import { siteAddressAt } from "../../../snapshots/publish/site.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

@@ -3,7 +3,7 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import { describe, expect, test } from "vitest";
 import { type Allowance, GuardRefusal } from "../../../snapshots/publish/guards.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
 import { snapshotCommand } from "../../helpers/publish/archive-command.ts";

@@ -10,9 +10,9 @@ import { readParquet } from "../../../snapshots/sources/duckdb/parquet.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { groupFiles } from "../../../snapshots/sources/files/file-groups.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
-import { newestCommit } from "../../../snapshots/store/commits.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
 import {

@@ -5,7 +5,7 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { collectGarbage, peakMemory } from "../../helpers/archive/archive-memory.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { rowsQuery } from "../../helpers/archive/query.ts";

@@ -3,8 +3,8 @@ import { decodeEntries, tilePath, tilesOf } from "../../../snapshots/format/log-
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { entryOf, updatePublicLog } from "../../../snapshots/publish/public-log.ts";
-import { newestCommit, readLog } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit, readLog } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";

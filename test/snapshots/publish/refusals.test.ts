@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { replaced, type SourceFiles, sourceFixtures } from "../../helpers/publish/sources.ts";
 import { countingStorage } from "../../helpers/store/archive-storage.ts";
 import { contentOf, publishSources, testFolder } from "../../helpers/store/archive-store.ts";

@@ -1,12 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { DamagedLogError } from "../../../snapshots/read/errors.ts";
-import { newestCommit, publishedAtAfter } from "../../../snapshots/store/commits.ts";
-import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { MissingObjectError } from "../../../snapshots/store/objects.ts";
-import { seal } from "../../../snapshots/store/sealed.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { newestCommit, publishedAtAfter } from "../../../snapshots/store/log/commits.ts";
+import { seal } from "../../../snapshots/store/records.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { append, timeOf } from "../../helpers/store/appended-commits.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";

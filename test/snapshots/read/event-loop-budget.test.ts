@@ -9,7 +9,7 @@ import { csvForm } from "../../../snapshots/read/archive/csv.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";

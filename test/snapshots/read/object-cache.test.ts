@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ObjectCache } from "../../../snapshots/read/catalog/object-cache.ts";
-import { CorruptObjectError } from "../../../snapshots/store/corrupt-object.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { MissingObjectError } from "../../../snapshots/store/objects.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 

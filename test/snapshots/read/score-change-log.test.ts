@@ -7,9 +7,9 @@ import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { ScoreChangeLog } from "../../../snapshots/read/scores/score-change-log.ts";
-import { newestCommit } from "../../../snapshots/store/commits.ts";
+import { MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { MissingObjectError } from "../../../snapshots/store/objects.ts";
+import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { newestManifest } from "../../helpers/http/live-feed.ts";
 import {

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { plainFilter } from "../../helpers/archive/archive-plain-filter.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
 import { recordsOf } from "../../helpers/archive/archive-records.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { plainFilter } from "../../helpers/archive/archive-plain-filter.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";

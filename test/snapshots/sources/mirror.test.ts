@@ -5,12 +5,11 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { mirrorSources } from "../../../snapshots/sources/files/mirror.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
-import { directoryStorage } from "../../../snapshots/store/directory.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import { createS3Client } from "../../../snapshots/store/backends/s3.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
-import { createS3Client } from "../../../snapshots/store/s3.ts";
-import { parseS3Location } from "../../../snapshots/store/s3-location.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
-import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { parseS3Location, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { type Ended, snapshotCommand } from "../../helpers/publish/archive-command.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
 import { publishSources, testFolder, writeSources } from "../../helpers/store/archive-store.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { newestCommit, readCommit } from "../../../snapshots/store/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { seal } from "../../../snapshots/store/sealed.ts";
+import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
+import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
 import { changedStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";

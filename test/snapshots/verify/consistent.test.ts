@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Commit } from "../../../schemas/snapshot.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {

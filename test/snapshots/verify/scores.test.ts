@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import {
   agreeing,
   faultyKeys,

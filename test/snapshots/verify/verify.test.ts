@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {

@@ -1,6 +1,6 @@
 import { lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { ifPresent } from "./error-code.ts";
+import { ifPresent } from "../errors.ts";
 import { ownerRuns } from "./process-mark.ts";
 
 /** No process writes a temporary file for this long, and no publish run takes this long. */

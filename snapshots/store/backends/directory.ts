@@ -2,13 +2,12 @@ import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { constants, type FileHandle, link, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
-import { hasCode, ifPresent, messageOf } from "./error-code.ts";
+import { CorruptObjectError, hasCode, ifPresent, messageOf, tooLarge, tooShort } from "../errors.ts";
+import { kindOf, layout } from "../layout.ts";
+import { type ByteRange, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
 import { Folders } from "./folder-sync.ts";
-import { kindOf, layout } from "./layout.ts";
 import { removeLeftFiles } from "./leftovers.ts";
 import { ownerMark, ownerPattern } from "./process-mark.ts";
-import { type ByteRange, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
 
 // A temporary file lies in the folder of its target, because rename and link do not work across file systems.
 const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);

@@ -11,11 +11,11 @@ import {
   S3ServiceException,
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
-import { CorruptObjectError, tooLarge, tooShort } from "./corrupt-object.ts";
-import { DeadlineError, within } from "./deadline.ts";
-import { headersOf } from "./layout.ts";
-import type { S3Location } from "./s3-location.ts";
-import { type GetOptions, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "./storage.ts";
+import { DeadlineError, within } from "../deadline.ts";
+import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
+import { headersOf } from "../layout.ts";
+import type { S3Location } from "../storage.ts";
+import { type GetOptions, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
 
 /** Time limits in seconds, and the number of attempts. Without them the SDK would wait for ever. */
 export interface S3Limits {

@@ -6,9 +6,8 @@ import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
 import { createLabelTables, loadSegment } from "../../../snapshots/index/segment.ts";
 import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
-import { sha256 } from "../../../snapshots/store/sha256.ts";
 import { publishRecords, scoreRows, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {

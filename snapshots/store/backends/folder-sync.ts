@@ -1,6 +1,6 @@
 import { mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
-import { hasCode } from "./error-code.ts";
+import { hasCode } from "../errors.ts";
 
 /**
  * Error codes that are ignored: the folder is gone, belongs to someone else, or its file system cannot sync folders.

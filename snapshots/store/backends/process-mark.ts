@@ -1,7 +1,7 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
-import { hasCode } from "./error-code.ts";
-import { sha256 } from "./sha256.ts";
+import { hasCode } from "../errors.ts";
+import { sha256 } from "../layout.ts";
 
 /** A regular expression for the owner's mark in a temporary name. It may be absent, and may lack the start time. */
 export const ownerPattern = "(?:([0-9a-f]{8})-([0-9]+)(?:_([0-9]+))?-)?";

@@ -1,7 +1,7 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { layout } from "../layout.ts";
+import { type Storage, StorageError } from "../storage.ts";
 import { publishedAtAfter } from "./commits.ts";
-import { layout } from "./layout.ts";
-import { type Storage, StorageError } from "./storage.ts";
 
 /** The clocks of publisher, scorer and store may differ by so many milliseconds. */
 export const clockTolerance = 5 * 60_000;

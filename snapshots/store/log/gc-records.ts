@@ -1,9 +1,9 @@
-import { Collecting } from "../../schemas/snapshot.ts";
+import { Collecting } from "../../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../errors.ts";
+import { layout } from "../layout.ts";
+import { seal, unseal } from "../records.ts";
+import type { Storage } from "../storage.ts";
 import { requireClock } from "./clock.ts";
-import { CorruptObjectError } from "./corrupt-object.ts";
-import { layout } from "./layout.ts";
-import { seal, unseal } from "./sealed.ts";
-import type { Storage } from "./storage.ts";
 
 /** The longest time in which a collection deletes the keys of one record. */
 export const deletingMinutes = 10;

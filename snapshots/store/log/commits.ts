@@ -1,10 +1,9 @@
-import { Commit, Head } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "./corrupt-object.ts";
-import { unless } from "./error-code.ts";
-import { inParallel } from "./in-parallel.ts";
-import { layout } from "./layout.ts";
-import { type Signature, seal, unseal } from "./sealed.ts";
-import { type Storage, StorageError } from "./storage.ts";
+import { Commit, Head } from "../../../schemas/snapshot.ts";
+import { CorruptObjectError, unless } from "../errors.ts";
+import { inParallel } from "../in-parallel.ts";
+import { layout } from "../layout.ts";
+import { type Signature, seal, unseal } from "../records.ts";
+import { type Storage, StorageError } from "../storage.ts";
 
 /** Sealed records are small; anything larger is not one. */
 const maxRecordBytes = 64 * 1024;

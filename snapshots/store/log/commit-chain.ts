@@ -1,10 +1,8 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { CorruptObjectError, MissingObjectError, ObjectError } from "../errors.ts";
+import { layout } from "../layout.ts";
+import type { Storage } from "../storage.ts";
 import { readCommit } from "./commits.ts";
-import { CorruptObjectError } from "./corrupt-object.ts";
-import { layout } from "./layout.ts";
-import { ObjectError } from "./object-error.ts";
-import { MissingObjectError } from "./objects.ts";
-import type { Storage } from "./storage.ts";
 
 /** Commits fetched at a time. One after the other, a remote store's latency would make a long log take minutes. */
 const fetchedAtOnce = 32;
