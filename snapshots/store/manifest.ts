@@ -82,9 +82,9 @@ export async function readManifest(storage: Storage, ref: ObjectRef, near?: Mani
   const named = lists.reduce((sum, { segments }) => sum + segments, 0);
   if (named > maxSegments) throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
   // Memory is taken for so many.
-  for (const of of ["segments", "pages", "markets"] as const)
-    if (lists.reduce((sum, list) => sum + list[of], 0) !== root.counts[of])
-      throw new CorruptObjectError(key, `its lists do not have as many ${of} as it says`);
+  for (const unit of ["segments", "pages", "markets"] as const)
+    if (lists.reduce((sum, list) => sum + list[unit], 0) !== root.counts[unit])
+      throw new CorruptObjectError(key, `its lists do not have as many ${unit} as it says`);
   const scoresKey = layout.scoreRefsOf(scoresRef.hash);
   const scores = parseObject(scoresKey, await readObject(storage, scoresKey, scoresRef), ScoreRefs);
   const known = near ? listsOf(near) : new Map<string, readonly SegmentRef[]>();
