@@ -71,7 +71,8 @@ async function linesOf(path: string): Promise<{ text: string; line: number }[]> 
   return lines.filter(({ text }) => text !== "" && !text.startsWith("#"));
 }
 
-function unusable(path: string, done: string, error: unknown): KeyFileError {
+/** The error of a file that cannot be read or written. */
+export function unusable(path: string, done: string, error: unknown): KeyFileError {
   return new KeyFileError(`${path} cannot be ${done}: ${error instanceof Error ? error.message : error}`, {
     cause: error,
   });

@@ -1,4 +1,4 @@
-import { sign, verify } from "node:crypto";
+import { checkSignature, signatureOf } from "./cosignature.ts";
 import { isKeyName, type SigningKey, type VerifierKey } from "./note-keys.ts";
 
 /** A note is malformed, or no trusted key signed it. */
@@ -10,26 +10,41 @@ export class NoteError extends Error {
 export interface Note {
   /** With its last line feed. */
   text: string;
-  signatures: { name: string; id: string; signature: Buffer; line: string }[];
+  signatures: NoteSignature[];
+}
+
+/** A signature line, without its line feed. */
+export interface NoteSignature {
+  name: string;
+  id: string;
+  signature: Buffer;
+  line: string;
 }
 
 /** A note of which at least one signature was checked. */
 export interface OpenedNote {
   text: string;
   signers: VerifierKey[];
+  /** Those of the keys whose signatures this platform cannot check. They count for nothing. */
+  unchecked: VerifierKey[];
   /** The note with the checked signatures alone. Anybody can add lines of keys that nobody knows. */
   note: string;
 }
 
-// Sixteen signatures must be accepted. A note is far smaller with those of Ed25519, which are a line of about 100 bytes.
-const maxNoteBytes = 16 * 1024;
-const maxSignatures = 16;
+// A log's own signatures and those of 32 witnesses have room: a line of ML-DSA-44 has 3.3 kB.
+export const maxNoteBytes = 128 * 1024;
+const maxSignatures = 64;
 const idBytes = 4;
 
 /** A note of this text, which ends with a line feed, signed by one key. The same text and key give the same note. */
-export function signNote(text: string, { name, id, privateKey }: SigningKey): string {
-  const signature = sign(null, Buffer.from(text), privateKey);
-  return `${text}\n— ${name} ${Buffer.concat([Buffer.from(id, "hex"), signature]).toString("base64")}\n`;
+export function signNote(text: string, key: SigningKey): string {
+  return `${text}\n${signatureLine(key, text)}\n`;
+}
+
+/** The line of one key's signature of a text, without a line feed. `time` is that of a cosignature, in seconds since 1970. */
+export function signatureLine(key: SigningKey, text: string, time?: number): string {
+  const signature = signatureOf(key, text, time);
+  return `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), signature]).toString("base64")}`;
 }
 
 /** Takes a note apart and checks no signature. Throws NoteError. */
@@ -45,7 +60,8 @@ export function parseNote(note: string): Note {
   return { text: note.slice(0, cut + 1), signatures: lines.map(parseSignature) };
 }
 
-function parseSignature(line: string): Note["signatures"][number] {
+/** Takes a signature line apart. Throws NoteError. */
+export function parseSignature(line: string): NoteSignature {
   const [, name = "", encoded = ""] = /^— ([^ ]+) ([^ ]+)$/.exec(line) ?? [];
   const bytes = Buffer.from(encoded, "base64");
   // Decoding ignores what is no base64, and bits that a last digit has too many.
@@ -61,17 +77,35 @@ function parseSignature(line: string): Note["signatures"][number] {
  */
 export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote {
   const { text, signatures } = parseNote(note);
-  const signers: VerifierKey[] = [];
+  const [signers, unchecked]: [VerifierKey[], VerifierKey[]] = [[], []];
   const lines: string[] = [];
   for (const { name, id, signature, line } of signatures) {
     const key = keys.find((known) => known.name === name && known.id === id);
     if (!key || signers.includes(key)) continue;
-    if (!verify(null, Buffer.from(text), key.publicKey, signature))
-      throw new NoteError(`the signature of ${name}+${id} is wrong`);
-    signers.push(key);
-    lines.push(`${line}\n`);
+    const finding = checkSignature(key, text, signature);
+    if (finding === "wrong") throw new NoteError(`the signature of ${name}+${id} is wrong`);
+    if (finding === "right") lines.push(`${line}\n`);
+    (finding === "right" ? signers : unchecked).push(key);
   }
-  if (signers.length > 0) return { text, signers, note: `${text}\n${lines.join("")}` };
-  const [{ name, id } = { name: "", id: "" }] = signatures;
-  throw new NoteError(`no trusted key signed it, but ${name}+${id}`);
+  if (signers.length > 0) return { text, signers, unchecked, note: `${text}\n${lines.join("")}` };
+  const [{ name, id } = { name: "", id: "" }] = unchecked.length > 0 ? unchecked : signatures;
+  const reason = unchecked.length > 0 ? `${name}+${id}, which this platform cannot check` : `${name}+${id}`;
+  throw new NoteError(`no trusted key signed it, but ${reason}`);
+}
+
+/**
+ * A note with the signatures of these keys that any of several notes of one text has, each key's once; of wrong ones none. One
+ * that cannot be checked here is kept: others can.
+ */
+export function mergeNotes(notes: readonly string[], keys: readonly VerifierKey[]): string {
+  const parsed = notes.map(parseNote);
+  const { text } = parsed[0]!;
+  const lines = new Map<VerifierKey, string>();
+  for (const { signatures } of parsed.filter((note) => note.text === text)) {
+    for (const { name, id, signature, line } of signatures) {
+      const key = keys.find((known) => known.name === name && known.id === id);
+      if (key && !lines.has(key) && checkSignature(key, text, signature) !== "wrong") lines.set(key, line);
+    }
+  }
+  return `${text}\n${[...lines.values()].map((line) => `${line}\n`).join("")}`;
 }

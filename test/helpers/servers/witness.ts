@@ -1,0 +1,173 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as wait } from "node:timers/promises";
+import { promisify } from "node:util";
+import { treeHead } from "../../../snapshots/format/tree.ts";
+import { freePort } from "./programs.ts";
+
+const run = promisify(execFile);
+
+/** The programs of real witnesses, or undefined where none is installed; `.ci/run` installs them and sets the variables. */
+export function findWitness(): WitnessPrograms | undefined {
+  const { TEST_LITEWITNESS: litewitness, TEST_MLDSA_WITNESS: mlDsa } = process.env;
+  if (litewitness && mlDsa) return { litewitness, mlDsa };
+  if (process.env.CI)
+    throw new Error(
+      "CI runs the tests with witnesses too: TEST_LITEWITNESS and TEST_MLDSA_WITNESS must name programs",
+    );
+  console.warn("Tests with real witnesses are skipped: test/servers/witness-install.sh installs them");
+  return undefined;
+}
+
+export interface WitnessPrograms {
+  /** litewitness, which cosigns with Ed25519. */
+  litewitness: string;
+  /** The same witness with a key of ML-DSA-44, which litewitness's own command cannot load. */
+  mlDsa: string;
+}
+
+/** A real witness on a free loopback port, which keeps what it has seen over `kill` and `start`. */
+export interface TestWitness {
+  url: string;
+  /** Its public key, as a policy has it. */
+  vkey: string;
+  start(): Promise<void>;
+  /** Ends it as a power cut of the program would. */
+  kill(): Promise<void>;
+  /** What it has seen of a log. */
+  seen(origin: string): { size: number; root: string };
+  stop(): Promise<void>;
+}
+
+/** Starts a witness of this name that knows a log by its public keys. */
+export async function startWitness(
+  programs: WitnessPrograms,
+  name: string,
+  log: { origin: string; vkeys: readonly string[] },
+  kind: "ed25519" | "ml-dsa-44" = "ed25519",
+): Promise<TestWitness> {
+  const folder = await mkdtemp(join(tmpdir(), "prs-witness-"));
+  const port = await freePort();
+  const database = join(folder, "db");
+  const listen = `127.0.0.1:${port}`;
+  const agent = kind === "ed25519" ? await startAgent(folder) : undefined;
+  const [program, options] = agent
+    ? [programs.litewitness, ["-key", agent.fingerprint, "-ssh-agent", agent.socket]]
+    : [programs.mlDsa, ["-seed", join(folder, "seed")]];
+  let child: ChildProcess | undefined;
+  let vkey = "";
+  const start = async () => {
+    const settings = ["-db", database, "-name", name, "-listen", listen, ...options];
+    child = spawn(program, settings, { stdio: ["ignore", "ignore", "pipe"] });
+    vkey = await listening(child, port);
+  };
+  const kill = () => end(child, "SIGKILL");
+  const stop = async () => {
+    await kill();
+    await end(agent?.child, "SIGTERM");
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    await start();
+    know(database, log);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    url: `http://${listen}`,
+    vkey,
+    start,
+    kill,
+    seen(origin) {
+      const row = withDatabase(database, (db) =>
+        db.prepare("SELECT tree_size, tree_hash FROM log WHERE origin = ?").get(origin),
+      );
+      return { size: Number(row?.tree_size), root: String(row?.tree_hash) };
+    },
+    stop,
+  };
+}
+
+/**
+ * Makes a log known to a witness, as `witnessctl add-log` and `add-key` do. That program is not used because Go cannot install it
+ * everywhere: one of its modules is not in every module proxy.
+ */
+function know(database: string, { origin, vkeys }: { origin: string; vkeys: readonly string[] }): void {
+  withDatabase(database, (db) => {
+    const root = treeHead([]).toString("base64");
+    db.prepare("INSERT INTO log (origin, tree_size, tree_hash) VALUES (?, 0, ?)").run(origin, root);
+    for (const vkey of vkeys) db.prepare("INSERT INTO key (origin, key) VALUES (?, ?)").run(origin, vkey);
+  });
+}
+
+function withDatabase<T>(path: string, work: (database: DatabaseSync) => T): T {
+  const database = new DatabaseSync(path, { timeout: 10_000 });
+  try {
+    return work(database);
+  } finally {
+    database.close();
+  }
+}
+
+/** Of the Debian package openssh-client, as the programs that make and add its key. */
+const agentProgram = "ssh-agent";
+
+/** An ssh-agent with one new key. litewitness never holds a key itself. */
+async function startAgent(folder: string) {
+  const [key, socket] = [join(folder, "key"), join(folder, "agent")];
+  await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", key]);
+  const fingerprint = (await run("ssh-keygen", ["-lf", `${key}.pub`])).stdout.split(" ")[1]!;
+  const child = spawn(agentProgram, ["-D", "-a", socket], { stdio: ["ignore", "pipe", "ignore"] });
+  // It says where it listens once it does.
+  await Promise.race([
+    once(child.stdout, "data"),
+    once(child, "exit").then(() => Promise.reject(new Error("ssh-agent ended before it listened"))),
+  ]);
+  child.stdout.resume();
+  await run("ssh-add", ["-q", key], { env: { ...process.env, SSH_AUTH_SOCK: socket } });
+  return { child, socket, fingerprint };
+}
+
+/** Waits until a witness takes connections; returns the public key that it tells. */
+async function listening(child: ChildProcess, port: number): Promise<string> {
+  const logged: string[] = [];
+  let vkey: string | undefined;
+  let ended = false;
+  createInterface({ input: child.stderr! }).on("line", (line) => {
+    logged.push(line);
+    vkey ??= / vkey="?([^" ]+)/.exec(line)?.[1];
+  });
+  child.once("error", (error) => logged.push(error.message));
+  child.once("close", () => {
+    ended = true;
+  });
+  while (vkey === undefined || !(await takesConnections(port))) {
+    if (ended) throw new Error(`the witness ended before it listened: ${logged.join("\n")}`);
+    await wait(10);
+  }
+  return vkey;
+}
+
+async function takesConnections(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  const taken = await Promise.race([
+    once(socket, "connect").then(() => true),
+    once(socket, "close").then(() => false),
+  ]).catch(() => false);
+  socket.destroy();
+  return taken;
+}
+
+async function end(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
+  if (!child || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  await ended;
+}

@@ -1,0 +1,241 @@
+import { execFileSync } from "node:child_process";
+import { describe, expect, test } from "vitest";
+import { treeHead } from "../../../snapshots/format/tree.ts";
+import { judgeNote } from "../../../snapshots/trust/judge.ts";
+import { KeyFileError } from "../../../snapshots/trust/key-files.ts";
+import {
+  type KeyKind,
+  parseSigningKey,
+  parseVerifierKey,
+  type SigningKey,
+  verifierText,
+} from "../../../snapshots/trust/note-keys.ts";
+import { parsePolicy, readPolicy } from "../../../snapshots/trust/policy.ts";
+import { NoteError, openNote, signatureLine, signNote } from "../../../snapshots/trust/signed-note.ts";
+import { findNode, nodeOptions } from "../../helpers/servers/programs.ts";
+import { keyText, testKey } from "../../helpers/store/signing.ts";
+
+const root = new URL("../../..", import.meta.url).pathname;
+const log = testKey();
+const logs = verifierText(log);
+const witness = (name: string, kind: KeyKind = "cosignature-ed25519") =>
+  testKey(`witness.example/${name}`, "", kind);
+const vkey = (name: string, kind?: KeyKind) => verifierText(witness(name, kind));
+const parse = (text: string) => parsePolicy(Buffer.from(text), "policy");
+
+const text = `${log.name}\n7\n${treeHead([]).toString("base64")}\n`;
+const note = (...signers: SigningKey[]) =>
+  signNote(text, log) + signers.map((signer) => `${signatureLine(signer, text, 1_700_000_000)}\n`).join("");
+
+/** The specification's example. */
+const example = `
+# Two organizations.
+log ${logs}
+
+witness X1 ${vkey("X1")}
+witness X2 ${vkey("X2", "ml-dsa-44")} https://witness.example/x2/
+\twitness  X3 ${vkey("X3")}
+group X-witnesses 2 X1 X2 X3
+
+witness Y1 ${vkey("Y1")}
+witness Y2 ${vkey("Y2")}
+group Y-witnesses any Y1 Y2
+
+group X-and-Y all X-witnesses Y-witnesses
+quorum X-and-Y
+  # The last line may end without a line feed.`;
+const keyOf = (name: string) => witness(name, name === "X2" ? "ml-dsa-44" : undefined);
+
+describe("a policy", () => {
+  test("says who must have cosigned a checkpoint", () => {
+    const policy = parse(example);
+    expect(policy.logs.map(({ key }) => verifierText(key))).toEqual([logs]);
+    expect(policy.witnesses.map(({ name, url }) => [name, url])).toEqual([
+      ["X1", undefined],
+      ["X2", "https://witness.example/x2/"],
+      ["X3", undefined],
+      ["Y1", undefined],
+      ["Y2", undefined],
+    ]);
+    const names = policy.witnesses.map(({ name }) => name);
+    for (let chosen = 0; chosen < 2 ** names.length; chosen += 1) {
+      const cosigners = names.filter((_, place) => chosen & (1 << place));
+      const judged = judgeNote(policy, note(...cosigners.map(keyOf)));
+      const x = cosigners.filter((name) => name.startsWith("X")).length;
+      expect(judged.lacking === undefined, cosigners.join()).toBe(x >= 2 && cosigners.length > x);
+      expect(judged.cosigners.map(({ witness: { name }, time }) => [name, time])).toEqual(
+        cosigners.map((name) => [name, 1_700_000_000]),
+      );
+    }
+    expect(judgeNote(policy, note(keyOf("X1"), keyOf("Y2"))).lacking).toBe(
+      "the quorum X-and-Y is not reached: X1, Y2 cosigned; X2, X3, Y1 did not",
+    );
+    expect(judgeNote(policy, note()).lacking).toMatch(/: no witness cosigned; X1, X2, X3, Y1, Y2 did not$/);
+  });
+
+  test("of a single witness, or of none, is one too", () => {
+    const one = parse(`witness w ${vkey("X1")}\nquorum w\nlog ${logs}\n`);
+    expect(judgeNote(one, note(keyOf("X1"))).lacking).toBeUndefined();
+    expect(judgeNote(one, note(keyOf("X2"))).lacking).toMatch(/^the quorum w is not reached/);
+    const none = parse(`quorum none\nlog ${logs}\n`);
+    expect(judgeNote(none, note()).lacking).toBeUndefined();
+    // A log may be known by an ML-DSA-44 key alone.
+    const own = testKey(log.name, "", "ml-dsa-44");
+    const quantum = parse(`log ${verifierText(own)}\nquorum none`);
+    expect(judgeNote(quantum, note(own))).toMatchObject({ signers: [{ id: own.id }], cosigners: [] });
+    expect(() => judgeNote(quantum, note())).toThrow(NoteError);
+  });
+
+  test("believes no checkpoint that its log did not sign, whoever cosigned it", () => {
+    const policy = parse(example);
+    const all = ["X1", "X2", "X3", "Y1", "Y2"].map(keyOf);
+    const bare = `${text}\n${all.map((signer) => `${signatureLine(signer, text)}\n`).join("")}`;
+    expect(() => judgeNote(policy, bare)).toThrow(
+      /no log of the policy called prs.example\/scores signed it/,
+    );
+    const elsewhere = text.replace(log.name, "prs.example/other");
+    expect(() => judgeNote(policy, signNote(elsewhere, log))).toThrow(/no log .* called prs.example\/other/);
+    // One bit of any known signature makes the whole note worthless.
+    const whole = note(...all);
+    for (const [place, line] of whole.split("\n").entries()) {
+      if (!line.startsWith("— ")) continue;
+      const at = line.lastIndexOf(" ") + 20;
+      const changed = line.slice(0, at) + (line[at] === "A" ? "B" : "A") + line.slice(at + 1);
+      const lines = whole.split("\n").with(place, changed);
+      expect(() => judgeNote(policy, lines.join("\n")), line.slice(0, 40)).toThrow(/is wrong/);
+    }
+  });
+
+  test("takes no cosignature of another size, root, origin or extension line for this one's", () => {
+    const policy = parse(example);
+    for (const signer of [keyOf("X1"), keyOf("X2")]) {
+      const line = signatureLine(signer, text);
+      for (const other of [
+        text.replace("\n7\n", "\n8\n"),
+        text.replace("\n7\n", "\n07\n"),
+        text.replace("47DEQp", "47DEQq"),
+        `${text}extension\n`,
+      ])
+        expect(() => judgeNote(policy, `${signNote(other, log)}${line}\n`), other).toThrow(/is wrong/);
+    }
+  });
+
+  test("counts no cosignature that the platform cannot check, and says so", () => {
+    const policy = parse(example);
+    const blind = {
+      ...policy,
+      witnesses: policy.witnesses.map((each) =>
+        each.name === "X2" ? { ...each, key: { ...each.key, publicKey: undefined } } : each,
+      ),
+    };
+    const judged = judgeNote(blind, note(keyOf("X1"), keyOf("X2"), keyOf("Y1")));
+    expect(judged.lacking).toBe(
+      "the quorum X-and-Y is not reached: X1, Y1 cosigned; X3, Y2 did not; " +
+        "X2 did with ML-DSA-44, which this platform cannot check",
+    );
+    expect(judged.note).toBe(note(keyOf("X1"), keyOf("Y1")));
+    const quantum = { ...testKey(log.name, "", "ml-dsa-44"), publicKey: undefined };
+    const signed = signNote(text, testKey(log.name, "", "ml-dsa-44"));
+    expect(() => openNote(signed, [quantum])).toThrow(
+      /no trusted key signed it, but .*, which this platform cannot check/,
+    );
+  });
+});
+
+test.each([
+  ["", /^policy has no quorum line/],
+  [`log ${logs}`, /^policy has no quorum line/],
+  ["quorum none\nquorum none", /^policy, line 2: there is a quorum line already$/],
+  ["quorum w", /^policy, line 1: "w" is no witness or group defined before this line$/],
+  ["quorum", /^policy, line 1: a quorum is: quorum NAME/],
+  ["quorum none none", /line 1: a quorum is/],
+  ["# comment\r\nquorum none", /line 1: it has a control character; lines end with a line feed alone/],
+  ["quorum\u00a0none", /line 1: "quorum\u00a0none" is neither log, witness, group nor quorum/],
+  ["Quorum none", /line 1: "Quorum" is neither/],
+  ["log", /line 1: a log is: log VKEY \[URL\]/],
+  [`log ${logs} https://log.example and more`, /line 1: a log is/],
+  ["\n\nlog x+12345678+AAAA", /line 3: it is neither an Ed25519 nor an ML-DSA-44 key/],
+  [
+    `log ${logs.replace(/\+.{8}\+/, "+00000000+")}`,
+    /line 1: its id is 00000000, but that of this name and key is/,
+  ],
+  [`log ${keyText(log.name)}`, /line 1: it is a private key/],
+  [`log ${vkey("w")}`, /line 1: a log has a key of Ed25519 or ML-DSA-44, not of Ed25519 cosignature/],
+  [`log ${logs}\nlog ${logs}`, /line 2: another log has this key already/],
+  [`witness w ${logs}`, /line 1: a witness has a key of Ed25519 cosignature or ML-DSA-44, not of Ed25519/],
+  [`witness w`, /line 1: a witness is: witness NAME VKEY \[URL\]/],
+  [`witness w ${vkey("w")}\nwitness w ${vkey("v")}`, /line 2: "w" is defined already/],
+  [`witness w ${vkey("w")}\nwitness v ${vkey("w")}`, /line 2: another witness has this key already/],
+  [`witness none ${vkey("w")}`, /line 1: "none" is the name of the quorum without witnesses/],
+  [`witness w ${vkey("w")}\ngroup g any w v`, /line 2: "v" is no witness or group defined before/],
+  [`witness w ${vkey("w")}\ngroup g any none`, /line 2: "none" is no witness or group/],
+  [`witness w ${vkey("w")}\ngroup g any`, /line 2: a group is: group NAME all\|any\|NUMBER MEMBER/],
+  [`witness w ${vkey("w")}\ngroup g 2 w`, /line 2: "2" is neither all, any nor a number from 1 to 1/],
+  [`witness w ${vkey("w")}\ngroup g 0 w`, /line 2: "0" is neither/],
+  [`witness w ${vkey("w")}\ngroup g 01 w`, /line 2: "01" is neither/],
+  [`witness w ${vkey("w")}\ngroup g all g`, /line 2: "g" is no witness or group/],
+  [`witness w ${vkey("w")}\ngroup w all w`, /line 2: "w" is defined already/],
+  [`witness w ${vkey("w")}\ngroup g 2 w w`, /line 2: "w" is a member already/],
+  [`witness w ${vkey("w")}\ngroup g all w\ngroup h all w`, /line 3: "w" is a member already/],
+  [
+    Array.from({ length: 33 }, (_, n) => `witness w${n} ${vkey(`w${n}`)}`).join("\n"),
+    /line 33: there are more than 32 logs, witnesses or groups/,
+  ],
+  ["#".repeat(1024 * 1024 + 1), /^policy is no policy: it has more than 1048576 bytes$/],
+])("a policy that is wrong is refused with file and line: %.60s", (wrong, message) => {
+  expect(() => parse(wrong)).toThrow(KeyFileError);
+  expect(() => parse(wrong)).toThrow(message);
+});
+
+test("names of witnesses are octets: no Unicode makes two of them one", () => {
+  const names = ["K", "\u212a", "é", "e\u0301"];
+  const lines = names.map((name, n) => `witness ${name} ${vkey(`w${n}`)}\n`).join("");
+  expect(parse(`${lines}group g all ${names.join(" ")}\nquorum g`).witnesses.map(({ name }) => name)).toEqual(
+    names,
+  );
+  const invalid = Buffer.concat([Buffer.from("quorum "), Buffer.of(0xff, 0xfe)]);
+  expect(() => parsePolicy(invalid, "policy")).toThrow(/line 1: "\ufffd\ufffd" is no witness/);
+});
+
+test("an ML-DSA-44 key has a text like every other, which shows what was mistyped", () => {
+  const secret = keyText("prs.example/scores", "", "ml-dsa-44");
+  const key = parseSigningKey(secret);
+  expect([key.kind, key.raw.length, secret.length]).toEqual(["ml-dsa-44", 1312, 84]);
+  expect(parseVerifierKey(verifierText(key))).toMatchObject({
+    name: key.name,
+    id: key.id,
+    kind: "ml-dsa-44",
+  });
+  expect(() => parseVerifierKey(verifierText(key).slice(0, -8))).toThrow(
+    /not an ML-DSA-44 key: .* another length/,
+  );
+  expect(() => parseSigningKey(secret.replace("scores", "score"))).toThrow(/its id is/);
+});
+
+test("the file of a policy that cannot be read is named", async () => {
+  await expect(readPolicy("/nowhere/policy")).rejects.toThrow(/^\/nowhere\/policy cannot be read: ENOENT/);
+});
+
+const node22 = findNode("22");
+test.skipIf(!node22)(
+  "a Node without ML-DSA-44 reads such keys, checks nothing with them and makes none",
+  () => {
+    const script = `
+    const { parseVerifierKey, newSigningKey } = await import("./snapshots/trust/note-keys.ts");
+    const { judgeNote } = await import("./snapshots/trust/judge.ts");
+    const { parsePolicy } = await import("./snapshots/trust/policy.ts");
+    const [policy, note] = JSON.parse(process.argv[1]);
+    console.log(judgeNote(parsePolicy(Buffer.from(policy), "policy"), note).lacking);
+    try { newSigningKey("x", undefined, "ml-dsa-44"); } catch (error) { console.log(error.message); }
+  `;
+    const given = JSON.stringify([example, note(keyOf("X1"), keyOf("X2"), keyOf("Y1"))]);
+    const options = [...nodeOptions, "--input-type=module", "--eval", script, given];
+    const lines = execFileSync(node22!, options, { cwd: root, encoding: "utf8" }).trim().split("\n");
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /X1, Y1 cosigned; X3, Y2 did not; X2 did with ML-DSA-44, which this platform cannot check$/,
+      ),
+      expect.stringMatching(/^ML-DSA-44 keys sign with Node 24 and later; this is v22\./),
+    ]);
+  },
+);

@@ -1,0 +1,243 @@
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { consistencyPath } from "../../../snapshots/format/log-tree.ts";
+import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
+import { type Answer, askWitnesses } from "../../../snapshots/trust/ask-witnesses.ts";
+import { judgeNote } from "../../../snapshots/trust/judge.ts";
+import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
+import { parsePolicy, type Witness } from "../../../snapshots/trust/policy.ts";
+import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/signed-note.ts";
+import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+
+const key = testKey();
+const mlDsa = testKey(key.name, "", "ml-dsa-44");
+
+const leavesOf = (face: string, size: number) =>
+  Array.from({ length: size }, (_, place) =>
+    leafHash(Buffer.from(place < 3 ? `${place}` : `${face} ${place}`)),
+  );
+
+/** A log that shows one of its faces from its fourth entry on. */
+function submission(size: number, { face = "one", keys = [key] as SigningKey[] } = {}) {
+  const leaves = leavesOf(face, size);
+  const text = `${key.name}\n${size}\n${treeHead(leaves).toString("base64")}\n`;
+  const note = keys
+    .slice(1)
+    .reduce((so, each) => `${so}${signatureLine(each, text)}\n`, signNote(text, keys[0]!));
+  return { note, size, consistency: async (from: number) => consistencyPath(leaves, from) };
+}
+
+const linesOf = (answers: readonly Answer[]) =>
+  answers.map((answer) => ("line" in answer ? answer.witness.name : answer.fault));
+
+const signedBy = (note: string, answers: readonly Answer[]) =>
+  note + answers.map((answer) => ("line" in answer ? `${answer.line}\n` : "")).join("");
+
+const programs = findWitness();
+describe.skipIf(!programs)("three real witnesses, one of them with ML-DSA-44,", () => {
+  let running: TestWitness[];
+  let witnesses: Witness[];
+  const policyText = () =>
+    [
+      `log ${verifierText(key)}`,
+      ...running.map(({ url, vkey }, index) => `witness w${index} ${vkey} ${url}`),
+      "group two 2 w0 w1 w2",
+      "quorum two\n",
+    ].join("\n");
+
+  beforeAll(async () => {
+    const log = { origin: key.name, vkeys: [verifierText(key), verifierText(mlDsa)] };
+    running = await Promise.all(
+      (["ed25519", "ed25519", "ml-dsa-44"] as const).map((kind, index) =>
+        startWitness(programs!, `witness.example/w${index}`, log, kind),
+      ),
+    );
+    witnesses = [...parsePolicy(Buffer.from(policyText()), "policy").witnesses];
+  });
+  afterAll(() => Promise.all(running.map((witness) => witness.stop())));
+
+  test("cosign a log as it grows, and one that was down is brought up to it by its own size", async () => {
+    const policy = parsePolicy(Buffer.from(policyText()), "policy");
+    expect(policy.witnesses.map((witness) => witness.key.kind)).toEqual([
+      "cosignature-ed25519",
+      "cosignature-ed25519",
+      "ml-dsa-44",
+    ]);
+    // The log's own ML-DSA-44 cosignature is as they read it: a wrong one of a key they know they would refuse.
+    const first = submission(2, { keys: [key, mlDsa] });
+    const answers = await askWitnesses(witnesses, first);
+    expect(linesOf(answers)).toEqual(["w0", "w1", "w2"]);
+    const note = signedBy(first.note, answers);
+    expect(judgeNote(policy, note)).toMatchObject({ lacking: undefined });
+    expect(judgeNote(policy, note).cosigners.map(({ witness, time }) => [witness.name, time > 1e9])).toEqual([
+      ["w0", true],
+      ["w1", true],
+      ["w2", true],
+    ]);
+
+    await running[0]!.kill();
+    const second = submission(5);
+    const some = await askWitnesses(witnesses, second, { seen: () => 2 });
+    expect(linesOf(some)).toEqual([expect.stringMatching(/^it cannot be asked: .*ECONNREFUSED/), "w1", "w2"]);
+    expect(judgeNote(policy, signedBy(second.note, some)).lacking).toBeUndefined();
+    expect(judgeNote(policy, signedBy(second.note, some.slice(0, 2))).lacking).toBe(
+      "the quorum two is not reached: w1 cosigned; w0, w2 did not",
+    );
+    await running[0]!.start();
+    const third = submission(9);
+    expect(linesOf(await askWitnesses(witnesses, third, { seen: () => 5 }))).toEqual(["w0", "w1", "w2"]);
+    expect(running.map((witness) => witness.seen(key.name).size)).toEqual([9, 9, 9]);
+
+    // A log with another face from its fourth entry on, and one that was set back.
+    const fork = await askWitnesses(witnesses, submission(12, { face: "two" }));
+    expect(fork.map((answer) => "otherTree" in answer)).toEqual([true, true, true]);
+    const same = await askWitnesses(witnesses, submission(9, { face: "two" }));
+    expect(same.map((answer) => "otherTree" in answer)).toEqual([true, true, true]);
+    const back = await askWitnesses(witnesses, submission(6));
+    expect(back.map((answer) => "size" in answer && answer.size)).toEqual([9, 9, 9]);
+    expect(running.map((witness) => witness.seen(key.name).size)).toEqual([9, 9, 9]);
+    // What both faces had in common is no other tree, and asking again for the newest is none either.
+    expect(linesOf(await askWitnesses(witnesses, submission(9)))).toEqual(["w0", "w1", "w2"]);
+  });
+
+  test("know a log by its ML-DSA-44 key alone", async () => {
+    const other = testKey("prs.example/other", "", "ml-dsa-44");
+    const witness = await startWitness(programs!, "witness.example/w3", {
+      origin: other.name,
+      vkeys: [verifierText(other)],
+    });
+    try {
+      const text = `${other.name}\n3\n${treeHead(leavesOf("one", 3)).toString("base64")}\n`;
+      const asked = { name: "w3", key: parseVerifierKey(witness.vkey), url: witness.url };
+      const signed = { note: signNote(text, other), size: 3, consistency: async () => [] };
+      expect(linesOf(await askWitnesses([asked], signed))).toEqual(["w3"]);
+      const wrong = { ...signed, note: signNote(text, testKey(other.name, "thief", "ml-dsa-44")) };
+      expect(linesOf(await askWitnesses([asked], wrong))).toEqual([expect.stringMatching(/^it answers 403/)]);
+    } finally {
+      await witness.stop();
+    }
+  });
+});
+
+describe("a witness that", () => {
+  const cosigner = testKey("witness.example/w", "", "cosignature-ed25519");
+  const first = submission(4);
+  const text = first.note.slice(0, first.note.indexOf("\n\n") + 1);
+  const cosignature = (of = text, signer = cosigner, time?: number) => `${signatureLine(signer, of, time)}\n`;
+
+  /** Asks a witness that answers so. */
+  async function askOne(listener: RequestListener, asking = {}) {
+    const server = createServer(listener).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    try {
+      const [answer] = await askWitnesses([{ name: "w", key: cosigner, url }], first, asking);
+      return answer!;
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  }
+  const answering = (status: number, body: string | Buffer): RequestListener => {
+    return (request, response) => void request.resume().on("end", () => response.writeHead(status).end(body));
+  };
+
+  test.each([
+    ["answers 500", answering(500, "no\u001b[31m database\n"), /^it answers 500: no \[31m database$/],
+    ["does not know the log", answering(404, ""), /^it answers 404$/],
+    ["cosigns nothing", answering(200, ""), /^its answer has no signature of witness.example\/w\+/],
+    ["answers no signatures", answering(200, "fine\n"), /line that is no signature/],
+    [
+      "cosigns another root",
+      answering(200, cosignature(text.replace(/.{44}\n$/, `${"A".repeat(43)}=\n`))),
+      /is wrong/,
+    ],
+    ["cosigns another size", answering(200, cosignature(text.replace("\n4\n", "\n5\n"))), /is wrong/],
+    [
+      "answers for another",
+      answering(200, cosignature(text, testKey("w", "", "cosignature-ed25519"))),
+      /has no signature of/,
+    ],
+    ["signs without a time", answering(200, cosignature(text, cosigner, 0)), /tells no time/],
+    ["answers too much", answering(200, Buffer.alloc(65 * 1024, "\n")), /more than 65536 bytes/],
+    ["answers 409 for ever", answering(409, "3\n"), /409 again, to the size 3/],
+    ["answers 409 without a size", answering(409, "-1\n"), /409 without a size/],
+    [
+      "leads elsewhere",
+      (_, response) => void response.writeHead(307, { location: "http://127.0.0.1:1" }).end(),
+      /cannot be asked/,
+    ],
+    ["hangs up", (request) => void request.socket.destroy(), /cannot be asked/],
+  ] as [string, RequestListener, RegExp][])(
+    "%s is told of, and cosigns nothing",
+    async (_, listener, fault) => {
+      const answer = await askOne(listener);
+      expect("fault" in answer && answer.fault).toMatch(fault);
+      expect(Object.keys(answer)).toEqual(["witness", "fault"]);
+    },
+  );
+
+  test("does not answer, or not to the end, is not waited for", async () => {
+    const late = { deadlineMs: 50 };
+    expect(await askOne(() => {}, late)).toMatchObject({ fault: "it did not answer in time" });
+    const half: RequestListener = (_, response) => void response.writeHead(200).write(cosignature());
+    expect(await askOne(half, late)).toMatchObject({ fault: "it did not answer in time" });
+  });
+
+  test("has seen a larger tree, or another one, is told with its size", async () => {
+    expect(await askOne(answering(409, "5\n"))).toMatchObject({
+      size: 5,
+      fault: "it has seen 5 entries of the log, not 4",
+    });
+    expect(await askOne(answering(422, ""))).toMatchObject({ otherTree: true });
+  });
+
+  test("has no address, or none of the web, is not asked", async () => {
+    const answers = await askWitnesses(
+      [undefined, "ftp://w.example"].map((url) => ({ name: "w", key: cosigner, url })),
+      first,
+    );
+    expect(linesOf(answers)).toEqual([
+      "the policy has no address of it",
+      "ftp://w.example is no http(s) address",
+    ]);
+  });
+
+  test("names the size that it has seen is asked again with the proof from there", async () => {
+    const asked: string[] = [];
+    const answer = await askOne((request, response) => {
+      let body = "";
+      request.setEncoding("utf8").on("data", (part) => {
+        body += part;
+      });
+      request.on("end", () => {
+        asked.push(body);
+        if (asked.length === 1) response.writeHead(409).end("3\n");
+        else response.end(cosignature(text, testKey("unknown", "", "cosignature-ed25519")) + cosignature());
+      });
+    });
+    expect(answer).toMatchObject({ line: cosignature().trim(), time: expect.any(Number) });
+    const proof = consistencyPath(leavesOf("one", 4), 3).map((hash) => hash.toString("base64"));
+    expect(asked).toEqual([`old 0\n\n${first.note}`, `old 3\n${proof.join("\n")}\n\n${first.note}`]);
+  });
+});
+
+test("cosignatures of one size are merged, each witness's once, and wrong ones left out", () => {
+  const [a, b] = ["a", "b"].map((name) => testKey(name, "", "cosignature-ed25519")) as [
+    SigningKey,
+    SigningKey,
+  ];
+  const { note } = submission(4);
+  const text = note.slice(0, note.indexOf("\n\n") + 1);
+  const line = (signer: SigningKey, of = text, time = 1) => `${signatureLine(signer, of, time)}\n`;
+  const keys = [key, a, b];
+  expect(mergeNotes([note + line(a), note + line(b)], keys)).toBe(note + line(a) + line(b));
+  expect(mergeNotes([note + line(a), note + line(a, text, 2) + line(testKey("c"))], keys)).toBe(
+    note + line(a),
+  );
+  expect(mergeNotes([note, note + line(a, text.replace("4", "5"))], keys)).toBe(note);
+  expect(mergeNotes([note, submission(5).note + line(a)], keys)).toBe(note);
+});
