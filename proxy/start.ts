@@ -142,8 +142,8 @@ export async function startService(
 /** Warns because a mistyped location looks like a store without a publication. */
 async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
   // A store that cannot be read has already been logged.
-  const exists = await storeExists(storage).catch(() => true);
-  if (!exists) log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); the proxy keeps looking for it`);
+  if (!(await storeExists(storage).catch(() => true)))
+    log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); the proxy keeps looking for it`);
 }
 
 /** Whose commits are taken up. Throws ConfigError if a file cannot be used. */

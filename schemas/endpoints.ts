@@ -7,6 +7,7 @@ import {
   Checkpoint,
   ExportBytes,
   ExportList,
+  LogFile,
   MarketFacets,
   MarketPage,
   MarketProof,
@@ -35,7 +36,7 @@ export interface Endpoint {
   method: "GET" | "POST" | "WS";
   /**
    * `:slug` matches one path segment, `:id` a market's id, `:snapshotId` and `:name` a snapshot and a file of its
-   * export, `:file` one of `files`.
+   * export, `:file` one of `files`, and `*logFile` the name of a file of the log, slashes included.
    */
   path: string;
   files?: readonly string[];
@@ -53,6 +54,8 @@ export interface Endpoint {
   /** An answer is made from many stored objects, so the proxy limits how many it makes at a time. */
   heavy?: true;
   query: readonly string[];
+  /** The answer is a file of the service. */
+  asIs?: true;
   /** Schema of the JSON body that a request must have. */
   body?: typeof BatchRequest;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
@@ -80,6 +83,7 @@ const open = {
   credentials: "none",
   query: [],
 } as const;
+const asIs = { ...open, asIs: true } as const;
 const metered = {
   availability: "available",
   metered: true,
@@ -236,6 +240,14 @@ export const endpoints = {
     media: "text/plain; charset=utf-8",
     summary: "The publisher's signature of the snapshot that is served",
   },
+  log: {
+    ...open,
+    method: "GET",
+    path: "/api/v1/log/*logFile",
+    response: LogFile,
+    media: "application/octet-stream",
+    summary: "The public log of all commits: its checkpoints, and its tree and entries in tiles",
+  },
   usage: {
     ...open,
     credentials: "checked",
@@ -259,13 +271,13 @@ export const endpoints = {
     summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
   },
   site: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/",
     summary: "The site: scores, and with a key history and archive",
   },
   siteFile: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/site/:file",
     files: [
@@ -298,44 +310,44 @@ export const endpoints = {
     summary: "What the site loads",
   },
   client: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/client.js",
     summary: "A client for browsers and Node, as one JavaScript module",
   },
   clientTypes: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/client.d.ts",
     summary: "Its types",
   },
   clientModule: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/client.mjs",
     summary: "The same client, for Node in any package",
   },
   clientModuleTypes: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/client.d.mts",
     summary: "Its types",
   },
   openapi: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/openapi.json",
     response: ApiDescription,
     summary: "This API's description, OpenAPI 3.1",
   },
   docs: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/docs/",
     summary: "The same as a page, on which every address can be tried",
   },
   docsFile: {
-    ...open,
+    ...asIs,
     method: "GET",
     path: "/docs/:file",
     files: ["page.css", "start.js", "swagger-ui.css", "swagger-ui-bundle.js"],
@@ -344,3 +356,8 @@ export const endpoints = {
 } as const satisfies Record<string, Endpoint>;
 
 export type EndpointId = keyof typeof endpoints;
+
+/** Endpoints whose answers are files of the service. */
+export type FileEndpointId = {
+  [Id in EndpointId]: (typeof endpoints)[Id] extends { asIs: true } ? Id : never;
+}[EndpointId];

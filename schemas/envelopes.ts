@@ -270,6 +270,9 @@ export const Checkpoint = z
     "A signed note (c2sp.org/tlog-checkpoint, Ed25519): the log's origin, the commit's number, the SHA-256 of the commit in base64, a line with the snapshot's id, an empty line, and the signature.",
   );
 
+/** Answer of GET /api/v1/log/…: bytes, or the text of a checkpoint. */
+export const LogFile = z.string().meta({ contentMediaType: "application/octet-stream" });
+
 /** Answer of GET /openapi.json. */
 export const ApiDescription = z.looseObject({ openapi: z.string() });
 

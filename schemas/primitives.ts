@@ -23,6 +23,12 @@ export const exportNamePattern = /^markets-[0-9]{4,}\.parquet$/;
 /** The name of a file of an export. The names of an export are in the order of its files. */
 export const ExportName = z.string().regex(exportNamePattern);
 
+/** Names of the files of the public log, as c2sp.org/tlog-tiles has them (snapshots/SPEC.md, "Log"). */
+export const logFilePattern =
+  /^(?:checkpoint|checkpoints\/[1-9][0-9]{0,9}|tile\/(?:entries|[0-9])\/(?:x[0-9]{3}\/){0,2}[0-9]{3}(?:\.p\/[1-9][0-9]{0,2})?)$/;
+
+export const LogFileName = z.string().regex(logFilePattern);
+
 /** An integer from `min` to `max`, both included. */
 export function integerBetween(min: number, max: number) {
   return z.int().min(min).max(max);

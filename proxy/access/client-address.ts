@@ -39,12 +39,10 @@ export function clientAccount(peer: string | undefined, forwarded: readonly stri
   return accountOf(client);
 }
 
+const privateRanges = new Set<string | undefined>(["private", "loopback", "uniqueLocal", "linkLocal"]);
+
 /** Whether an address belongs to a private network, as that of a load balancer usually does. */
-export function isPrivate(peer: string | undefined): boolean {
-  return ["private", "loopback", "uniqueLocal", "linkLocal"].includes(
-    parseAddress(peer ?? "")?.range() ?? "",
-  );
-}
+export const isPrivate = (peer = ""): boolean => privateRanges.has(parseAddress(peer)?.range());
 
 /** Removes the port that some load balancers append: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 function withoutPort(claim: string): string {

@@ -1,6 +1,6 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
-import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
+import { type Endpoint, type EndpointId, endpoints, type FileEndpointId } from "../../schemas/endpoints.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -13,24 +13,18 @@ import { archiveAnswers } from "./archive.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
+const ids = Object.keys(endpoints) as EndpointId[];
+
 /** The last middleware of each endpoint. An endpoint without an answer does not compile. */
 export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
   const fileAt = staticReplies(parts.files);
   const file: Answer = ({ path }) => fileAt(path);
   const answers: Record<EndpointId, Answer> = {
+    ...(Object.fromEntries(ids.map((id) => [id, file])) as Record<FileEndpointId, Answer>),
     ...scoreAnswers(parts),
     ...archiveAnswers(parts),
     ...serviceAnswers(parts),
     scoreFeed: upgradeRequired,
-    site: file,
-    siteFile: file,
-    client: file,
-    clientTypes: file,
-    clientModule: file,
-    clientModuleTypes: file,
-    openapi: file,
-    docs: file,
-    docsFile: file,
   };
   const { limits, now } = parts;
   const bulkhead = createBulkhead();
@@ -58,7 +52,6 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     };
   }
 
-  const ids = Object.keys(endpoints) as EndpointId[];
   const answered = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
   return Object.fromEntries(answered) as Record<EndpointId, Middleware>;
 }

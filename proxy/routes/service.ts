@@ -1,10 +1,10 @@
-import { endpoints } from "../../schemas/endpoints.ts";
 import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
 import { listSnapshots } from "../../snapshots/read/catalog/snapshot-list.ts";
 import { statusOf } from "../../snapshots/read/catalog/status.ts";
+import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
-import { type Answer, momentary, textReply } from "../reply/reply.ts";
+import { type Answer, momentary, type Reply, textReply } from "../reply/reply.ts";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
@@ -17,6 +17,15 @@ export function serviceAnswers(parts: AppParts) {
     return (await quota.ready()) ? undefined : "Requests cannot be counted.";
   }
 
+  /** What the public tree has under this key. Throws ServiceError NOT_FOUND where that is nothing. */
+  function publicReply(key: string, content: string | Buffer | null | undefined, missing: string): Reply {
+    const { snapshotId } = catalog.requireCurrent().commit;
+    if (!content) throw new ServiceError("NOT_FOUND", missing);
+    const { contentType, cacheControl } = headersOf(key);
+    const reply = textReply(Buffer.from(content), snapshotId);
+    return { ...reply, cacheControl, bodyHeaders: { "Content-Type": contentType } };
+  }
+
   return {
     status: () => {
       const status = statusOf(catalog, parts);
@@ -24,15 +33,14 @@ export function serviceAnswers(parts: AppParts) {
     },
 
     checkpoint: async () => {
-      const { commit } = catalog.requireCurrent();
-      const checkpoint = await catalog.checkpointOf(commit);
-      if (checkpoint === null)
-        throw new ServiceError("NOT_FOUND", "The publisher of this snapshot does not sign.");
-      return {
-        ...textReply(Buffer.from(checkpoint), commit.snapshotId),
-        cacheControl: "no-cache",
-        bodyHeaders: { "Content-Type": endpoints.checkpoint.media },
-      };
+      const checkpoint = await catalog.checkpointOf(catalog.requireCurrent().commit);
+      return publicReply(layout.checkpoint, checkpoint, "The publisher of this snapshot does not sign.");
+    },
+
+    log: async ({ params }) => {
+      const name = [params.logFile].flat().join("/");
+      const bytes = await catalog.publicLog.file(name);
+      return publicReply(layout.logFile(name), bytes, "The log does not have this file now.");
     },
 
     listSnapshots: async () =>

@@ -1,11 +1,11 @@
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { marketIdPattern } from "../../schemas/market.ts";
-import { digestPattern, exportNamePattern } from "../../schemas/primitives.ts";
+import { digestPattern, exportNamePattern, logFilePattern } from "../../schemas/primitives.ts";
 import { isApiPath } from "../reply/headers.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
-const variable = /\\?:(slug|id|snapshotId|name)/g;
+const variable = /\\?[:*](slug|id|snapshotId|name|logFile)/g;
 
 /** Addresses without a variable part, and those of all files. */
 const fixed = new Set(
@@ -23,6 +23,7 @@ const spelt: Record<string, string> = {
   id: inner(marketIdPattern),
   snapshotId: inner(digestPattern),
   name: inner(exportNamePattern),
+  logFile: inner(logFilePattern),
 };
 const literal = (text: string) => text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
 const patterns = all

@@ -4,7 +4,7 @@ import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../endpo
 import { ExportList, historyDays, maxBatchSlugs, maxSnapshotsListed, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
-import { Digest, ExportName, MarketId, ProtocolSlug } from "../primitives.ts";
+import { Digest, ExportName, LogFileName, MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,
   asOfParameter,
@@ -144,6 +144,15 @@ const notes: Record<DescribedId, Notes> = {
     codes: ["NOT_FOUND", "SNAPSHOT_UNAVAILABLE"],
     text: "404 when the publisher of that snapshot does not sign. Keep it with what you take from the snapshot.",
   },
+  log: {
+    tag: "Service",
+    etag: true,
+    codes: ["NOT_FOUND", ...fromStore],
+    text:
+      "The names of c2sp.org/tlog-tiles: `checkpoint`, `tile/LEVEL/INDEX`, `tile/entries/INDEX`, both with `.p/WIDTH` where they " +
+      "are partial, and `checkpoints/SIZE` for every size that was signed. The slashes in a name are written as they are: a client that " +
+      "sends `%2F` in their place gets 404.",
+  },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
   healthz: { tag: "Service" },
   readyz: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
@@ -170,7 +179,7 @@ function feedText(): string {
 /** The operation of every endpoint in the document. A WebSocket becomes the GET that opens it. */
 export function operationsOf(table: Record<EndpointId, Endpoint>) {
   return described.map((id) => ({
-    path: table[id].path.replaceAll(/:(\w+)/g, "{$1}"),
+    path: table[id].path.replaceAll(/[:*](\w+)/g, "{$1}"),
     method: table[id].method === "POST" ? ("post" as const) : ("get" as const),
     operation: operationOf(id, table[id]),
   }));
@@ -240,7 +249,7 @@ function parametersOf(
     name,
     (required ? schema : schema.optional()).meta({ ...schema.meta(), description: meaning }),
   ]);
-  const named = Object.entries(pathParameters).filter(([name]) => path.split("/").includes(`:${name}`));
+  const named = Object.entries(pathParameters).filter(([name]) => new RegExp(`/[:*]${name}(/|$)`).test(path));
   return {
     ...(named.length > 0 && { path: z.object(Object.fromEntries(named)) }),
     ...(asked.length > 0 && { query: z.object(Object.fromEntries(inQuery)) }),
@@ -256,6 +265,7 @@ const pathParameters = {
   id: inPath(MarketId, "The market's id, a UUID in lower case.", shown?.id),
   snapshotId: inPath(Digest, "Snapshot of the export.", exported?.snapshotId),
   name: inPath(ExportName, "Name of the file.", exported?.files[0]?.name),
+  logFile: inPath(LogFileName, "Name of the file below the log.", "checkpoint"),
 };
 
 function inPath(schema: z.ZodType, description: string, example: string | undefined): z.ZodType {

@@ -51,6 +51,9 @@ export const layout = {
   apiCatalog: "public/.well-known/api-catalog",
   /** The newest checkpoint. */
   checkpoint: "public/checkpoint",
+  /** The public log, whose files are served under the same names below /api/v1/log/. */
+  log: "public/log/",
+  logFile: (name: string) => `public/log/${name}`,
   /** Parts of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
   logTiles: "public/log/tile/",
   logTile: (path: string) => `public/log/tile/${path}`,
@@ -207,6 +210,7 @@ function contentTypeOf(key: string): string {
 
 function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects) || key.startsWith(layout.logTiles)) return immutable;
+  if (key === layout.checkpoint || key.startsWith(layout.log)) return "public, max-age=5";
   return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
 }
 

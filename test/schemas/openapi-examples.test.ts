@@ -193,7 +193,7 @@ const known = Object.keys(document.components?.headers ?? {});
 /** What the description says of an answer of an endpoint. */
 function describedOf(id: EndpointId, status: number): Described {
   const { path, method }: Endpoint = endpoints[id];
-  const item = document.paths?.[path.replaceAll(/:(\w+)/g, "{$1}")];
+  const item = document.paths?.[path.replaceAll(/[:*](\w+)/g, "{$1}")];
   const operation = method === "WS" ? item?.["x-websocket"] : method === "POST" ? item?.post : item?.get;
   return operation?.responses?.[status] as Described;
 }
@@ -215,10 +215,10 @@ const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 describe("examples of answers", () => {
   test("are of every endpoint that answers data, and no others are kept", async () => {
     const answering = Object.entries<Endpoint>(endpoints).filter(([, { response }]) => response);
-    const asked = [...good.map(([id]) => id), "marketChanges", "exportFile", "scoreFeed"].sort();
+    const asked = [...good.map(([id]) => id), "marketChanges", "exportFile", "log", "scoreFeed"].sort();
     expect(asked).toEqual(answering.map(([id]) => id).sort());
     const kept = await readdir(new URL("../../schemas/openapi/examples/", import.meta.url));
-    const others = ["openapi", "marketChanges", "exportFile"];
+    const others = ["openapi", "marketChanges", "exportFile", "log"];
     const expected = asked.filter((id) => !others.includes(id)).concat("problems");
     const files = [
       ...expected.map((name) => `${name}.json`),

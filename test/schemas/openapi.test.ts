@@ -30,7 +30,7 @@ type Operation = NonNullable<NonNullable<(typeof document)["paths"]>[string]["ge
 
 /** The operation of an endpoint, if there is one; of a WebSocket what is told in an extension. */
 function operationOf({ path, method }: Endpoint, api = document): Operation | undefined {
-  const item = api.paths?.[path.replaceAll(/:(\w+)/g, "{$1}")];
+  const item = api.paths?.[path.replaceAll(/[:*](\w+)/g, "{$1}")];
   if (method === "WS") return item?.["x-websocket"];
   return method === "POST" ? item?.post : item?.get;
 }
@@ -135,6 +135,7 @@ describe("the API's description", () => {
         marketChanges: [ndjson],
         exportFile: [endpoints.exportFile.media],
         checkpoint: [endpoints.checkpoint.media],
+        log: [endpoints.log.media],
       };
       for (const { operationId, responses = {} } of operations) {
         for (const [status, response] of Object.entries(responses)) {

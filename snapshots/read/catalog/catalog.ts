@@ -18,6 +18,7 @@ import { DerivedCache } from "./derived-cache.ts";
 import { Exports } from "./exports.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { PageCache } from "./page-cache.ts";
+import { PublicLog } from "./public-log.ts";
 import { readableCommits, storedManifests } from "./readable-commits.ts";
 import { Recent } from "./recent.ts";
 import { SingleFlight } from "./single-flight.ts";
@@ -59,6 +60,8 @@ export class Catalog {
   readonly ids: IdIndex;
   /** Parquet files of snapshots. */
   readonly exports: Exports;
+  /** The log as everybody can read it. */
+  readonly publicLog: PublicLog;
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly #storage: Storage;
@@ -89,6 +92,7 @@ export class Catalog {
     this.words = new WordIndex(storage, () => this.#mostMarkets());
     this.#superseded = new SupersededSnapshots(share(supersededShare));
     this.log = new CommitLog(storage);
+    this.publicLog = new PublicLog(storage, this.log);
     this.ids = new IdIndex(storage, this.objects);
     const recent = { log: this.log, seconds: pollSeconds, now };
     this.#readable = new Recent(() => readableCommits(storage, this.log), recent);

@@ -205,6 +205,10 @@ describe("canonicalTarget(raw)", () => {
         .replace(":id", uuid)
         .replace(":snapshotId", "[0-9a-f]{64}")
         .replace(":name", "markets-[0-9]{4,}\\.parquet")
+        .replace(
+          "*logFile",
+          "(checkpoint(s/[1-9]\\d{0,9})?|tile/(entries|\\d)/(x\\d{3}/){0,2}\\d{3}(\\.p/[1-9]\\d{0,2})?)",
+        )
         .replace(":file", `(${file})`);
     });
     const table = new RegExp(`^(${written.join("|")})(\\?.*)?$`, "s");
