@@ -3,16 +3,21 @@ import { type TimeColumn, timeAt } from "./time-column.ts";
 
 // What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it is stored.
 
-/** The version of the index's encoding. */
-const version = 1;
+/** The version of the encoding of an index and its header. */
+export const indexVersion = 1;
 /** A chunk of ids is small, because what shows that an id is absent is one of them. */
 const [chunkBytes, idChunkBytes] = [4096, 1024];
 
-/** A column as segments describe it; columns of a later version may have other members. */
-export type ColumnHeader = { name: string } & (
+/** A column of a kind that this version knows. */
+export type KnownColumn = { name: string } & (
   | { kind: "integer"; min: number; max: number }
-  | { kind: "label"; frequent: readonly string[] }
+  | { kind: "label"; frequent: string[] }
 );
+/** A column as segments describe it; of a later version's kind it has other members. */
+export type ColumnHeader = KnownColumn | { name: string; kind: string; [member: string]: unknown };
+
+export const isKnown = (column: ColumnHeader): column is KnownColumn =>
+  column.kind === "integer" || column.kind === "label";
 
 /** The words object of a segment, and the version of Unicode that its words were made by. */
 export interface WordsRef {
@@ -30,11 +35,11 @@ export interface IndexedSegment {
   columns: readonly ColumnHeader[];
 }
 
-/** The sections that a header covers, in its order. */
+/** The sections that a header covers, in its order, as far as the kinds of its columns are known. */
 export function coveredSections(columns: readonly ColumnHeader[]): string[] {
-  const ofColumn = ({ name, kind }: ColumnHeader) =>
+  const ofColumn = ({ name, kind }: KnownColumn) =>
     kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
-  return ["pageMarkets", "pageRoots", "times", ...columns.flatMap(ofColumn), "ids"];
+  return ["pageMarkets", "pageRoots", "times", ...columns.filter(isKnown).flatMap(ofColumn), "ids"];
 }
 
 /** The leaves of the tree over a section: the hashes of its chunks. */
@@ -59,7 +64,7 @@ export function indexHeader(
     return [name, [section.length, root.toString("hex")]] as const;
   });
   const header = {
-    version,
+    version: indexVersion,
     markets,
     pages,
     root,

@@ -7,7 +7,7 @@ import {
   runMarkets,
   type StoredPage,
 } from "../format/page.ts";
-import { CorruptObjectError, FormatError } from "../store/errors.ts";
+import { CorruptObjectError, UnknownEncodingError } from "../store/errors.ts";
 import { type SectionLookup, type SectionWriter, uint32s } from "./sections.ts";
 
 /** What stands for pages of gzip in `pageEncodings`. */
@@ -41,7 +41,7 @@ export function addPageDigests(sections: SectionWriter, pages: readonly Page[]):
   sections.add("runHashes", Buffer.from(pages.map((page) => page.runHashes).join(""), "hex"));
 }
 
-/** Reads the sections that queries need. Throws CorruptObjectError, or FormatError for an unknown encoding. */
+/** Reads the sections that queries need. Throws CorruptObjectError, or UnknownEncodingError. */
 export function readPageTable(
   key: string,
   buffer: ArrayBuffer,
@@ -55,7 +55,7 @@ export function readPageTable(
   const unknown = encodings.find((encoding) => encoding !== gzip);
   if (unknown !== undefined) {
     const reason = `it has pages of encoding ${unknown}, which this version does not know`;
-    throw new FormatError(key, `${reason}: use a newer version of this program`);
+    throw new UnknownEncodingError(key, `${reason}: use a newer version of this program`);
   }
   const firstRun = new Uint32Array(pages + 1);
   pageMarkets.forEach((count, index) => {

@@ -14,7 +14,8 @@ import { CorruptObjectError } from "../store/errors.ts";
 import { maxResidentBytes } from "../store/layout.ts";
 import { parseObject } from "../store/records.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
-import { coveredSections, indexHeader, type WordsRef } from "./index-header.ts";
+import { Columns, fieldOf, isForeign } from "./columns.ts";
+import { coveredSections, indexHeader, indexVersion, isKnown, type WordsRef } from "./index-header.ts";
 import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
@@ -60,12 +61,6 @@ export interface Segment {
 }
 
 const magic = Buffer.from("PRSSEG\r\n");
-const Columns = z.array(
-  z.discriminatedUnion("kind", [
-    z.object({ name: z.string(), kind: z.literal("integer"), min: z.int(), max: z.int() }),
-    z.object({ name: z.string(), kind: z.literal("label"), frequent: z.array(z.string()) }),
-  ]),
-);
 const SegmentHeader = z.object({
   formatVersion: z.literal(formatVersion),
   markets: z.int().min(1).max(65_536),
@@ -148,12 +143,16 @@ export function readIndexHeader(key: string, stored: Buffer): Buffer {
 
 /** What an index header tells of columns and sections, of which later versions may have others. */
 const ToldIndex = z.object({
+  version: z.int(),
   columns: z.array(z.looseObject({})),
   sections: z.record(z.string(), z.unknown()),
 });
 
-/** Whether a segment's index header is right about what the segment holds, also in columns that this version does not know. */
-export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Beside): boolean {
+/**
+ * Whether a segment's index header is right about what the segment holds, also in columns that this version does not know;
+ * undefined when the header is of another version.
+ */
+export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Beside): boolean | undefined {
   const { header, body } = openSections(key, stored, magic, SegmentHeader);
   const section = sectionLookup(key, header, body.length);
   const sectionOf = (name: string) => {
@@ -165,7 +164,8 @@ export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Besid
   const { markets, pages } = header;
   const root = rootOver("segment", readPages(key, stored)).toString("hex");
   const told = readIndexHeader(key, stored);
-  const { columns, sections } = parseObject(key, told, ToldIndex);
+  const { version, columns, sections } = parseObject(key, told, ToldIndex);
+  if (version !== indexVersion) return undefined;
   const names = Object.keys(sections);
   const known = Columns.safeParse(columns).data;
   if (JSON.stringify(known) !== JSON.stringify(header.columns)) return false;
@@ -190,8 +190,10 @@ interface StoredColumns {
   times: TimeColumn;
   /** The fields that it has columns for, in its order. A segment of another version may lack some. */
   fields: readonly FilterField[];
-  /** Whether it has columns that this version does not know. */
+  /** Whether it has columns that this version does not read. */
   others: boolean;
+  /** Names of columns that no field of this version has, or that are of a kind that it does not know. */
+  unknown: string[];
   integers: Map<IntegerName, IntegerColumn>;
   labels: Map<LabelName, LabelColumn>;
 }
@@ -218,7 +220,7 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
       continue;
     }
     const { field } = row;
-    const frequent = column.kind === "label" ? column.frequent : [];
+    const frequent = isKnown(column) && column.kind === "label" ? column.frequent : [];
     const [offset, bytes] = sectionLookup(key, header, body.length)(`${field}.rare`);
     const [postingsStart, postingsBytes] = section(`${field}.postings`);
     const postings = new Uint16Array(resident, postingsStart, postingsBytes >>> 1);
@@ -241,17 +243,10 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
     times,
     fields,
     others: fields.length < header.columns.length,
+    unknown: header.columns.filter(isForeign).map(({ name }) => name),
     integers,
     labels,
   };
-}
-
-/** The field whose values a column holds; undefined where another version indexed what this one does not, or otherwise. */
-function fieldOf(column: SegmentHeader["columns"][number]): FilterField | undefined {
-  const row = filterFields.find(({ field }) => field === column.name);
-  if (row?.kind === "label") return column.kind === "label" ? row : undefined;
-  const same = column.kind === "integer" && column.min === row?.min && column.max === row.max;
-  return same ? row : undefined;
 }
 
 /**

@@ -5,6 +5,7 @@ import { firstWhere } from "../format/first-where.ts";
 import type { Page } from "../format/page.ts";
 import { readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
+import { FormatError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 
 /** A segment of the current snapshot and its position. */
@@ -38,9 +39,13 @@ export interface PreviousPage extends Span {
   endsSegment: boolean | undefined;
 }
 
-/** Parses the page table of a stored segment. */
+/** Parses the page table of a stored segment. Throws FormatError where a newer program made an index that this one would lose. */
 export function readPageTable(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
-  const { times, fields } = readColumns(key, stored);
+  const { times, fields, unknown } = readColumns(key, stored);
+  if (unknown.length > 0) {
+    const reason = `it has columns that this version does not know (${unknown.join(", ")}), and would not have any more`;
+    throw new FormatError(key, `${reason}: use a newer version of this program`);
+  }
   let end = 0;
   const pages = readPages(key, stored).map((page) => {
     end += page.markets;

@@ -30,6 +30,9 @@ export class MissingObjectError extends ObjectError {
   }
 }
 
+/** A part of a stored object is of an encoding that this program does not know; the rest of the store can be read. */
+export class UnknownEncodingError extends FormatError {}
+
 /** The error for an object that ends before a range of it does. */
 export function tooShort(
   key: string,

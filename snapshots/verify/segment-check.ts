@@ -19,7 +19,7 @@ import {
 } from "../index/segment.ts";
 import { encodeWords, WordTable } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, UnknownEncodingError } from "../store/errors.ts";
 import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
@@ -49,12 +49,13 @@ export async function checkSegment(
 ): Promise<CheckedSegment | undefined> {
   const key = layout.segment(ref.hash);
   const stored = await check.read(key, ref);
-  const pages = readPages(key, stored);
   const beside: Buffer[] = [];
   for (const [besideKey, besideRef] of besideSegment(ref)) {
     const bytes = await check.attempt(() => check.read(besideKey, besideRef));
     if (bytes) beside.push(bytes);
   }
+  const pages = pagesUnlessUnknown(check, key, stored);
+  if (!pages) return undefined;
   const schema = marketOf(feedVersion);
   const rows: Row[] = [];
   let faulty = false;
@@ -90,6 +91,17 @@ export async function checkSegment(
   return { index: sha256(readIndexHeader(key, stored)), pages, oldest: rows[0]!, newest: rows.at(-1)! };
 }
 
+/** The page table of a segment; undefined, and told as not checked, where its pages are of another encoding. */
+function pagesUnlessUnknown(check: StoreCheck, key: string, stored: Buffer): Page[] | undefined {
+  try {
+    return readPages(key, stored);
+  } catch (error) {
+    if (!(error instanceof UnknownEncodingError)) throw error;
+    check.unchecked.push({ key, reason: error.message.slice(key.length + 2) });
+    return undefined;
+  }
+}
+
 /**
  * Compares the index of a segment, and its header, with one made from its pages. Columns that this version does not know are
  * not checked.
@@ -104,11 +116,14 @@ function checkIndex(
   const sameRow = ({ resolvedAt, values }: IndexRow, place: number) =>
     resolvedAt === rows[place]!.resolvedAt &&
     fields.every(({ field }) => values[field] === rows[place]!.values[field]);
-  const same = others
-    ? decodeRows(key, stored).every(sameRow) && isIndexHeader(key, stored, beside)
-    : encodeSegment(pages, rows, beside, fields).equals(stored);
+  if (!others && encodeSegment(pages, rows, beside, fields).equals(stored)) return;
+  // Other columns, other sections or another header are of another version.
+  const header = isIndexHeader(key, stored, beside);
+  const same = (others || header === undefined) && decodeRows(key, stored).every(sameRow) && header !== false;
   if (!same) throw new CorruptObjectError(key, "its index does not match its pages");
   if (others) check.unchecked.push({ key, reason: "it has columns that this version does not know" });
+  if (header === undefined)
+    check.unchecked.push({ key, reason: "its index header is of a version that this program does not know" });
 }
 
 /** Returns the version of Unicode that the words were made by. */

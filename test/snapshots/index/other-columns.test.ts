@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/describe.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
-import { encodeSegment, type IndexRow, readPages } from "../../../snapshots/index/segment.ts";
+import { openSections, SectionTable, sealSections } from "../../../snapshots/index/sections.ts";
+import { encodeSegment, type IndexRow, readColumns, readPages } from "../../../snapshots/index/segment.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
@@ -90,8 +93,8 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
   expect(newestManifest(objects).indexRoot).not.toBe(before.indexRoot);
   expect([...objects.keys()].filter((key) => key.startsWith(layout.pages))).toEqual(pages);
   expect(describePublish(report)).toContain("re-indexed 2 segments that another version made");
-  // Two segments and a manifest.
-  expect(report.uploaded.objects).toBe(3);
+  // Two segments, their list, and a manifest.
+  expect(report.uploaded.objects).toBe(4);
   expect((await publishRecords(storage, markets)).outcome).toBe("unchanged");
   const proxy = await startArchiveProxy(storage);
   try {
@@ -118,7 +121,12 @@ test("columns that this version does not know are passed over, and verify says s
   } finally {
     await proxy.stop();
   }
-  expect((await publishRecords(storage, markets)).outcome).toBe("unchanged");
+  const before = new Map(objects);
+  await expect(publishRecords(storage, [])).rejects.toThrow(
+    /columns that this version does not know \(colour\)/,
+  );
+  await expect(publishRecords(storage, markets)).rejects.toMatchObject({ name: "FormatError" });
+  expect(objects).toEqual(before);
   const { faults, unchecked } = await verify(storage, () => {});
   expect(faults).toEqual([]);
   const reason = "it has columns that this version does not know";
@@ -140,4 +148,69 @@ test("columns that this version does not know are passed over, and verify says s
     ),
   );
   expect((await verify(storage, () => {})).faults).toMatchObject([{ key: wrong }]);
+});
+
+/** Another header in place of a segment's, as a later version may write it. */
+function withHeader(stored: Buffer, change: (header: Record<string, unknown>) => void): Buffer {
+  const magic = stored.subarray(0, 8);
+  const { header, body } = openSections("segment", stored, magic, z.looseObject({}));
+  change(header);
+  return sealSections(magic, header, [body]);
+}
+
+test("Columns of another kind are passed over too, and those of a known kind with other members are not", async () => {
+  const { objects, storage } = await storeWith(filterFields);
+  const sketch = { name: "volume", kind: "sketch", precision: 12 };
+  for (const [index, { hash }] of newestManifest(objects).segments.entries()) {
+    const told = withHeader(objects.get(layout.segment(hash))!, (header) => {
+      (header.columns as unknown[]).push(sketch);
+    });
+    replaceSegment(objects, index, told);
+  }
+  const proxy = await startArchiveProxy(storage);
+  try {
+    const yes = markets.filter(({ resolvedOutcome }) => resolvedOutcome === "Yes");
+    expect((await proxy.page({ outcome: "Yes" })).total).toBe(yes.length);
+  } finally {
+    await proxy.stop();
+  }
+  await expect(publishRecords(storage, markets)).rejects.toThrow(
+    /does not know \(volume\).*use a newer version/,
+  );
+  const key = layout.segment(newestManifest(objects).segments[0]!.hash);
+  // The index header does not have the column, so the segment is at fault in this and in nothing else.
+  const { faults } = await verify(storage, () => {});
+  expect(faults.map(({ reason }) => reason)).toEqual(Array(2).fill("its index does not match its pages"));
+  const wrong = withHeader(objects.get(key)!, (header) => {
+    header.columns = [{ name: "tier", kind: "integer" }];
+  });
+  expect(() => readColumns("segment", wrong)).toThrow("segment: its header is");
+});
+
+test("An index header of another version, and pages of another encoding, are told as not checked", async () => {
+  const { objects, storage } = await storeWith(filterFields);
+  const [older, newer] = newestManifest(objects).segments as [SegmentRef, SegmentRef];
+  const at = (bytes: Buffer, name: string) => {
+    const { header, body } = openSections(
+      "segment",
+      bytes,
+      bytes.subarray(0, 8),
+      z.looseObject({ sections: SectionTable }),
+    );
+    return body.subarray(header.sections[name]![0]);
+  };
+  const laterIndex = Buffer.from(objects.get(layout.segment(older.hash))!);
+  at(laterIndex, "index").write('{"version":2');
+  const laterPages = Buffer.from(objects.get(layout.segment(newer.hash))!);
+  at(laterPages, "pageEncodings")[0] = 1;
+  const keys = [replaceSegment(objects, 0, laterIndex), replaceSegment(objects, 1, laterPages)];
+  const { faults, unchecked } = await verify(storage, () => {});
+  expect(faults).toEqual([]);
+  expect(unchecked).toEqual([
+    { key: keys[0], reason: "its index header is of a version that this program does not know" },
+    {
+      key: keys[1],
+      reason: expect.stringContaining("it has pages of encoding 1, which this version does not know"),
+    },
+  ]);
 });
