@@ -7,9 +7,9 @@ import { describe, expect, test } from "vitest";
 import { processShell } from "../../scripts/shell.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/archive-store.ts";
-import { median, quantile, summarise } from "./measurement.ts";
-import { readOptions } from "./options.ts";
-import { missingPrograms } from "./programs.ts";
+import { median, quantile, summarise } from "./run/measurement.ts";
+import { readOptions } from "./run/options.ts";
+import { missingPrograms } from "./run/programs.ts";
 
 const folder = testFolder();
 const root = join(import.meta.dirname, "../..");

@@ -1,14 +1,14 @@
 import { command, runProgram } from "../../scripts/program.ts";
 import { processShell } from "../../scripts/shell.ts";
-import { Data } from "./data.ts";
-import { Endings } from "./endings.ts";
-import { describeMachine } from "./machine.ts";
-import type { Measurement } from "./measurement.ts";
-import { benchOptions, readOptions } from "./options.ts";
-import { findPrograms } from "./programs.ts";
-import { jsonOf, machineLines, tableOf, writeResults } from "./report.ts";
-import { parts } from "./rows.ts";
-import { measureAll } from "./run.ts";
+import { parts } from "./rows/rows.ts";
+import { Data } from "./run/data.ts";
+import { Endings } from "./run/endings.ts";
+import { describeMachine } from "./run/machine.ts";
+import type { Measurement } from "./run/measurement.ts";
+import { benchOptions, readOptions } from "./run/options.ts";
+import { findPrograms } from "./run/programs.ts";
+import { jsonOf, machineLines, tableOf, writeResults } from "./run/report.ts";
+import { measureAll } from "./run/run.ts";
 
 const shell = processShell();
 const say = (line: string) => shell.say(line);

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
-import { nodeOptions } from "../helpers/servers/programs.ts";
+import { nodeOptions } from "../../helpers/servers/programs.ts";
 import type { Endings } from "./endings.ts";
 
-const root = join(import.meta.dirname, "../..");
+const root = join(import.meta.dirname, "../../..");
 
 /** How node runs a source of this repository. */
 export const nodeCommand = (file: string, ...flags: string[]) => [

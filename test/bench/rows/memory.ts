@@ -1,11 +1,11 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { peakMemory } from "../helpers/archive/archive-memory.ts";
-import { publishCommand } from "./data.ts";
-import type { Measurement } from "./measurement.ts";
-import { runProgram } from "./processes.ts";
-import { startProxy } from "./proxy.ts";
-import type { Bench } from "./run.ts";
+import { peakMemory } from "../../helpers/archive/archive-memory.ts";
+import { publishCommand } from "../run/data.ts";
+import type { Measurement } from "../run/measurement.ts";
+import { runProgram } from "../run/processes.ts";
+import { startProxy } from "../run/proxy.ts";
+import type { Bench } from "../run/run.ts";
 
 const manyLabels = 50_000;
 

@@ -1,4 +1,4 @@
-import { bucketStarts, facetNames, filterFields } from "../../schemas/filters.ts";
+import { bucketStarts, facetNames, filterFields } from "../../../schemas/filters.ts";
 import { scoreColumns } from "./postgres-load.ts";
 
 /** A part of a statement with its values, `$1` and on. */

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
-import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 
 const days = 100;
 const scores = "protocol_scores.parquet";

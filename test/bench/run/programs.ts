@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { UsageError } from "../../scripts/cli.ts";
+import { UsageError } from "../../../scripts/cli.ts";
 
 /** Programs that the run starts, and the packages they come with. */
 const packages = {

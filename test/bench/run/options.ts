@@ -1,7 +1,7 @@
-import { integerOption, UsageError } from "../../scripts/cli.ts";
-import type { Option } from "../../scripts/program.ts";
-import type { Shell } from "../../scripts/shell.ts";
-import { rowNumbers } from "./rows.ts";
+import { integerOption, UsageError } from "../../../scripts/cli.ts";
+import type { Option } from "../../../scripts/program.ts";
+import type { Shell } from "../../../scripts/shell.ts";
+import { rowNumbers } from "../rows/rows.ts";
 import type { Effort, Options } from "./run.ts";
 
 /** The options of `npm run bench`. */

@@ -1,12 +1,12 @@
-import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
-import { facetNames } from "../../schemas/filters.ts";
-import { ask, jsonOf } from "./client.ts";
-import { randomFilters } from "./filters.ts";
-import type { Measurement } from "./measurement.ts";
-import { startArchivePeer } from "./peers.ts";
-import { startProxy } from "./proxy.ts";
-import { someMarkets } from "./row-filters.ts";
-import type { Bench } from "./run.ts";
+import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
+import { facetNames } from "../../../schemas/filters.ts";
+import { ask, jsonOf } from "../load/client.ts";
+import { randomFilters } from "../load/filters.ts";
+import { startArchivePeer } from "../peers/peers.ts";
+import type { Measurement } from "../run/measurement.ts";
+import { startProxy } from "../run/proxy.ts";
+import type { Bench } from "../run/run.ts";
+import { someMarkets } from "./filters.ts";
 
 // Asked before, and not counted: they compile code and open connections.
 const warmUps = 30;

@@ -1,22 +1,22 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { freePort } from "../helpers/servers/programs.ts";
-import { ask, type Target } from "./client.ts";
+import { freePort } from "../../helpers/servers/programs.ts";
+import { ask, type Target } from "../load/client.ts";
+import { nodeCommand, startServer, whenReady } from "../run/processes.ts";
+import type { Bench } from "../run/run.ts";
 import { startPostgres } from "./postgres.ts";
-import { nodeCommand, startServer, whenReady } from "./processes.ts";
-import type { Bench } from "./run.ts";
 
 /** Express on PostgreSQL over the sample's markets, at `/markets`. */
 export async function startArchivePeer(bench: Bench): Promise<Target> {
   const database = await startPostgres(bench);
-  return startExpress(bench, "test/bench/peer-archive.ts", "/markets?pageSize=1", { DATABASE: database });
+  return startExpress(bench, "test/bench/peers/archive.ts", "/markets?pageSize=1", { DATABASE: database });
 }
 
 /** Express with this gzip body on every path of one segment. */
 export async function startConstantPeer(bench: Bench, name: string, body: Buffer): Promise<Target> {
   const file = join(bench.data.scratch, `${name}.gz`);
   await writeFile(file, body);
-  return startExpress(bench, "test/bench/peer-constant.ts", "/constant", { BODY: file });
+  return startExpress(bench, "test/bench/peers/constant.ts", "/constant", { BODY: file });
 }
 
 async function startExpress(

@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DuckDBInstance } from "@duckdb/node-api";
-import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { editDaily, writeDaily } from "./daily-files.ts";
 import type { Endings } from "./endings.ts";
 import { nodeCommand, runProgram } from "./processes.ts";

@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import type { Client } from "pg";
-import { forgeTiers } from "../../schemas/scales.ts";
-import { openSources } from "../../snapshots/sources/open-sources.ts";
-import type { RenderedMarket } from "../../snapshots/sources/sources.ts";
+import { forgeTiers } from "../../../schemas/scales.ts";
+import { openSources } from "../../../snapshots/sources/open-sources.ts";
+import type { RenderedMarket } from "../../../snapshots/sources/sources.ts";
 
 /** Scores that filters look at. */
 export const scoreColumns = ["informed", "integrity", "oracle", "catalyst", "design", "counterparty"];

@@ -1,12 +1,12 @@
 import { setImmediate as nextRound } from "node:timers/promises";
-import { createLabelTables, loadSegment, type Segment } from "../../snapshots/index/segment.ts";
-import { Archive } from "../../snapshots/read/archive/archive.ts";
-import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
-import { layout } from "../../snapshots/store/layout.ts";
-import { newestCommit } from "../../snapshots/store/log/commits.ts";
-import { readManifest } from "../../snapshots/store/manifest.ts";
-import { readObject } from "../../snapshots/store/objects.ts";
-import { archiveQuery } from "../helpers/archive/query.ts";
+import { createLabelTables, loadSegment, type Segment } from "../../../snapshots/index/segment.ts";
+import { Archive } from "../../../snapshots/read/archive/archive.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit } from "../../../snapshots/store/log/commits.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
+import { readObject } from "../../../snapshots/store/objects.ts";
+import { archiveQuery } from "../../helpers/archive/query.ts";
 
 /** A filter's evaluation alone, in this process: no HTTP, no pages, and no other requests to take turns with. */
 export interface Evaluated {

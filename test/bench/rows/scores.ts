@@ -1,12 +1,12 @@
 import { copyFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { startNginx } from "../helpers/servers/nginx.ts";
-import { ask, jsonOf, type Target } from "./client.ts";
-import { type Loaded, prepareLoad } from "./load.ts";
-import { type Measurement, median } from "./measurement.ts";
-import { startConstantPeer } from "./peers.ts";
-import { startProxy } from "./proxy.ts";
-import type { Bench } from "./run.ts";
+import { startNginx } from "../../helpers/servers/nginx.ts";
+import { ask, jsonOf, type Target } from "../load/client.ts";
+import { type Loaded, prepareLoad } from "../load/load.ts";
+import { startConstantPeer } from "../peers/peers.ts";
+import { type Measurement, median } from "../run/measurement.ts";
+import { startProxy } from "../run/proxy.ts";
+import type { Bench } from "../run/run.ts";
 
 const connections = 16;
 const scores = "/api/v1/scores";

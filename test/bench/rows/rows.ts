@@ -1,12 +1,12 @@
-import { measureFacets } from "./row-facets.ts";
-import { measureFilters } from "./row-filters.ts";
-import { measureMemory } from "./row-memory.ts";
-import { measurePublish } from "./row-publish.ts";
-import { measureScores } from "./row-scores.ts";
-import { measureTurns } from "./row-turns.ts";
-import { measureWalk } from "./row-walk.ts";
-import { measureWords } from "./row-words.ts";
-import type { Part } from "./run.ts";
+import type { Part } from "../run/run.ts";
+import { measureFacets } from "./facets.ts";
+import { measureFilters } from "./filters.ts";
+import { measureMemory } from "./memory.ts";
+import { measurePublish } from "./publish.ts";
+import { measureScores } from "./scores.ts";
+import { measureTurns } from "./turns.ts";
+import { measureWalk } from "./walk.ts";
+import { measureWords } from "./words.ts";
 
 export const parts: readonly Part[] = [
   { rows: [1, 2], measure: measureWalk },

@@ -2,10 +2,10 @@ import { constants } from "node:fs";
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { type Edit, publishCommand } from "./data.ts";
-import { type Measurement, median } from "./measurement.ts";
-import { nodeCommand, runProgram } from "./processes.ts";
-import type { Bench } from "./run.ts";
+import { type Edit, publishCommand } from "../run/data.ts";
+import { type Measurement, median } from "../run/measurement.ts";
+import { nodeCommand, runProgram } from "../run/processes.ts";
+import type { Bench } from "../run/run.ts";
 
 const Uploaded = z.object({ bytes: z.number() });
 const Report = z.object({ uploaded: Uploaded, changeRecord: Uploaded });
@@ -149,7 +149,7 @@ async function publishOver(bench: Bench, increment: Increment): Promise<Run> {
 async function copyOut(bench: Bench, sources: string): Promise<Run> {
   const target = join(bench.data.scratch, "copy.json.gz");
   const start = performance.now();
-  await runProgram(bench.ends, [...nodeCommand("test/bench/peer-copy.ts"), sources, target]);
+  await runProgram(bench.ends, [...nodeCommand("test/bench/peers/copy.ts"), sources, target]);
   const run = { seconds: (performance.now() - start) / 1000, uploaded: 0 };
   await rm(target, { recursive: true });
   return run;

@@ -1,12 +1,12 @@
 import { Agent } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
-import { facetNames } from "../../schemas/filters.ts";
-import type { HistoricalMarket } from "../../schemas/records.ts";
-import { ask, type Target } from "./client.ts";
-import { type Measurement, quantile } from "./measurement.ts";
-import { startWatchedProxy } from "./proxy.ts";
-import { someMarkets } from "./row-filters.ts";
-import type { Bench } from "./run.ts";
+import { facetNames } from "../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { ask, type Target } from "../load/client.ts";
+import { type Measurement, quantile } from "../run/measurement.ts";
+import { startWatchedProxy } from "../run/proxy.ts";
+import type { Bench } from "../run/run.ts";
+import { someMarkets } from "./filters.ts";
 
 const concurrent = 10;
 const archive = "/api/v1/markets/historical?pageSize=500";

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { DuckDBInstance } from "@duckdb/node-api";
-import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 
 // DuckDB alone: the rows of all markets as JSON lines, in gzip, on all cores and in no order.
 const [sources, target] = process.argv.slice(2);

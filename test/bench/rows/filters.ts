@@ -1,13 +1,13 @@
-import type { HistoricalMarket } from "../../schemas/records.ts";
-import { ask, jsonOf, type Target } from "./client.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { ask, jsonOf, type Target } from "../load/client.ts";
+import { randomFilters } from "../load/filters.ts";
+import { startArchivePeer } from "../peers/peers.ts";
+import { type Measurement, quantile } from "../run/measurement.ts";
+import { startProxy } from "../run/proxy.ts";
+import type { Bench } from "../run/run.ts";
 import { evaluate } from "./evaluation.ts";
-import { randomFilters } from "./filters.ts";
-import { type Measurement, quantile } from "./measurement.ts";
-import { startArchivePeer } from "./peers.ts";
-import { startProxy } from "./proxy.ts";
-import { measureLastPages } from "./row-last-page.ts";
-import { sameAnswers } from "./row-walk.ts";
-import type { Bench } from "./run.ts";
+import { measureLastPages } from "./last-page.ts";
+import { sameAnswers } from "./walk.ts";
 
 /** Both sides of a comparison. */
 interface Sides {

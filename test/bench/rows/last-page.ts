@@ -1,6 +1,6 @@
-import { ask, jsonOf, type Target } from "./client.ts";
-import { type Measurement, quantile } from "./measurement.ts";
-import type { Bench } from "./run.ts";
+import { ask, jsonOf, type Target } from "../load/client.ts";
+import { type Measurement, quantile } from "../run/measurement.ts";
+import type { Bench } from "../run/run.ts";
 
 const archive = "/api/v1/markets/historical";
 const pageSize = 100;

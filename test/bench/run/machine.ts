@@ -34,7 +34,7 @@ export function describeMachine(programs: Programs): Machine {
 }
 
 function versionOf(name: string): string {
-  const file = new URL(`../../node_modules/${name}/package.json`, import.meta.url);
+  const file = new URL(`../../../node_modules/${name}/package.json`, import.meta.url);
   return JSON.parse(readFileSync(file, "utf8")).version;
 }
 

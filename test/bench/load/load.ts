@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { runProgram } from "../run/processes.ts";
+import type { Bench } from "../run/run.ts";
 import type { Target } from "./client.ts";
-import { runProgram } from "./processes.ts";
-import type { Bench } from "./run.ts";
 
 /** What one round under load gave. */
 export interface Loaded {

@@ -1,5 +1,5 @@
-import type { HistoricalMarket } from "../../schemas/records.ts";
-import { scoreColumns } from "./postgres-load.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { scoreColumns } from "../peers/postgres-load.ts";
 
 /** Numbers from 0 up to `below`, the same ones in every run (mulberry32). */
 export function randomNumbers(seed: number): (below: number) => number {

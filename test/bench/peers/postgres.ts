@@ -2,10 +2,10 @@ import { execFileSync } from "node:child_process";
 import { chmod, chown, mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { Client } from "pg";
-import { freePort } from "../helpers/servers/programs.ts";
+import { freePort } from "../../helpers/servers/programs.ts";
+import { runProgram, startServer, whenReady } from "../run/processes.ts";
+import type { Bench } from "../run/run.ts";
 import { loadMarkets } from "./postgres-load.ts";
-import { runProgram, startServer, whenReady } from "./processes.ts";
-import type { Bench } from "./run.ts";
 
 const user = "bench";
 

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { join } from "node:path";
-import { issueKey } from "../../snapshots/keys/records.ts";
-import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
-import { freePort } from "../helpers/servers/programs.ts";
-import { ask, type Target } from "./client.ts";
+import { issueKey } from "../../../snapshots/keys/records.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import { freePort } from "../../helpers/servers/programs.ts";
+import { ask, type Target } from "../load/client.ts";
 import { nodeCommand, startServer, whenReady } from "./processes.ts";
 import type { Bench } from "./run.ts";
 
@@ -29,7 +29,7 @@ export async function startWatchedProxy(
   bench: Bench,
   store: string,
 ): Promise<Ours & { longestTurn(): Promise<number> }> {
-  const watched = ["--import", new URL("turns.ts", import.meta.url).href];
+  const watched = ["--import", new URL("../load/turns.ts", import.meta.url).href];
   const { ours, child } = await start(bench, store, watched);
   return {
     ...ours,

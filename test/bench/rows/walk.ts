@@ -1,11 +1,11 @@
 import { gunzipSync, gzipSync } from "node:zlib";
-import { ask, jsonOf, type Target } from "./client.ts";
-import { type Loaded, prepareLoad } from "./load.ts";
-import type { Measurement } from "./measurement.ts";
-import { cursorAfter } from "./peer-sql.ts";
-import { startArchivePeer, startConstantPeer } from "./peers.ts";
-import { proxyConfiguration, startProxy } from "./proxy.ts";
-import { type Bench, inTurn } from "./run.ts";
+import { ask, jsonOf, type Target } from "../load/client.ts";
+import { type Loaded, prepareLoad } from "../load/load.ts";
+import { startArchivePeer, startConstantPeer } from "../peers/peers.ts";
+import { cursorAfter } from "../peers/sql.ts";
+import type { Measurement } from "../run/measurement.ts";
+import { proxyConfiguration, startProxy } from "../run/proxy.ts";
+import { type Bench, inTurn } from "../run/run.ts";
 
 /** Enough to keep a server busy, and few enough that answers of 500 markets do not queue for long. */
 const connections = 8;

@@ -2,7 +2,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import express from "express";
 import { Pool } from "pg";
-import { clause, continued, cursorAfter, facetsOf, filterOf } from "./peer-sql.ts";
+import { clause, continued, cursorAfter, facetsOf, filterOf } from "./sql.ts";
 
 // The archive as one would build it on Express and PostgreSQL: keyset pages, exact totals, gzip off the main thread.
 const pool = new Pool({ connectionString: process.env.DATABASE, max: 10 });
