@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { ChangeRecord, Manifest } from "../../../schemas/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
 import { Entries } from "../../changes/entries.ts";
-import { readChangeRecord } from "../../changes/record.ts";
+import { maxRecordLines, readChangeRecord } from "../../changes/record.ts";
 import type { YieldLoop } from "../../changes/sort.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
 import { ChangePart } from "../../format/change-part.ts";
@@ -28,8 +28,8 @@ export interface ChangesPlan extends Stream {
   archiveRoot: string;
 }
 
-/** Markets that are compared for an answer at most. Each takes about 100 bytes meanwhile. */
-const maxEntries = 2_000_000;
+/** Markets that are compared for an answer at most: an upgrade's, and smaller changes around it. Each takes about 100 bytes. */
+const maxEntries = 1.25 * maxRecordLines;
 /** Differences that are worked out at the same time. */
 const plansAtOnce = 2;
 /**
