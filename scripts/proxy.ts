@@ -1,9 +1,10 @@
 import cluster from "node:cluster";
+import { createServer } from "node:http";
 import { type Logger, pino } from "pino";
-import { AggregatorRegistry, collectDefaultMetrics } from "prom-client";
+import { AggregatorRegistry, collectDefaultMetrics, Registry } from "prom-client";
 import { type Config, ConfigError, readConfig } from "../proxy/config.ts";
+import { listen } from "../proxy/connection/listen.ts";
 import { startService } from "../proxy/start.ts";
-import { serveMetrics } from "./metrics-server.ts";
 import { variablesHelp } from "./variables.ts";
 import { supervise } from "./workers.ts";
 
@@ -71,4 +72,23 @@ function onSignal(stop: (signal: string) => Promise<void>): void {
       stopping = true;
     });
   }
+}
+
+/**
+ * Serves the text of `render` as `GET /metrics` on a loopback port until the process ends. Does nothing without a port.
+ * Throws ConfigError when the port cannot be used.
+ */
+async function serveMetrics(port: number | undefined, render: () => Promise<string>): Promise<void> {
+  if (port === undefined) return;
+  const server = createServer(async ({ url, method }, response) => {
+    if (url !== "/metrics" || method !== "GET") return void response.writeHead(404).end();
+    try {
+      const text = await render();
+      response.writeHead(200, { "Content-Type": Registry.PROMETHEUS_CONTENT_TYPE }).end(text);
+    } catch {
+      response.writeHead(500).end();
+    }
+  });
+  server.unref();
+  await listen(server, { host: "127.0.0.1", port }, "METRICS_PORT");
 }

@@ -3,8 +3,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
-import { pagePolicy, policyHeader } from "../site/page-policy.ts";
 import type { StaticFile } from "../site/static-file.ts";
+import { pagePolicy, policyHeader } from "../site/static-file.ts";
 
 const require = createRequire(import.meta.url);
 const swaggerUi = dirname(require.resolve("swagger-ui-dist/package.json"));

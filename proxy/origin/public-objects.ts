@@ -2,7 +2,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import type { CacheCounts } from "../../snapshots/read/catalog/object-cache.ts";
+import type { CacheCounts } from "../../snapshots/read/catalog/caches.ts";
 import { ClientGone } from "./origin.ts";
 
 const compress = promisify(gzip);

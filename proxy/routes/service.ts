@@ -1,6 +1,5 @@
 import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
-import { listSnapshots } from "../../snapshots/read/catalog/snapshot-list.ts";
-import { statusOf } from "../../snapshots/read/catalog/status.ts";
+import { listSnapshots, statusOf } from "../../snapshots/read/catalog/status.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";

@@ -4,8 +4,8 @@ import * as fields from "../../schemas/fields.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ApiPlace, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { pagePolicy, policyHeader } from "./page-policy.ts";
 import type { StaticFile } from "./static-file.ts";
+import { pagePolicy, policyHeader } from "./static-file.ts";
 
 type FileName = (typeof endpoints.siteFile.files)[number];
 

@@ -1,4 +1,4 @@
-import type { MarketKey } from "../format/market-key.ts";
+import type { MarketKey } from "../format/market-line.ts";
 
 /** Words of 32 bits that an id takes, and that are kept of the hash of a text. */
 const words = 4;

@@ -1,6 +1,6 @@
 import { type ChangeCounts, ChangeRecord, formatVersion, type ObjectRef } from "../../schemas/snapshot.ts";
 import { encodeChangePart, partLines } from "../format/change-part.ts";
-import type { MarketKey } from "../format/market-key.ts";
+import type { MarketKey } from "../format/market-line.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import { parseObject } from "../store/records.ts";

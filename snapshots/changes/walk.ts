@@ -1,6 +1,5 @@
 import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
-import { compareKeys, type MarketKey } from "../format/market-key.ts";
-import { idOfLine } from "../format/market-line.ts";
+import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";

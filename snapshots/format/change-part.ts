@@ -1,7 +1,7 @@
 import { CorruptObjectError } from "../store/errors.ts";
 import { maxRunBytes } from "../store/layout.ts";
 import { compressPiece, type DeflatePiece } from "./gzip.ts";
-import type { MarketKey } from "./market-key.ts";
+import type { MarketKey } from "./market-line.ts";
 import { keyOfLine } from "./market-line.ts";
 import { inflatePiece, type Run } from "./page.ts";
 import { leafHash } from "./tree.ts";

@@ -1,5 +1,4 @@
 import { isMemberIn, type Market, marketMembers } from "../../schemas/market.ts";
-import type { MarketKey } from "./market-key.ts";
 
 // A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes
 // are escaped within texts, so the first `,"name":` is the member's. Nothing here asks which member follows which,
@@ -74,4 +73,17 @@ export function lineOf(bytes: Uint8Array, version: string): Buffer {
     line = Buffer.concat([line.subarray(0, start - marks[name].length), line.subarray(start + value.length)]);
   }
   return line;
+}
+
+/** A market's position in the archive, which is sorted by time of resolution and then by id. */
+export interface MarketKey {
+  /** Epoch milliseconds. */
+  resolvedAt: number;
+  id: string;
+}
+
+/** Orders markets from oldest to newest, as ordinals count them. The archive is served in the reverse order. */
+export function compareKeys(a: MarketKey, b: MarketKey): number {
+  if (a.resolvedAt !== b.resolvedAt) return a.resolvedAt - b.resolvedAt;
+  return a.id < b.id ? -1 : Number(a.id > b.id);
 }

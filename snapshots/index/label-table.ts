@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import { foldCase } from "./fold-case.ts";
+import { foldCase } from "./words.ts";
 
 const nothing = 0xffffffff;
 

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { firstWhere } from "../format/first-where.ts";
-import { compareKeys, type MarketKey } from "../format/market-key.ts";
+import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
 /** A rendered market in archive order; `line` is its JSON text. */

@@ -1,4 +1,4 @@
-import { compareKeys, type MarketKey } from "../format/market-key.ts";
+import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import type { ArchiveWriter } from "./archive-writer.ts";
 import type { SortedMarket } from "./external-sort.ts";

@@ -1,7 +1,7 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { longIdHash } from "../index/id-table.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
-import { namesOnlyChanges } from "../sources/files/changed-files.ts";
+import { namesOnlyChanges } from "../sources/files/source-files.ts";
 import {
   type FileNumbers,
   type KnownFiles,

@@ -4,7 +4,7 @@ import { Entries } from "../changes/entries.ts";
 import { readChangeRecord } from "../changes/record.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
 import { ChangePart, putLine } from "../format/change-part.ts";
-import { compareKeys, type MarketKey } from "../format/market-key.ts";
+import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 

@@ -1,5 +1,5 @@
 import type { Manifest } from "../../schemas/snapshot.ts";
-import { compareKeys } from "../format/market-key.ts";
+import { compareKeys } from "../format/market-line.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";

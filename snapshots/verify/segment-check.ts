@@ -3,7 +3,7 @@ import { filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
 import { Cutter, cuts } from "../format/cuts.ts";
-import { compareKeys, type MarketKey } from "../format/market-key.ts";
+import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { decodeRows } from "../index/decode-rows.ts";

@@ -5,8 +5,8 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import type { ObjectCache } from "../catalog/object-cache.ts";
-import { SingleFlight } from "../catalog/single-flight.ts";
+import type { ObjectCache } from "../catalog/caches.ts";
+import { SingleFlight } from "../catalog/caches.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 

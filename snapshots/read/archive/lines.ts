@@ -4,8 +4,7 @@ import { idOfLine } from "../../format/market-line.ts";
 import { readRunStart, runMarkets, runsPiece, type StoredPage, separator } from "../../format/page.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import type { DerivedCache } from "../catalog/derived-cache.ts";
-import type { ObjectCache } from "../catalog/object-cache.ts";
+import type { DerivedCache, ObjectCache } from "../catalog/caches.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { Archive, Place } from "./archive.ts";
 

@@ -1,12 +1,12 @@
 import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
-import { compareKeys, type MarketKey } from "../../format/market-key.ts";
+import { compareKeys, type MarketKey } from "../../format/market-line.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { commitAsOf, commitOf, readSnapshot } from "../catalog/as-of.ts";
+import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import type { PlannedPage } from "../catalog/page-cache.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { CursorExpiredError, CursorMismatchError, InvalidCursorError } from "../errors.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "../query/cursor.ts";

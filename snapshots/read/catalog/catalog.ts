@@ -13,15 +13,10 @@ import { Archive } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
 import { DamagedLogError, NoSnapshotError } from "../errors.ts";
-import { CommitLog, type LogEntry } from "./commit-log.ts";
-import { DerivedCache } from "./derived-cache.ts";
+import { DerivedCache, ObjectCache, PageCache, Recent, SingleFlight } from "./caches.ts";
+import { CommitLog, type LogEntry, readableCommits, storedManifests } from "./commit-log.ts";
 import { Exports } from "./exports.ts";
-import { ObjectCache } from "./object-cache.ts";
-import { PageCache } from "./page-cache.ts";
 import { PublicLog } from "./public-log.ts";
-import { readableCommits, storedManifests } from "./readable-commits.ts";
-import { Recent } from "./recent.ts";
-import { SingleFlight } from "./single-flight.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 import { SupersededSnapshots } from "./superseded.ts";
 

@@ -8,9 +8,9 @@ import type { ObjectInfo, Storage } from "../../store/storage.ts";
 import type { Belief } from "../../trust/belief.ts";
 import { DamagedLogError, ExportNotFoundError } from "../errors.ts";
 import type { Stream } from "../stream.ts";
+import type { ObjectCache } from "./caches.ts";
+import { Recent } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
-import type { ObjectCache } from "./object-cache.ts";
-import { Recent } from "./recent.ts";
 
 /** The answer to which exports there are (INTERFACE 4.11). */
 export async function listExports(exports: Exports): Promise<ExportList> {

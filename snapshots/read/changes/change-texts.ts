@@ -5,7 +5,7 @@ import { cuts } from "../../format/cuts.ts";
 import type { DeflatePiece } from "../../format/gzip.ts";
 import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
 import { layout } from "../../store/layout.ts";
-import type { ObjectCache } from "../catalog/object-cache.ts";
+import type { ObjectCache } from "../catalog/caches.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 
 /** Where the texts of changed markets are stored: in objects of at most 512 lines, in runs. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { paging } from "../../../schemas/filters.ts";
 import { maxCursorLength } from "../../../schemas/query.ts";
-import type { MarketKey } from "../../format/market-key.ts";
+import type { MarketKey } from "../../format/market-line.ts";
 import { InvalidCursorError } from "../errors.ts";
 import { type ArchiveFilter, parseCanonicalFilter } from "./query.ts";
 

@@ -5,10 +5,9 @@ import { type OpenSource, refuseChangedFiles } from "../duckdb/read-source.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { SourceFile } from "../files/source-files.ts";
 import { maxRecordBytes, recordRule } from "./record-size.ts";
-import { placesPerRule, RefusalList } from "./refusals.ts";
+import { describeRow, placesPerRule, RefusalList, rowNumber } from "./refusals.ts";
 import { jsonOfRow } from "./render-json.ts";
 import { faultsOfRow, soundRow } from "./row-checks.ts";
-import { describeRow, rowNumber } from "./row-names.ts";
 import type { SourceTable } from "./table-schema.ts";
 
 /**

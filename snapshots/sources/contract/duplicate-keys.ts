@@ -1,8 +1,7 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { readParquet, selectFromAll } from "../duckdb/parquet.ts";
 import { type OpenSource, readSource } from "../duckdb/read-source.ts";
-import { placesPerRule, type Refusal, SourceRefusal } from "./refusals.ts";
-import { describeRow, rowNumber } from "./row-names.ts";
+import { describeRow, placesPerRule, type Refusal, rowNumber, SourceRefusal } from "./refusals.ts";
 
 /** A key that no two rows may share. Rows whose key is null are ignored; they break another rule. */
 export interface UniqueKey {

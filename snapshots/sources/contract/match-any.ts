@@ -5,7 +5,7 @@ import {
   type DuckDBType,
   DuckDBTypeId,
 } from "@duckdb/node-api";
-import { isInteger, isText, membersOf } from "../duckdb/duckdb-types.ts";
+import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
 import { type FileShape, leaf } from "./file-column.ts";
 import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./record-size.ts";
 import { between, finite, type Rule, shortText } from "./table-schema.ts";

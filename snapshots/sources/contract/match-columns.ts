@@ -1,5 +1,5 @@
 import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
-import { isInteger, isText, membersOf } from "../duckdb/duckdb-types.ts";
+import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
 import { type FileField, type FileShape, leaf } from "./file-column.ts";
 import { matchAny } from "./match-any.ts";
 import { maxDepth, maxLists } from "./record-size.ts";

@@ -1,4 +1,10 @@
-import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
+import {
+  type DuckDBConnection,
+  DuckDBInstance,
+  type DuckDBStructType,
+  type DuckDBType,
+  DuckDBTypeId,
+} from "@duckdb/node-api";
 import { quoted, textList } from "./sql-literals.ts";
 
 /** How much of the machine a DuckDB session may use, and which files it may access. */
@@ -57,4 +63,30 @@ export async function withConnection<T>(
   } finally {
     connection.closeSync();
   }
+}
+
+const integerTypes = new Set([
+  DuckDBTypeId.TINYINT,
+  DuckDBTypeId.SMALLINT,
+  DuckDBTypeId.INTEGER,
+  DuckDBTypeId.BIGINT,
+  DuckDBTypeId.UTINYINT,
+  DuckDBTypeId.USMALLINT,
+  DuckDBTypeId.UINTEGER,
+  DuckDBTypeId.UBIGINT,
+]);
+
+/** Whether a type is one of Parquet's integer types. */
+export function isInteger(type: DuckDBType): boolean {
+  return integerTypes.has(type.typeId);
+}
+
+/** Whether a type is plain text. DuckDB's JSON type is text with an alias. */
+export function isText(type: DuckDBType): boolean {
+  return type.typeId === DuckDBTypeId.VARCHAR && type.alias === undefined;
+}
+
+/** The types of a struct's members by name. */
+export function membersOf(type: DuckDBStructType): Map<string, DuckDBType> {
+  return new Map(type.entryNames.map((name, index) => [name, type.entryTypes[index]!]));
 }

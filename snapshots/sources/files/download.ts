@@ -4,7 +4,7 @@ import { describeS3Error, plainTag, statusOf } from "../../store/backends/s3.ts"
 import type { S3Location } from "../../store/storage.ts";
 import { StorageError } from "../../store/storage.ts";
 import { SourceRefusal } from "../contract/refusals.ts";
-import { changedRule } from "./changed-files.ts";
+import { changedRule } from "./source-files.ts";
 
 /** An object of the sources in a listing. */
 export interface RemoteFile {

@@ -13,8 +13,8 @@ import { type Storage, StorageError } from "../../store/storage.ts";
 import { RefusalList } from "../contract/refusals.ts";
 import { sourceNames } from "../contract/table-schema.ts";
 import type { KnownFiles } from "../sources.ts";
-import { refuseDifferences } from "./changed-files.ts";
 import { download, type RemoteFile } from "./download.ts";
+import { refuseDifferences } from "./source-files.ts";
 
 /** A local copy of the sources on S3, made for one run. */
 export interface SourceMirror {

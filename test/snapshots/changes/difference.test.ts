@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { countsOf, difference, netSides, putsOf, type Sides } from "../../../snapshots/changes/difference.ts";
 import { Entries } from "../../../snapshots/changes/entries.ts";
 import { range, sortIndexes } from "../../../snapshots/changes/sort.ts";
-import { compareKeys } from "../../../snapshots/format/market-key.ts";
+import { compareKeys } from "../../../snapshots/format/market-line.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 
 /** A market: when it was resolved, and its text. */

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { combineCrc } from "../../../snapshots/format/crc.ts";
 import { Cutter, cuts } from "../../../snapshots/format/cuts.ts";
 import { compressPiece, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
-import { compareKeys } from "../../../snapshots/format/market-key.ts";
+import { compareKeys } from "../../../snapshots/format/market-line.ts";
 import { compressPage, pageText, readRun, readRunStart, runMarkets } from "../../../snapshots/format/page.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 

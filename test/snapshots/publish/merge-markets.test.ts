@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { Manifest } from "../../../schemas/snapshot.ts";
 import { cuts } from "../../../snapshots/format/cuts.ts";
-import type { MarketKey } from "../../../snapshots/format/market-key.ts";
+import type { MarketKey } from "../../../snapshots/format/market-line.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ObjectCache } from "../../../snapshots/read/catalog/object-cache.ts";
+import { ObjectCache } from "../../../snapshots/read/catalog/caches.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";

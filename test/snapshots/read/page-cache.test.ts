@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { PageCache } from "../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { PageCache } from "../../../snapshots/read/catalog/page-cache.ts";
 import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
 import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
 import { publishArchive } from "../../helpers/publish/proxy-archive.ts";

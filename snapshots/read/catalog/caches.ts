@@ -1,0 +1,207 @@
+import { hash } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { ObjectRef } from "../../../schemas/snapshot.ts";
+import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
+import { MissingObjectError } from "../../store/errors.ts";
+import { readObject } from "../../store/objects.ts";
+import type { Storage } from "../../store/storage.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+import type { CommitLog } from "./commit-log.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** Size and hit rate of a cache, for the metrics. */
+export interface CacheCounts {
+  bytes: number;
+  hits: number;
+  misses: number;
+}
+
+/** Caches immutable objects by key. Each is verified when fetched; concurrent reads share one fetch. */
+export class ObjectCache {
+  readonly #cache: LRUCache<string, Buffer, ObjectRef>;
+  #hits = 0;
+  #misses = 0;
+
+  constructor(storage: Storage, maxBytes: number) {
+    this.#cache = new LRUCache<string, Buffer, ObjectRef>({
+      maxSize: maxBytes,
+      sizeCalculation: (stored) => stored.length,
+      fetchMethod: (key, _stale, { context: ref }) => readObject(storage, key, ref, awaitBudget),
+      // Several requests may wait for this fetch; an eviction must not abort it for them.
+      ignoreFetchAbort: true,
+    });
+  }
+
+  /** The stored bytes of an object. */
+  async get(key: string, ref: ObjectRef): Promise<Buffer> {
+    const known = this.#cache.get(key);
+    if (known) {
+      this.#hits += 1;
+      return known;
+    }
+    this.#misses += 1;
+    const stored = await this.#cache.fetch(key, { context: ref });
+    if (!stored) throw new MissingObjectError(key);
+    return stored;
+  }
+
+  /** Bytes in memory now, and hits and misses since the start. */
+  counts(): CacheCounts {
+    return { bytes: this.#cache.calculatedSize, hits: this.#hits, misses: this.#misses };
+  }
+}
+
+/** The part of an archive page that is the same for every caller. */
+export interface PlannedPage {
+  snapshot: Snapshot;
+  etag: string;
+  /** Members of the envelope (INTERFACE 2.7). */
+  numbers: { count: number; total: number; page: number; pageSize: number; nextCursor: string | null };
+  /** Ordinals of its markets, descending. */
+  ordinals: readonly number[];
+}
+
+/** A page with its markets compressed. */
+type SplicedPage = PlannedPage & { spliced: Spliced };
+
+// The name, the numbers and the LRU bookkeeping of an entry.
+const entryBytes = 1000;
+// A part is a Buffer object beside the bytes it views.
+const partBytes = 200;
+
+/** An entry must not keep a superseded snapshot alive: its indexes are many times as large as the entry. */
+type Entry = Omit<SplicedPage, "snapshot"> & { snapshot: WeakRef<Snapshot>; bytes: number };
+
+/**
+ * Caches pages by what was requested, since all clients that walk the archive with the same page size request the same
+ * ones. Most bytes of an entry are views of stored pages, which it keeps in memory.
+ */
+export class PageCache {
+  readonly #pages: LRUCache<string, Entry>;
+
+  constructor(maxBytes: number) {
+    this.#pages = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
+  }
+
+  get(name: string): SplicedPage | undefined {
+    const entry = this.#pages.get(shortened(name));
+    const snapshot = entry?.snapshot.deref();
+    return snapshot && entry && { ...entry, snapshot };
+  }
+
+  set(name: string, page: SplicedPage): void {
+    const { ordinals, numbers, spliced } = page;
+    const buffers = new Set(spliced.parts.map(({ buffer }) => buffer));
+    // A part keeps the whole buffer under it in memory.
+    const held = buffers.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const small = spliced.parts.length * partBytes + ordinals.length * 8 + (numbers.nextCursor?.length ?? 0);
+    const bytes = held + small + entryBytes;
+    this.#pages.set(shortened(name), { ...page, snapshot: new WeakRef(page.snapshot), bytes });
+  }
+
+  /** Drops all entries, for use when a new snapshot becomes current. */
+  clear(): void {
+    this.#pages.clear();
+  }
+}
+
+/** A name contains what the caller sent, which may be longer than the page itself. */
+function shortened(name: string): string {
+  return hash("sha256", name, "base64url");
+}
+
+// An id with its key takes about 200 bytes.
+const idBytes = 200;
+
+/**
+ * Caches recompressed pieces and market ids. Clients that walk the archive with the same page size cut the stored pages
+ * at the same places, so they need the same ones. Names contain the page's hash, so no entry ever goes stale.
+ */
+export class DerivedCache {
+  readonly #pieces: LRUCache<string, DeflatePiece, () => Promise<DeflatePiece>>;
+  readonly #ids: LRUCache<string, string>;
+
+  constructor(maxBytes: number) {
+    this.#pieces = new LRUCache<string, DeflatePiece, () => Promise<DeflatePiece>>({
+      maxSize: maxBytes,
+      // The piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
+      sizeCalculation: ({ bytes }) => bytes.buffer.byteLength + idBytes,
+      fetchMethod: (_name, _stale, { context: make }) => make(),
+      // Several requests may wait for this piece; an eviction must not abort it for them.
+      ignoreFetchAbort: true,
+    });
+    this.#ids = new LRUCache({ max: Math.ceil(maxBytes / 8 / idBytes) });
+  }
+
+  /** The piece of this name. Concurrent calls share one `make`. */
+  async piece(name: string, make: () => Promise<DeflatePiece>): Promise<DeflatePiece> {
+    return (await this.#pieces.fetch(name, { context: make })) ?? make();
+  }
+
+  /** The id of this name. */
+  async id(name: string, find: () => Promise<string>): Promise<string> {
+    const known = this.#ids.get(name);
+    if (known !== undefined) return known;
+    const id = await find();
+    this.#ids.set(name, id);
+    return id;
+  }
+}
+
+/** One look into the store. */
+interface Look<T> {
+  /** Digest of the commit that was the newest then. */
+  newest: string | undefined;
+  /** Epoch milliseconds. */
+  at: number;
+  found: Promise<T>;
+}
+
+/**
+ * The result of a look into the store. It serves all callers for a while, or until another commit becomes the newest.
+ */
+export class Recent<T> {
+  readonly #look: () => Promise<T>;
+  readonly #log: CommitLog;
+  readonly #seconds: number;
+  readonly #now: () => number;
+  #last: Look<T> | undefined;
+
+  constructor(
+    look: () => Promise<T>,
+    { log, seconds, now }: { log: CommitLog; seconds: number; now: () => number },
+  ) {
+    this.#look = look;
+    this.#log = log;
+    this.#seconds = seconds;
+    this.#now = now;
+  }
+
+  /** Throws what the look throws; the next call then looks again. */
+  async get(): Promise<T> {
+    const [newest, at] = [this.#log.newest?.digest, this.#now()];
+    const fresh = this.#last?.newest === newest && Math.abs(at - this.#last!.at) < this.#seconds * 1000;
+    if (!fresh) {
+      const look: Look<T> = { newest, at, found: this.#look() };
+      this.#last = look;
+      look.found.catch(() => {
+        if (this.#last === look) this.#last = undefined;
+      });
+    }
+    return this.#last!.found;
+  }
+}
+
+/** Lets calls of one name share the work that is under way for it. */
+export class SingleFlight<T> {
+  readonly #underway = new Map<string, Promise<T>>();
+
+  /** Throws what the work throws, to every caller. */
+  run(name: string, work: () => Promise<T>): Promise<T> {
+    const known = this.#underway.get(name);
+    if (known) return known;
+    const begun = work().finally(() => this.#underway.delete(name));
+    this.#underway.set(name, begun);
+    return begun;
+  }
+}
