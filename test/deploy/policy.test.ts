@@ -11,8 +11,8 @@ import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { publishArchive, slugs } from "../helpers/publish/proxy-archive.ts";
+import { listed } from "../helpers/store/archive-storage.ts";
 import { testFolder } from "../helpers/store/archive-store.ts";
-import { listed } from "../helpers/store/faulty-store.ts";
 import {
   allows,
   guardedStorage,

@@ -9,12 +9,11 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { CommitUnknownError } from "../../snapshots/store/log/commits.ts";
-import { changedStorage, memoryStorage } from "../helpers/store/archive-storage.ts";
+import { changedStorage, listed, memoryStorage } from "../helpers/store/archive-storage.ts";
 import { testFolder } from "../helpers/store/archive-store.ts";
 import {
   Crash,
   expectWhole,
-  listed,
   oldAndNew,
   publishNew,
   publishOld,

@@ -13,13 +13,12 @@ import { seal } from "../../snapshots/store/records.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { addMarkets } from "../helpers/archive/archive-odd-markets.ts";
 import { startArchiveProxy } from "../helpers/archive/archive-proxy.ts";
-import { memoryStorage } from "../helpers/store/archive-storage.ts";
+import { listed, memoryStorage } from "../helpers/store/archive-storage.ts";
 import { testFolder, writeSources } from "../helpers/store/archive-store.ts";
 import {
   expectAllGood,
   expectWhole,
   fill,
-  listed,
   type OldAndNew,
   oldAndNew,
   publishNew,

@@ -8,8 +8,8 @@ import { recordsOf } from "../helpers/archive/archive-records.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { snapshotCommand } from "../helpers/publish/archive-command.ts";
 import { publishRecords } from "../helpers/publish/proxy-archive.ts";
+import { listed } from "../helpers/store/archive-storage.ts";
 import { testFolder } from "../helpers/store/archive-store.ts";
-import { listed } from "../helpers/store/faulty-store.ts";
 
 const folder = testFolder();
 

@@ -1,17 +1,10 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { historyDays, ScoreList } from "../../../schemas/envelopes.ts";
+import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../../schemas/feed.ts";
-import { filterValuesOf } from "../../../schemas/filters.ts";
-import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
-import type { ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
-import type { ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
+import { listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, score, sourceFileOf } from "./proxy-archive.ts";
-import { publishFreely } from "./publish-freely.ts";
+import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "./proxy-archive.ts";
 
 /** The scores of one snapshot: the record of each slug. */
 export type Book = ReadonlyMap<string, ProtocolScore>;
@@ -38,60 +31,11 @@ export async function publishBook(
   book: Book,
   { markets = 3, at = new Date("2026-03-01T00:00:00.000Z") }: BookChoices = {},
 ): Promise<string> {
-  const temporaryDirectory = await mkdtemp(join(tmpdir(), "prs-publish-"));
-  const sources = async () => sourcesOf(book, markets);
-  try {
-    const options = { storage, temporaryDirectory, now: () => at, resume: true, sources };
-    return (await publishFreely(options)).snapshotId;
-  } finally {
-    await rm(temporaryDirectory, { recursive: true });
-  }
-}
-
-function sourcesOf(book: Book, markets: number): Sources {
-  return {
-    files: [sourceFileOf(markets)],
-    scoreFiles: [],
-    marketCount: markets,
-    warnings: [],
-    rowDigests: "test",
-    cutPoints: async () => [],
-    async *markets() {
-      const rows = Array.from({ length: markets }, (_, index) => market(index));
-      yield rows.map((row, index) => ({
-        id: row.id,
-        resolvedAt: Date.parse(row.resolvedAt),
-        digest: BigInt(index + 1),
-        file: 1,
-        json: Buffer.from(JSON.stringify(row)),
-        values: filterValuesOf(row),
-      }));
-    },
-    scores: async () => [...book.keys()].sort().map((slug) => rowOf(book.get(slug)!)),
-    async close() {},
-  };
-}
-
-function rowOf(record: ProtocolScore): ScoreRow {
-  const { slug, evidenceHash, updatedAt } = record;
-  const { bri, forgeScale, forgeScaleNum, confidence, delta } = record;
-  const points = [{ updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta }];
-  const history = { slug, days: historyDays, count: 1, points };
-  const dimensions = protocolDimensionKeys.map((key) => {
-    return { key, score: record.dimensions[key], change7d: 0, percentile: 0 };
-  });
-  return {
-    entry: entryOf(record),
-    json: JSON.stringify(record),
-    history: JSON.stringify(history),
-    dimensions: JSON.stringify({ slug, updatedAt, evidenceHash, dimensions }),
-  };
-}
-
-function entryOf(record: ProtocolScore): ScoreListEntry {
-  const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, metadata } = record;
-  const { category, chain, tvl } = metadata;
-  return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, category, chain, tvl };
+  const rows = Array.from({ length: markets }, (_, index) => market(index));
+  const scores = async () => scoreRowsOf([...book.keys()].sort().map((slug) => book.get(slug)!));
+  const sources = async () => ({ ...sourcesOf(rows, 0), scores });
+  const { snapshotId } = await publishRecords(storage, rows, 0, { now: () => at, resume: true, sources });
+  return snapshotId;
 }
 
 /** What the feed has to tell of the newest commit, if the one before had other scores: compared record by record. */
@@ -102,7 +46,7 @@ export async function changesBetween(storage: Storage, before: Book, after: Book
   for (const slug of slugs) {
     const [then, now] = [before.get(slug), after.get(slug)];
     if (JSON.stringify(then) === JSON.stringify(now)) continue;
-    const [previous, current] = [then ? entryOf(then) : null, now ? entryOf(now) : null];
+    const [previous, current] = [then ? listEntryOf(then) : null, now ? listEntryOf(now) : null];
     const type = previous ? (current ? "score.changed" : "score.removed") : "score.added";
     changes.push({ type, slug, snapshotId, publishedAt, previous, current } as ScoreChange);
   }

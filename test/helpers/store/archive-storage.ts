@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
-import { maxObjectBytes, type Storage } from "../../../snapshots/store/storage.ts";
+import { maxObjectBytes, type ObjectInfo, type Storage } from "../../../snapshots/store/storage.ts";
 
 /** One call of a storage. */
-interface StorageCall {
+export interface StorageCall {
   operation: "get" | "put" | "putIfAbsent" | "replace" | "list" | "delete";
   key: string;
   /** Bytes written. */
@@ -20,54 +20,49 @@ export interface CountingStorage extends Storage {
 /** The same store, with a note of every call. */
 export function countingStorage(storage: Storage): CountingStorage {
   const calls: StorageCall[] = [];
-  const note = (operation: StorageCall["operation"], key: string, bytes = 0) => {
-    calls.push({ operation, key, bytes });
-  };
-  const noted = changedStorage(storage, {
-    get(key, options) {
-      note("get", key);
-      return storage.get(key, options);
-    },
-    put(key, body) {
-      note("put", key, body.length);
-      return storage.put(key, body);
-    },
-    putIfAbsent(key, body) {
-      note("putIfAbsent", key, body.length);
-      return storage.putIfAbsent(key, body);
-    },
-    replace(key, body, tag) {
-      note("replace", key, body.length);
-      return storage.replace(key, body, tag);
-    },
-    list(prefix) {
-      note("list", prefix);
-      return storage.list(prefix);
-    },
-    delete(key) {
-      note("delete", key);
-      return storage.delete(key);
-    },
+  const noted = aroundCalls(storage, (work, call) => {
+    calls.push(call);
+    return work();
   });
-  const reading = ["get", "list"];
-  const written = () => calls.filter(({ operation }) => !reading.includes(operation)).map(({ key }) => key);
-  return { ...noted, calls, written };
+  return { ...noted, calls, written: () => calls.filter(changes).map(({ key }) => key) };
+}
+
+/** Whether a call may change the store. */
+export const changes = ({ operation }: StorageCall) => operation !== "get" && operation !== "list";
+
+/** The same store with each of its operations handed to `around`, which carries it out. A list comes as a whole. */
+export function aroundCalls(
+  storage: Storage,
+  around: <T>(work: () => Promise<T>, call: StorageCall) => Promise<T>,
+): Storage {
+  const call = (operation: StorageCall["operation"], key: string, bytes = 0) => ({ operation, key, bytes });
+  return {
+    ...storage,
+    get: (key, options) => around(() => storage.get(key, options), call("get", key)),
+    put: (key, body) => around(() => storage.put(key, body), call("put", key, body.length)),
+    putIfAbsent: (key, body) =>
+      around(() => storage.putIfAbsent(key, body), call("putIfAbsent", key, body.length)),
+    replace: (key, body, tag) =>
+      around(() => storage.replace(key, body, tag), call("replace", key, body.length)),
+    async *list(prefix) {
+      yield* await around(() => listed(storage, prefix), call("list", prefix));
+    },
+    delete: (key) => around(() => storage.delete(key), call("delete", key)),
+  };
+}
+
+/** What a storage lists, at once. */
+export async function listed(storage: Storage, prefix = ""): Promise<ObjectInfo[]> {
+  const infos: ObjectInfo[] = [];
+  for await (const info of storage.list(prefix)) infos.push(info);
+  return infos;
 }
 
 /** The same store with some of its operations replaced. */
-export function changedStorage(storage: Storage, changes: Partial<Storage>): Storage {
-  const { location } = storage;
-  return {
-    location,
-    get: (key, options) => storage.get(key, options),
-    put: (key, body) => storage.put(key, body),
-    putIfAbsent: (key, body) => storage.putIfAbsent(key, body),
-    replace: (key, body, tag) => storage.replace(key, body, tag),
-    list: (prefix) => storage.list(prefix),
-    delete: (key) => storage.delete(key),
-    ...changes,
-  };
-}
+export const changedStorage = (storage: Storage, changes: Partial<Storage>): Storage => ({
+  ...storage,
+  ...changes,
+});
 
 /** A store in memory; the map is its content, free to be tampered with. */
 export function memoryStorage(objects: Map<string, Buffer>): Storage {

@@ -2,10 +2,10 @@ import { expect } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import type { ObjectInfo, Storage } from "../../../snapshots/store/storage.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, recordsOf } from "../archive/archive-records.ts";
 import { publishRecords } from "../publish/proxy-archive.ts";
-import { changedStorage, memoryStorage } from "./archive-storage.ts";
+import { aroundCalls, listed, memoryStorage } from "./archive-storage.ts";
 import { faultsOf } from "./verified.ts";
 
 const first = recordsOf(0, 40);
@@ -32,13 +32,6 @@ export async function oldAndNew(): Promise<OldAndNew> {
   const { snapshotId: old } = await publishOld(memoryStorage(objects));
   const store = new Map(objects);
   return { store, old, new: (await publishNew(memoryStorage(objects))).snapshotId };
-}
-
-/** What a storage lists, at once. */
-export async function listed(storage: Storage, prefix = ""): Promise<ObjectInfo[]> {
-  const infos: ObjectInfo[] = [];
-  for await (const info of storage.list(prefix)) infos.push(info);
-  return infos;
 }
 
 /** A copy of a store in memory, as it is now. */
@@ -108,27 +101,12 @@ export function steppedStorage(
   { before, after }: { before?: (n: number) => unknown; after?: (n: number) => unknown },
 ): Storage {
   let operations = 0;
-  const step = async <T>(work: () => Promise<T>): Promise<T> => {
+  return aroundCalls(storage, async (work) => {
     const n = operations;
     operations += 1;
     await before?.(n);
     const result = await work();
     await after?.(n);
     return result;
-  };
-  return steppedBy(storage, step);
-}
-
-/** A storage whose operations are each handed to `step`. */
-export function steppedBy(storage: Storage, step: <T>(operation: () => Promise<T>) => Promise<T>): Storage {
-  return changedStorage(storage, {
-    get: (key, options) => step(() => storage.get(key, options)),
-    put: (key, body) => step(() => storage.put(key, body)),
-    putIfAbsent: (key, body) => step(() => storage.putIfAbsent(key, body)),
-    replace: (key, body, tag) => step(() => storage.replace(key, body, tag)),
-    delete: (key) => step(() => storage.delete(key)),
-    async *list(prefix) {
-      yield* await step(() => listed(storage, prefix));
-    },
   });
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { aroundCalls, type StorageCall } from "./archive-storage.ts";
 
 const OneOrMore = z.union([z.string(), z.array(z.string())]).transform((value) => [value].flat());
 const Policy = z.strictObject({
@@ -63,39 +64,20 @@ const createdOnly = statementsOf("bucket-policy").find(({ Condition }) => Condit
 
 /** A store as a role sees it: what the policies do not allow is refused as S3 refuses it. */
 export function guardedStorage(storage: Storage, role: Role): Storage {
-  const require = (allowed: boolean, operation: string, key: string) => {
-    if (!allowed)
-      throw new StorageError(`${storage.location}: cannot ${operation} ${key}: 403 AccessDenied for ${role}`);
-  };
   const mayReplace = (key: string) =>
     allows(role, "PutObject", key) &&
     !createdOnly.some((pattern) => fits(pattern, `arn:aws:s3:::STORE_BUCKET/${key}`));
-  return {
-    location: storage.location,
-    async get(key, options) {
-      require(allows(role, "GetObject", key), "get", key);
-      return storage.get(key, options);
-    },
-    async put(key, body) {
-      require(mayReplace(key), "put", key);
-      return storage.put(key, body);
-    },
-    async putIfAbsent(key, body) {
-      require(allows(role, "PutObject", key), "putIfAbsent", key);
-      return storage.putIfAbsent(key, body);
-    },
-    async replace(key, body, tag) {
-      // S3 wants both rights of a caller that replaces what it has seen.
-      require(allows(role, "GetObject", key) && mayReplace(key), "replace", key);
-      return storage.replace(key, body, tag);
-    },
-    async *list(prefix) {
-      require(lists(role, prefix), "list", prefix);
-      yield* storage.list(prefix);
-    },
-    async delete(key) {
-      require(allows(role, "DeleteObject", key), "delete", key);
-      return storage.delete(key);
-    },
+  const may: Record<StorageCall["operation"], (key: string) => boolean> = {
+    get: (key) => allows(role, "GetObject", key),
+    put: mayReplace,
+    putIfAbsent: (key) => allows(role, "PutObject", key),
+    // S3 wants both rights of a caller that replaces what it has seen.
+    replace: (key) => allows(role, "GetObject", key) && mayReplace(key),
+    list: (prefix) => lists(role, prefix),
+    delete: (key) => allows(role, "DeleteObject", key),
   };
+  return aroundCalls(storage, async (work, { operation, key }) => {
+    if (may[operation](key)) return work();
+    throw new StorageError(`${storage.location}: cannot ${operation} ${key}: 403 AccessDenied for ${role}`);
+  });
 }

@@ -1,5 +1,5 @@
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { steppedBy } from "./faulty-store.ts";
+import { aroundCalls } from "./archive-storage.ts";
 
 /** An operation of one of the actors that has not begun yet. */
 interface Parked {
@@ -37,7 +37,7 @@ export async function interleaved(
       changed.resolve();
       return promise;
     };
-    const done = work(steppedBy(storage, step));
+    const done = work(aroundCalls(storage, step));
     done.then(ended(actor), ended(actor));
     return done;
   });

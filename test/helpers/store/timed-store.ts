@@ -1,7 +1,7 @@
 import { type CollectOptions, collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { inArchiveOrder, recordsOf } from "../archive/archive-records.ts";
 import { publishRecords } from "../publish/proxy-archive.ts";
-import { changedStorage, memoryStorage } from "./archive-storage.ts";
+import { aroundCalls, memoryStorage } from "./archive-storage.ts";
 
 /** Milliseconds. */
 export const hour = 3_600_000;
@@ -16,27 +16,15 @@ export function timedStore(
 ) {
   let now = began;
   const memory = memoryStorage(objects);
-  const storage = changedStorage(memory, {
-    async put(key, body) {
-      modified.set(key, now);
-      return memory.put(key, body);
-    },
-    async putIfAbsent(key, body) {
-      const created = await memory.putIfAbsent(key, body);
-      if (created) modified.set(key, now);
-      return created;
-    },
-    async replace(key, body, tag) {
-      const replaced = await memory.replace(key, body, tag);
-      if (replaced) modified.set(key, now);
-      return replaced;
-    },
-    async *list(prefix) {
-      for await (const info of memory.list(prefix)) {
-        yield { ...info, modified: new Date(modified.get(info.key) ?? start) };
-      }
-    },
+  const storage = aroundCalls(memory, async (work, { operation, key }) => {
+    const done = await work();
+    if (operation === "put" || done === true) modified.set(key, now);
+    return done;
   });
+  storage.list = async function* (prefix) {
+    for await (const info of memory.list(prefix))
+      yield { ...info, modified: new Date(modified.get(info.key) ?? start) };
+  };
   const run = (options: Partial<CollectOptions> = {}) =>
     collectGarbage(storage, {
       keepHours: 48,

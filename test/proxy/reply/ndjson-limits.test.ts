@@ -8,8 +8,8 @@ import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.t
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { market, publishArchive, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { listed } from "../../helpers/store/archive-storage.ts";
 import { testFolder } from "../../helpers/store/archive-store.ts";
-import { listed } from "../../helpers/store/faulty-store.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 
 const archive = "/api/v1/markets/historical";

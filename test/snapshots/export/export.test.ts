@@ -20,9 +20,9 @@ import { exportNewest } from "../../helpers/archive/exports.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { countingStorage, listed, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import { publishSources, testFolder } from "../../helpers/store/archive-store.ts";
-import { Crash, listed, steppedStorage } from "../../helpers/store/faulty-store.ts";
+import { Crash, steppedStorage } from "../../helpers/store/faulty-store.ts";
 import { start, timedStore } from "../../helpers/store/timed-store.ts";
 
 const folder = testFolder();

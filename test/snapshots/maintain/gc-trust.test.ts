@@ -7,7 +7,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { listed } from "../../helpers/store/faulty-store.ts";
+import { listed } from "../../helpers/store/archive-storage.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
 

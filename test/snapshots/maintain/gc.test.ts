@@ -8,12 +8,11 @@ import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive/arch
 import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { idsOf } from "../../helpers/archive/archive-walk.ts";
 import { publishRecords, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { countingStorage, listed, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import {
   Crash,
   expectAllGood,
   fill,
-  listed,
   type OldAndNew,
   oldAndNew,
   publishNew,

@@ -4,7 +4,7 @@ import type { Commit } from "../../../schemas/snapshot.ts";
 import { keepersOf, type Retention, tiers } from "../../../snapshots/maintain/retention.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { listed } from "../../helpers/store/faulty-store.ts";
+import { listed } from "../../helpers/store/archive-storage.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
 
 const hour = 3_600_000;

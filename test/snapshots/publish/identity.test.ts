@@ -30,8 +30,8 @@ function newStore(): Storage {
 
 /** Without what is for publishers, which depends on the source files, and what names it. */
 async function servedContentOf(storage: Storage): Promise<Record<string, string>> {
-  const { rows, origins, sourceFiles, manifests, commits, logTiles } = layout;
-  const unserved = [rows, origins, sourceFiles, manifests, commits, logTiles];
+  const { rows, origins, sourceFiles, segmentLists, manifests, commits, logTiles } = layout;
+  const unserved = [rows, origins, sourceFiles, segmentLists, manifests, commits, logTiles];
   const content = Object.entries(await contentOf(storage));
   return Object.fromEntries(content.filter(([key]) => !unserved.some((prefix) => key.startsWith(prefix))));
 }

@@ -12,10 +12,9 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, scoreRows, sourceFileOf } from "../../helpers/publish/proxy-archive.ts";
+import { market, sourceFileOf, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { listed } from "../../helpers/store/faulty-store.ts";
+import { changedStorage, listed, memoryStorage } from "../../helpers/store/archive-storage.ts";
 
 /** A market as these tests need it: its place, and what tells one content from another. */
 interface Row extends MarketKey {
@@ -25,14 +24,11 @@ interface Row extends MarketKey {
 const values = filterValuesOf(market(1));
 
 /** Sources of these rows; those that are known are found by their digests. */
-function sourcesOf(rows: readonly Row[]): Sources {
+function sourcesOfRows(rows: readonly Row[]): Sources {
   return {
+    ...sourcesOf([], 700),
     files: [sourceFileOf(rows)],
-    scoreFiles: [],
     marketCount: rows.length,
-    warnings: [],
-    rowDigests: "merge",
-    cutPoints: async () => [],
     async *markets(known) {
       const ordinals = new Map<bigint, number>();
       for await (const { start, digests } of known?.digests ?? [])
@@ -56,14 +52,17 @@ function sourcesOf(rows: readonly Row[]): Sources {
         return [];
       });
     },
-    scores: async () => scoreRows(700),
-    async close() {},
   };
 }
 
 async function publishRows(storage: Storage, rows: readonly Row[]): Promise<Manifest> {
   const now = () => new Date("2026-03-01T00:00:00.000Z");
-  await publishFreely({ storage, temporaryDirectory: tmpdir(), now, sources: async () => sourcesOf(rows) });
+  await publishFreely({
+    storage,
+    temporaryDirectory: tmpdir(),
+    now,
+    sources: async () => sourcesOfRows(rows),
+  });
   return readManifest(storage, (await newestCommit(storage))!.manifest);
 }
 

@@ -10,7 +10,13 @@ import { addMarkets } from "../../helpers/archive/archive-odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
 import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
 import { publishRecords, slugs } from "../../helpers/publish/proxy-archive.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import {
+  aroundCalls,
+  changedStorage,
+  changes,
+  countingStorage,
+  memoryStorage,
+} from "../../helpers/store/archive-storage.ts";
 import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/store/archive-store.ts";
 import { Crash } from "../../helpers/store/faulty-store.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
@@ -291,17 +297,12 @@ describe("a store that fails", () => {
   /** The storage with its n-th write failing, from 0, before or after it took effect. */
   function failingAt(storage: Storage, n: number, when: "before" | "after"): Storage {
     let writes = 0;
-    const write = async <T>(key: string, work: () => Promise<T>): Promise<T> => {
+    return aroundCalls(storage, async (work, call) => {
+      if (!changes(call)) return work();
       writes += 1;
       if (writes - 1 !== n) return work();
       if (when === "after") await work();
-      throw new StorageError(`cannot write ${key}`);
-    };
-    return changedStorage(storage, {
-      put: (key, body) => write(key, () => storage.put(key, body)),
-      putIfAbsent: (key, body) => write(key, () => storage.putIfAbsent(key, body)),
-      replace: (key, body, tag) => write(key, () => storage.replace(key, body, tag)),
-      delete: (key) => write(key, () => storage.delete(key)),
+      throw new StorageError(`cannot write ${call.key}`);
     });
   }
 

@@ -16,9 +16,8 @@ import {
   writeTables,
 } from "../../helpers/publish/editable-sources.ts";
 import { sourceDetails } from "../../helpers/publish/score-details.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { countingStorage, listed, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import { testFolder } from "../../helpers/store/archive-store.ts";
-import { listed } from "../../helpers/store/faulty-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();

@@ -9,7 +9,7 @@ import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
 import { inArchiveOrder } from "../../helpers/archive/archive-records.ts";
 import { type Answer, call, problemOf } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { listed } from "../../helpers/store/faulty-store.ts";
+import { listed } from "../../helpers/store/archive-storage.ts";
 import { timedStore } from "../../helpers/store/timed-store.ts";
 
 // AS_OF_HISTORIES=300 npx vitest run --config test/vitest.config.ts --testTimeout=3600000
