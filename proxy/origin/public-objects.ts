@@ -1,62 +1,32 @@
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
-import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import type { CacheCounts } from "../../snapshots/read/catalog/caches.ts";
+import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
+import { type Coding, compress } from "../reply/coding.ts";
 import { ClientGone } from "./origin.ts";
 
-const compress = promisify(gzip);
-
-/** The bytes of an object by content coding. */
-type Coded = Record<"identity" | "gzip", Buffer>;
-
 /** Verified public objects, cached in memory. */
-export interface PublicObjects {
-  /** The object. `fetch` gets its bytes when it is not in memory. Throws what `fetch` throws. */
-  get(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Coded>;
-  has(object: ObjectRef): boolean;
-  counts(): CacheCounts;
-}
+export type PublicObjects = ReturnType<typeof publicObjects>;
 
-/**
- * A cache of at most `cacheBytes`. Objects are named by their digests, so no entry goes stale. Simultaneous requests for
- * an object share one fetch.
- */
-export function publicObjects(cacheBytes: number): PublicObjects {
-  const cache = new LRUCache<string, Coded, () => Promise<Buffer>>({
-    maxSize: cacheBytes,
-    sizeCalculation: (entry) => entry.identity.length + entry.gzip.length,
-    async fetchMethod(_hash, _stale, { context: fetch }) {
+/** A cache of at most `cacheBytes`. Simultaneous requests for an object share one fetch. */
+export function publicObjects(cacheBytes: number) {
+  const cache = new BoundedCache<Record<Coding, Buffer>>(
+    cacheBytes,
+    ({ identity, gzip }) => identity.length + gzip.length,
+  );
+
+  /** The object by content coding. `fetch` gets its bytes when it is not in memory. Throws what `fetch` throws. */
+  async function get(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Record<Coding, Buffer>> {
+    let own = false;
+    const make = async () => {
+      own = true;
       const identity = await fetch();
       return { identity, gzip: await compress(identity) };
-    },
-    // An eviction must not take the object from those who wait for it.
-    ignoreFetchAbort: true,
-  });
-  let hits = 0;
-  let misses = 0;
+    };
+    // If the client whose fetch all wait for goes away, the next of them fetches for itself.
+    const shared = await cache.get(object.hash, make).catch((error) => {
+      if (own || !(error instanceof ClientGone)) throw error;
+    });
+    return shared ?? get(object, fetch);
+  }
 
-  return {
-    async get(object, fetch) {
-      const { hash } = object;
-      const known = cache.get(hash);
-      if (known) {
-        hits += 1;
-        return known;
-      }
-      misses += 1;
-      let own = false;
-      const context = () => {
-        own = true;
-        return fetch();
-      };
-      return cache.forceFetch(hash, { context }).catch((error) => {
-        // Another request's fetch ended because its client went away: this request fetches for itself.
-        if (own || !(error instanceof ClientGone)) throw error;
-        return this.get(object, fetch);
-      });
-    },
-    has: ({ hash }) => cache.has(hash),
-    counts: () => ({ bytes: cache.calculatedSize, hits, misses }),
-  };
+  return { get, has: ({ hash }: ObjectRef) => cache.has(hash), counts: () => cache.counts() };
 }

@@ -1,6 +1,6 @@
 import { type Plan, plans } from "../../schemas/plans.ts";
+import { guardPeer } from "../breaker.ts";
 import { ServiceError } from "../errors/service-error.ts";
-import { guardPeer } from "../origin/breaker.ts";
 import { sqliteQuota } from "./sqlite.ts";
 import type { QuotaStore } from "./store.ts";
 

@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../../schemas/snapshot.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
-import { MissingObjectError } from "../../store/errors.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
@@ -16,38 +15,60 @@ export interface CacheCounts {
   misses: number;
 }
 
-/** Caches immutable objects by key. Each is verified when fetched; concurrent reads share one fetch. */
-export class ObjectCache {
-  readonly #cache: LRUCache<string, Buffer, ObjectRef>;
+/** A cache of at most `maxBytes`. Names are such that no entry goes stale; concurrent calls share the work for one. */
+export class BoundedCache<V extends NonNullable<unknown>> {
+  readonly #cache: LRUCache<string, V, () => Promise<V>>;
   #hits = 0;
   #misses = 0;
 
-  constructor(storage: Storage, maxBytes: number) {
-    this.#cache = new LRUCache<string, Buffer, ObjectRef>({
+  constructor(maxBytes: number, bytesOf: (value: V) => number) {
+    this.#cache = new LRUCache<string, V, () => Promise<V>>({
       maxSize: maxBytes,
-      sizeCalculation: (stored) => stored.length,
-      fetchMethod: (key, _stale, { context: ref }) => readObject(storage, key, ref, awaitBudget),
-      // Several requests may wait for this fetch; an eviction must not abort it for them.
+      sizeCalculation: bytesOf,
+      fetchMethod: (_name, _stale, { context: make }) => make(),
+      // Several requests may wait for this work; an eviction must not abort it for them.
       ignoreFetchAbort: true,
     });
   }
 
-  /** The stored bytes of an object. */
-  async get(key: string, ref: ObjectRef): Promise<Buffer> {
-    const known = this.#cache.get(key);
+  /** The entry of this name, made if it is not in memory. Throws what `make` throws. */
+  async get(name: string, make: () => Promise<V>): Promise<V> {
+    const known = this.#cache.get(name);
     if (known) {
       this.#hits += 1;
       return known;
     }
     this.#misses += 1;
-    const stored = await this.#cache.fetch(key, { context: ref });
-    if (!stored) throw new MissingObjectError(key);
-    return stored;
+    return this.#cache.forceFetch(name, { context: make });
+  }
+
+  has(name: string): boolean {
+    return this.#cache.has(name);
   }
 
   /** Bytes in memory now, and hits and misses since the start. */
   counts(): CacheCounts {
     return { bytes: this.#cache.calculatedSize, hits: this.#hits, misses: this.#misses };
+  }
+}
+
+/** Caches immutable objects by key. Each is verified when it is read. */
+export class ObjectCache {
+  readonly #storage: Storage;
+  readonly #cache: BoundedCache<Buffer>;
+
+  constructor(storage: Storage, maxBytes: number) {
+    this.#storage = storage;
+    this.#cache = new BoundedCache(maxBytes, ({ length }) => length);
+  }
+
+  /** The stored bytes of an object. */
+  get(key: string, ref: ObjectRef): Promise<Buffer> {
+    return this.#cache.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
+  }
+
+  counts(): CacheCounts {
+    return this.#cache.counts();
   }
 }
 
@@ -118,24 +139,18 @@ const idBytes = 200;
  * at the same places, so they need the same ones. Names contain the page's hash, so no entry ever goes stale.
  */
 export class DerivedCache {
-  readonly #pieces: LRUCache<string, DeflatePiece, () => Promise<DeflatePiece>>;
+  readonly #pieces: BoundedCache<DeflatePiece>;
   readonly #ids: LRUCache<string, string>;
 
   constructor(maxBytes: number) {
-    this.#pieces = new LRUCache<string, DeflatePiece, () => Promise<DeflatePiece>>({
-      maxSize: maxBytes,
-      // The piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
-      sizeCalculation: ({ bytes }) => bytes.buffer.byteLength + idBytes,
-      fetchMethod: (_name, _stale, { context: make }) => make(),
-      // Several requests may wait for this piece; an eviction must not abort it for them.
-      ignoreFetchAbort: true,
-    });
+    // A piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
+    this.#pieces = new BoundedCache(maxBytes, ({ bytes }) => bytes.buffer.byteLength + idBytes);
     this.#ids = new LRUCache({ max: Math.ceil(maxBytes / 8 / idBytes) });
   }
 
   /** The piece of this name. Concurrent calls share one `make`. */
-  async piece(name: string, make: () => Promise<DeflatePiece>): Promise<DeflatePiece> {
-    return (await this.#pieces.fetch(name, { context: make })) ?? make();
+  piece(name: string, make: () => Promise<DeflatePiece>): Promise<DeflatePiece> {
+    return this.#pieces.get(name, make);
   }
 
   /** The id of this name. */
