@@ -10,7 +10,7 @@ import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { guardPeer } from "../breaker.ts";
+import { guardPeer } from "../errors/breaker.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 

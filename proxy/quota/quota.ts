@@ -1,5 +1,5 @@
 import { type Plan, plans } from "../../schemas/plans.ts";
-import { guardPeer } from "../breaker.ts";
+import { guardPeer } from "../errors/breaker.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import { sqliteQuota } from "./sqlite.ts";
 import type { QuotaStore } from "./store.ts";
