@@ -2,11 +2,11 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
-import { bytesBelow, found, requestsWith, spellingsOf } from "../helpers/attack/attack-canaries.ts";
-import { startAttackedProcess } from "../helpers/attack/attack-process.ts";
-import { type Attacked, archive, startAttacked } from "../helpers/attack/attack-target.ts";
-import { answersIn } from "../helpers/attack/attack-wire.ts";
-import { respond } from "../helpers/attack/proxy-origin.ts";
+import { bytesBelow, found, requestsWith, spellingsOf } from "../helpers/attack/canaries.ts";
+import { startAttackedProcess } from "../helpers/attack/process.ts";
+import { type Attacked, archive, startAttacked } from "../helpers/attack/target.ts";
+import { answersIn } from "../helpers/attack/wire.ts";
+import { respond } from "../helpers/http/faulty-origin.ts";
 import { bearer, outcome, raw, until } from "../helpers/http/proxy-client.ts";
 
 let attacked: Attacked;

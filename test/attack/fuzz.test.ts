@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { attackHeads, mayReadArchive } from "../helpers/attack/attack-heads.ts";
-import { type Attacked, archive, expectOwnRequest, startAttacked } from "../helpers/attack/attack-target.ts";
-import { answersIn, attackWith, headerOf, type WireAnswer } from "../helpers/attack/attack-wire.ts";
+import { attackHeads, mayReadArchive } from "../helpers/attack/heads.ts";
+import { type Attacked, archive, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
+import { answersIn, attackWith, headerOf, type WireAnswer } from "../helpers/attack/wire.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
-import { market } from "../helpers/publish/proxy-archive.ts";
+import { market } from "../helpers/publish/records.ts";
 
 let attacked: Attacked;
 beforeAll(async () => {

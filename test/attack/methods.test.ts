@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
-import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack/attack-target.ts";
-import { answersIn, headerOf, type WireAnswer } from "../helpers/attack/attack-wire.ts";
+import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
+import { answersIn, headerOf, type WireAnswer } from "../helpers/attack/wire.ts";
 import { addressOf } from "../helpers/http/addresses.ts";
 
 const attacked: Attacked = await startAttacked();

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startSharedCache } from "../helpers/http/edge-cache.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, call, outcome, until } from "../helpers/http/proxy-client.ts";
-import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 import { findNginx, type Nginx } from "../helpers/servers/nginx.ts";
 
 const nginx = findNginx();

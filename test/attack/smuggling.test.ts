@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { type Attacked, archive, expectOwnRequest, startAttacked } from "../helpers/attack/attack-target.ts";
-import { answersIn } from "../helpers/attack/attack-wire.ts";
-import { good, respond, startFaultyOrigin } from "../helpers/attack/proxy-origin.ts";
+import { type Attacked, archive, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
+import { answersIn } from "../helpers/attack/wire.ts";
+import { good, respond, startFaultyOrigin } from "../helpers/http/faulty-origin.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 
 const attacked: Attacked = await startAttacked();

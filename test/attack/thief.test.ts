@@ -24,10 +24,10 @@ import { exportNewest } from "../helpers/archive/exports.ts";
 import { listen } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../helpers/http/proxy.ts";
 import { type Answer, bearer, until } from "../helpers/http/proxy-client.ts";
-import { market, publishRecords, slugs } from "../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { market, publishRecords, slugs } from "../helpers/publish/records.ts";
 import { linkedStore } from "../helpers/store/linked-store.ts";
 import { testKey } from "../helpers/store/signing.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 // A thief has every right on the store, but none of the private keys. Proxies trust one public key. Nothing that the
 // thief made is served, by a proxy that was running or by one that starts afterwards; what was good goes on being

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { processShell } from "../../scripts/shell.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 import { median, quantile, summarise } from "./run/measurement.ts";
 import { readOptions } from "./run/options.ts";
 import { missingPrograms } from "./run/programs.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { checkpointOf, flipped, noteKey } from "../helpers/archive/proofs.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
-import { market } from "../helpers/publish/proxy-archive.ts";
+import { market } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 
 const program = findChromium();

@@ -13,10 +13,10 @@ import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
-import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/proxy-archive.ts";
+import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 import { enterKey, openWatched, overhang, phone, seriousFaults } from "../helpers/servers/site-page.ts";
-import { countingStorage, memoryStorage } from "../helpers/store/archive-storage.ts";
+import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
 
 describe("the files of the site", () => {
   test("are small, and the same from the proxy except for the one that says where the API is", () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../helpers/publish/proxy-archive.ts";
+import { market, publishRecords } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 import { enterKey, openWatched } from "../helpers/servers/site-page.ts";
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
-import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { enterKey, openWatched, seriousFaults, settled } from "../helpers/servers/site-page.ts";
 import { choicesOf, serveSmallSite } from "../helpers/servers/site-served.ts";

@@ -12,10 +12,9 @@ import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
 import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
-import { plainFilter } from "../helpers/archive/archive-plain-filter.ts";
-import type { Query } from "../helpers/archive/archive-proxy.ts";
-import { inArchiveOrder } from "../helpers/archive/archive-records.ts";
-import { market, sourcesOf } from "../helpers/publish/proxy-archive.ts";
+import { plainFilter } from "../helpers/archive/plain-filter.ts";
+import type { Query } from "../helpers/http/archive-proxy.ts";
+import { inArchiveOrder, market, sourcesOf } from "../helpers/publish/records.ts";
 
 // The example store, and what readers must find in it. To make all of it anew, after a change of the format:
 //

@@ -7,7 +7,7 @@ import { HistoricalMarket } from "../../schemas/records.ts";
 import { checkpointOf, flipped, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
-import { market, publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { market, publishArchive } from "../helpers/publish/records.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 
 const key = noteKey("prs.example/log");

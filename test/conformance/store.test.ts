@@ -22,7 +22,7 @@ import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { rowsQuery } from "../helpers/archive/query.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
-import { memoryStorage } from "../helpers/store/archive-storage.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
 import { makeExample } from "./example-store.ts";
 
 const example = join(import.meta.dirname, "example");

@@ -6,9 +6,9 @@ import { ExportList } from "../../schemas/envelopes.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, call, raw, until } from "../helpers/http/proxy-client.ts";
-import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 import { findNginx, type Nginx, startBalancer } from "../helpers/servers/nginx.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const nginx = findNginx();
 const folder = testFolder();

@@ -7,20 +7,20 @@ import type { MarketPage, ScoreList, Status, Usage } from "../../schemas/envelop
 import { layout } from "../../snapshots/store/layout.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { firstColumn, withDuckDb } from "../helpers/archive/archive-sql.ts";
-import { cursorWalk, idsOf, pagesOf } from "../helpers/archive/archive-walk.ts";
+import { firstColumn, withDuckDb } from "../helpers/archive/sql.ts";
+import { cursorWalk, idsOf, pagesOf } from "../helpers/archive/walk.ts";
 import { unitCommand } from "../helpers/http/deployed.ts";
 import { type Listener, listenGreeted } from "../helpers/http/live-feed.ts";
 import { askRows } from "../helpers/http/ndjson.ts";
 import { bearer, call, outcome, raw, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startUnit } from "../helpers/http/proxy-command.ts";
-import { runCommand } from "../helpers/publish/archive-command.ts";
+import { runCommand } from "../helpers/publish/commands.ts";
 import { loadSample, writeTables } from "../helpers/publish/editable-sources.ts";
 import { createBucket, letCdnRead, s3Environment } from "../helpers/servers/ceph.ts";
 import { errorsOf, findNginx, type Nginx, startBalancer, startCdn } from "../helpers/servers/nginx.ts";
 import { freePort } from "../helpers/servers/programs.ts";
 import { findRedis, type TestRedis, testRedis } from "../helpers/servers/redis.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const [archive, list] = ["/api/v1/markets/historical", "/api/v1/scores"];
 const [environment, nginx, redisServer] = [s3Environment(), findNginx(), findRedis()];

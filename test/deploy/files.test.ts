@@ -8,7 +8,7 @@ import { feedLimits } from "../../schemas/feed.ts";
 import { exitCodes } from "../../scripts/cli.ts";
 import { deployed, installedIn, settingsOf, variablesOf } from "../helpers/http/deployed.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const root = join(import.meta.dirname, "../..");
 const files = readdirSync(join(root, ".github/deploy"), { recursive: true, encoding: "utf8" }).sort();

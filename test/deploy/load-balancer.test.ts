@@ -4,11 +4,10 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import { issueKey, revokeKey } from "../../snapshots/keys/records.ts";
-import { inArchiveOrder } from "../helpers/archive/archive-records.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
-import { market, publishRecords } from "../helpers/publish/proxy-archive.ts";
+import { inArchiveOrder, market, publishRecords } from "../helpers/publish/records.ts";
 import { errorsOf, findNginx, type Nginx, startBalancer } from "../helpers/servers/nginx.ts";
 import { findRedis, type TestRedis, testRedis } from "../helpers/servers/redis.ts";
 

@@ -5,8 +5,9 @@ import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { type Call, call } from "../helpers/http/proxy-client.ts";
+import { publishSources } from "../helpers/publish/sample-sources.ts";
 import { findNginx, type Nginx, startFolderCdn } from "../helpers/servers/nginx.ts";
-import { publishSources, testFolder } from "../helpers/store/archive-store.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const nginx = findNginx();
 

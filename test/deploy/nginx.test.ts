@@ -14,9 +14,9 @@ import { readManifest } from "../../snapshots/store/manifest.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { type Call, call } from "../helpers/http/proxy-client.ts";
+import { publishSources } from "../helpers/publish/sample-sources.ts";
 import { createBucket, letCdnRead, s3Environment } from "../helpers/servers/ceph.ts";
 import { findNginx, type Nginx, startCdn } from "../helpers/servers/nginx.ts";
-import { publishSources } from "../helpers/store/archive-store.ts";
 
 const environment = s3Environment();
 const nginx = findNginx();

@@ -10,9 +10,7 @@ import { kindOf, layout } from "../../snapshots/store/layout.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { deployed } from "../helpers/http/deployed.ts";
-import { publishArchive, slugs } from "../helpers/publish/proxy-archive.ts";
-import { listed } from "../helpers/store/archive-storage.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { publishArchive, slugs } from "../helpers/publish/records.ts";
 import {
   allows,
   guardedStorage,
@@ -23,6 +21,8 @@ import {
   under,
 } from "../helpers/store/guarded-store.ts";
 import { testKey } from "../helpers/store/signing.ts";
+import { listed } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 

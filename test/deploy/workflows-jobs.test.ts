@@ -10,10 +10,9 @@ import { parse } from "yaml";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { recordsOf } from "../helpers/archive/archive-records.ts";
-import { publishRecords } from "../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
 import { keyText } from "../helpers/store/signing.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 const folder = testFolder();

@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { memoryStorage } from "../helpers/store/archive-storage.ts";
 import {
   Crash,
   expectAllGood,
@@ -10,6 +9,7 @@ import {
   publishNew,
   steppedStorage,
 } from "../helpers/store/faulty-store.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
 
 let snapshots: OldAndNew;
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Commit } from "../../schemas/snapshot.ts";
 import { appendCommit, newestCommit } from "../../snapshots/store/log/commits.ts";
-import { collectGarbage } from "../helpers/archive/archive-memory.ts";
 import { type Content, content, Reader } from "../helpers/http/edge-snapshots.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { publishRecords } from "../helpers/publish/proxy-archive.ts";
+import { publishRecords } from "../helpers/publish/records.ts";
+import { collectGarbage } from "../helpers/servers/memory.ts";
 
 const [switches, clients] = [50, 3];
 // Snapshots of which the proxy holds all that it may.

@@ -12,12 +12,13 @@ import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
 import { LocalFolderError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { snapshotCommand } from "../helpers/publish/archive-command.ts";
+import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { publishSources, writeSources } from "../helpers/publish/sample-sources.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
-import { memoryStorage } from "../helpers/store/archive-storage.ts";
-import { publishSources, testFolder, writeSources } from "../helpers/store/archive-store.ts";
 import { expectAllGood, publishNew, publishOld } from "../helpers/store/faulty-store.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const smallDisk = mountSmallDisk(100);

@@ -11,7 +11,6 @@ import {
   StorageError,
 } from "../../snapshots/store/storage.ts";
 import { createBucket, s3Environment } from "../helpers/servers/ceph.ts";
-import { memoryStorage } from "../helpers/store/archive-storage.ts";
 import { type FaultPlan, type S3Fault, type S3Operation, startFaultyS3 } from "../helpers/store/faulty-s3.ts";
 import {
   copyOf,
@@ -24,6 +23,7 @@ import {
   seenBy,
 } from "../helpers/store/faulty-store.ts";
 import { startSmallS3 } from "../helpers/store/small-s3.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
 
 const environment = s3Environment();
 

@@ -9,8 +9,6 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { CommitUnknownError } from "../../snapshots/store/log/commits.ts";
-import { changedStorage, listed, memoryStorage } from "../helpers/store/archive-storage.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
 import {
   Crash,
   expectWhole,
@@ -20,6 +18,8 @@ import {
   seenBy,
   steppedStorage,
 } from "../helpers/store/faulty-store.ts";
+import { changedStorage, listed, memoryStorage } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 /** Told of every file and folder that was synced. */
 const hooks = { synced: async (_folder: string): Promise<void> => {} };

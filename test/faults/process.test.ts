@@ -6,13 +6,14 @@ import { createS3Client, s3Storage } from "../../snapshots/store/backends/s3.ts"
 import { layout } from "../../snapshots/store/layout.ts";
 import { parseS3Location } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { addMarkets } from "../helpers/archive/archive-odd-markets.ts";
-import { scriptProcess } from "../helpers/publish/archive-command.ts";
+import { addMarkets } from "../helpers/archive/odd-markets.ts";
+import { scriptProcess } from "../helpers/publish/commands.ts";
+import { publishSources, writeSources } from "../helpers/publish/sample-sources.ts";
 import { createBucket, s3Environment } from "../helpers/servers/ceph.ts";
-import { memoryStorage } from "../helpers/store/archive-storage.ts";
-import { publishSources, testFolder, writeSources } from "../helpers/store/archive-store.ts";
 import { type FaultPlan, type S3Operation, startFaultyS3 } from "../helpers/store/faulty-s3.ts";
 import { copyOf, expectAllGood, expectWhole, fill, seenBy } from "../helpers/store/faulty-store.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const environment = s3Environment();
 const folder = testFolder();

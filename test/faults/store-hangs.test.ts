@@ -10,8 +10,8 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
-import { memoryStorage } from "../helpers/store/archive-storage.ts";
 import { type SmallS3, startSmallS3 } from "../helpers/store/small-s3.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
 
 const archive = "/api/v1/markets/historical";
 const history = "/api/v1/scores/aave/history";

@@ -11,10 +11,9 @@ import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { listCommits, newestCommit } from "../../snapshots/store/log/commits.ts";
 import { seal } from "../../snapshots/store/records.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { addMarkets } from "../helpers/archive/archive-odd-markets.ts";
-import { startArchiveProxy } from "../helpers/archive/archive-proxy.ts";
-import { listed, memoryStorage } from "../helpers/store/archive-storage.ts";
-import { testFolder, writeSources } from "../helpers/store/archive-store.ts";
+import { addMarkets } from "../helpers/archive/odd-markets.ts";
+import { startArchiveProxy } from "../helpers/http/archive-proxy.ts";
+import { writeSources } from "../helpers/publish/sample-sources.ts";
 import {
   expectAllGood,
   expectWhole,
@@ -26,6 +25,8 @@ import {
   seenBy,
 } from "../helpers/store/faulty-store.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
+import { listed, memoryStorage } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const smallDisk = mountSmallDisk();

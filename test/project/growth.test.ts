@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { bearer, call, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand, startUnit } from "../helpers/http/proxy-command.ts";
-import { runCommand, snapshotCommand } from "../helpers/publish/archive-command.ts";
+import { runCommand, snapshotCommand } from "../helpers/publish/commands.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
 
 const run = promisify(execFile);

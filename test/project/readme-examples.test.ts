@@ -7,18 +7,18 @@ import { readConfig } from "../../proxy/config.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { type Query, search } from "../helpers/archive/archive-proxy.ts";
-import { withDuckDb } from "../helpers/archive/archive-sql.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
+import { withDuckDb } from "../helpers/archive/sql.ts";
+import { type Query, search } from "../helpers/http/archive-proxy.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { wantsRows } from "../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { type Answer, bearer } from "../helpers/http/proxy-client.ts";
-import { runCommand } from "../helpers/publish/archive-command.ts";
+import { runCommand } from "../helpers/publish/commands.ts";
 import { loadSample, publishCounted, writeTables } from "../helpers/publish/editable-sources.ts";
 import { type Block, blocksIn, guide, guides } from "../helpers/publish/guides.ts";
 import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 // Every block of the guides is run here as it stands there, or named with what covers it.
 

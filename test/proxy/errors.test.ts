@@ -19,7 +19,7 @@ import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, call, outcome, problemOf, until } from "../helpers/http/proxy-client.ts";
-import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 
 const archive = "/api/v1/markets/historical";
 

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
-import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 
 let directory: string;
 let proxies: ProxyCommand[];

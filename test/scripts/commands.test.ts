@@ -12,7 +12,7 @@ import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
-import { runCommand } from "../helpers/publish/archive-command.ts";
+import { runCommand } from "../helpers/publish/commands.ts";
 import { findNode, nodeOptions } from "../helpers/servers/programs.ts";
 
 const root = join(import.meta.dirname, "../..");

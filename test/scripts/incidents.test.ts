@@ -4,12 +4,11 @@ import { expect, test } from "vitest";
 import { incidents, wayBack } from "../../scripts/incidents.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { recordsOf } from "../helpers/archive/archive-records.ts";
 import { deployed } from "../helpers/http/deployed.ts";
-import { snapshotCommand } from "../helpers/publish/archive-command.ts";
-import { publishRecords } from "../helpers/publish/proxy-archive.ts";
-import { listed } from "../helpers/store/archive-storage.ts";
-import { testFolder } from "../helpers/store/archive-store.ts";
+import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
+import { listed } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
 
 /** A copy of the project, so that the store of this one is left alone. */

@@ -14,7 +14,7 @@ import {
   startProxyCommand,
   workersOf,
 } from "../helpers/http/proxy-command.ts";
-import { publishArchive } from "../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 import { freePort } from "../helpers/servers/programs.ts";
 
 const list = "/api/v1/scores";

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { peakMemory } from "../../helpers/archive/archive-memory.ts";
+import { peakMemory } from "../../helpers/servers/memory.ts";
 import { publishCommand } from "../run/data.ts";
 import type { Measurement } from "../run/measurement.ts";
 import { runProgram } from "../run/processes.ts";

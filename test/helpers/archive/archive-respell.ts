@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
-import { withDuckDb } from "./archive-sql.ts";
+import { withDuckDb } from "./sql.ts";
 
 /** How the same rows are spread over files. */
 export interface Spelling {

@@ -3,9 +3,10 @@ import { afterAll, beforeAll } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { type ArchiveProxy, startArchiveProxy } from "../archive/archive-proxy.ts";
-import { cursorWalk, pagesOf } from "../archive/archive-walk.ts";
-import { publishSources, testFolder, writeSources } from "../store/archive-store.ts";
+import { cursorWalk, pagesOf } from "../archive/walk.ts";
+import { publishSources, writeSources } from "../publish/sample-sources.ts";
+import { testFolder } from "../store/test-folder.ts";
+import { type ArchiveProxy, startArchiveProxy } from "./archive-proxy.ts";
 
 /** Sources, published and served. */
 export interface ServedArchive {

@@ -4,10 +4,9 @@ import { expect } from "vitest";
 import type { MarketPage } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
-import { plainFilter } from "../archive/archive-plain-filter.ts";
-import { type Query, search } from "../archive/archive-proxy.ts";
-import { inArchiveOrder } from "../archive/archive-records.ts";
-import { market } from "../publish/proxy-archive.ts";
+import { plainFilter } from "../archive/plain-filter.ts";
+import { inArchiveOrder, market } from "../publish/records.ts";
+import { type Query, search } from "./archive-proxy.ts";
 import { type Answer, bearer, call } from "./proxy-client.ts";
 
 /** What a snapshot holds: its markets in the archive's order, and the BRI of all its protocols. */

@@ -9,7 +9,7 @@ import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type Book, publishBook } from "../publish/score-books.ts";
-import { memoryStorage } from "../store/archive-storage.ts";
+import { memoryStorage } from "../store/storages.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "./proxy.ts";
 import { bearer, until } from "./proxy-client.ts";
 

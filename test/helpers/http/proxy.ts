@@ -11,7 +11,7 @@ import { issueKey, type KeyRequest } from "../../../snapshots/keys/records.ts";
 import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { publishArchive } from "../publish/proxy-archive.ts";
+import { publishArchive } from "../publish/records.ts";
 import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client.ts";
 
 /** A proxy on a free port over its own store, with a clock that stands still. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { market } from "./proxy-archive.ts";
+import { market } from "./records.ts";
 
 /** A market of a history: which one, when it was resolved, and how it was corrected. */
 interface Choice {

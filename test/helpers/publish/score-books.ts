@@ -4,7 +4,7 @@ import { listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../../s
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "./proxy-archive.ts";
+import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "./records.ts";
 
 /** The scores of one snapshot: the record of each slug. */
 export type Book = ReadonlyMap<string, ProtocolScore>;

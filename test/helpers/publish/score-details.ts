@@ -1,7 +1,7 @@
 import type { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { ProtocolScore } from "../../../schemas/records.ts";
-import { sourceRuns } from "../archive/archive-source-rows.ts";
+import { sourceRuns } from "../archive/source-rows.ts";
 
 /** What is to be told of a protocol beyond its record. */
 export interface ScoreDetails {

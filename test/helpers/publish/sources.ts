@@ -9,7 +9,7 @@ import { openSession } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { openSources, type SourcesOptions } from "../../../snapshots/sources/open-sources.ts";
 import type { RenderedMarket, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
-import { testFolder } from "../store/archive-store.ts";
+import { testFolder } from "../store/test-folder.ts";
 
 type SourceMarket = Omit<RenderedMarket, "digest" | "file" | "json"> & { json: string };
 

@@ -6,7 +6,8 @@ import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../../../snapshots/sample/sample.ts";
 import { startTestProxy, type TestProxy } from "../http/proxy.ts";
 import { bearer, until } from "../http/proxy-client.ts";
-import { publishSources, testFolder } from "../store/archive-store.ts";
+import { publishSources } from "../publish/sample-sources.ts";
+import { testFolder } from "../store/test-folder.ts";
 import { findChromium, launch } from "./chromium.ts";
 
 /** Protocols of the sample. */

@@ -3,9 +3,8 @@ import { publishedSite } from "../../../proxy/site/files.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { inArchiveOrder, recordsOf } from "../archive/archive-records.ts";
-import { publishRecords } from "../publish/proxy-archive.ts";
-import { aroundCalls, listed, memoryStorage } from "./archive-storage.ts";
+import { inArchiveOrder, publishRecords, recordsOf } from "../publish/records.ts";
+import { aroundCalls, listed, memoryStorage } from "./storages.ts";
 import { faultsOf } from "./verified.ts";
 
 const first = recordsOf(0, 40);

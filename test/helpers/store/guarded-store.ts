@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { aroundCalls, type StorageCall } from "./archive-storage.ts";
+import { aroundCalls, type StorageCall } from "./storages.ts";
 
 const OneOrMore = z.union([z.string(), z.array(z.string())]).transform((value) => [value].flat());
 const Policy = z.strictObject({

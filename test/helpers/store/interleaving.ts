@@ -1,5 +1,5 @@
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { aroundCalls } from "./archive-storage.ts";
+import { aroundCalls } from "./storages.ts";
 
 /** An operation of one of the actors that has not begun yet. */
 interface Parked {

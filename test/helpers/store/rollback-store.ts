@@ -6,8 +6,7 @@ import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { recordsOf } from "../archive/archive-records.ts";
-import { publishRecords } from "../publish/proxy-archive.ts";
+import { publishRecords, recordsOf } from "../publish/records.ts";
 import { linkedStore } from "./linked-store.ts";
 
 /** When these tests roll back. */

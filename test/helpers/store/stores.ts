@@ -5,7 +5,7 @@ import { createS3Client, type S3Environment, s3Storage } from "../../../snapshot
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { parseS3Location } from "../../../snapshots/store/storage.ts";
 import { createBucket, s3Environment } from "../servers/ceph.ts";
-import { testFolder } from "./archive-store.ts";
+import { testFolder } from "./test-folder.ts";
 
 /** New stores of one kind; everything here is for the inside of tests. */
 export interface Stores {

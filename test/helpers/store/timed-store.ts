@@ -1,7 +1,6 @@
 import { type CollectOptions, collectGarbage } from "../../../snapshots/maintain/gc.ts";
-import { inArchiveOrder, recordsOf } from "../archive/archive-records.ts";
-import { publishRecords } from "../publish/proxy-archive.ts";
-import { aroundCalls, memoryStorage } from "./archive-storage.ts";
+import { inArchiveOrder, publishRecords, recordsOf } from "../publish/records.ts";
+import { aroundCalls, memoryStorage } from "./storages.ts";
 
 /** Milliseconds. */
 export const hour = 3_600_000;

@@ -7,11 +7,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientAccount, parseTrust } from "../../../proxy/access/client-address.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
 import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
-import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { call } from "../../helpers/http/proxy-client.ts";
+import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { nodeOptions } from "../../helpers/servers/programs.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const nobody = { hops: 0 };

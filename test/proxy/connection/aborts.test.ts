@@ -3,12 +3,12 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
-import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
-import { type FaultyOrigin, good, startOriginOf } from "../../helpers/attack/proxy-origin.ts";
+import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { collectGarbage } from "../../helpers/servers/memory.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const clients = 300;
 // The connections that the proxy opens to an origin, those of them that it keeps, and more records than either.

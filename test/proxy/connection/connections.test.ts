@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { type FaultyOrigin, startOriginOf } from "../../helpers/attack/proxy-origin.ts";
+import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { feedPath, handshake } from "../../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";

@@ -3,7 +3,7 @@ import { Agent } from "node:http";
 import { connect } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type FaultyOrigin, good, startOriginOf } from "../../helpers/attack/proxy-origin.ts";
+import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
 

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { found, spellingsOf } from "../../helpers/attack/attack-canaries.ts";
+import { found, spellingsOf } from "../../helpers/attack/canaries.ts";
 import {
   connections,
   feedPath,

@@ -6,7 +6,6 @@ import type { Commit } from "../../../schemas/snapshot.ts";
 import { revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { appendCommit, newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
 import {
   connections,
   hello,
@@ -20,6 +19,7 @@ import {
 import type { TestProxy, TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { until } from "../../helpers/http/proxy-client.ts";
 import { type Book, bookOf, publishBook } from "../../helpers/publish/score-books.ts";
+import { collectGarbage } from "../../helpers/servers/memory.ts";
 
 let proxy: TestProxy;
 let key: string;

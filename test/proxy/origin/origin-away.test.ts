@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { type FaultyOrigin, good, startOriginOf } from "../../helpers/attack/proxy-origin.ts";
+import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
-import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
 
 const aave = "/api/v1/scores/aave";
 const lido = "/api/v1/scores/lido-dao";

@@ -9,7 +9,7 @@ import {
   respond,
   startFaultyOrigin,
   startOriginOf,
-} from "../../helpers/attack/proxy-origin.ts";
+} from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 

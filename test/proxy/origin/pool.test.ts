@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Request, Response } from "../../../proxy/exchange.ts";
 import { cdnOrigin } from "../../../proxy/origin/origin.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
-import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/attack/proxy-origin.ts";
+import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/http/faulty-origin.ts";
 import { call, until } from "../../helpers/http/proxy-client.ts";
 
 /** The sockets of the cdn's pool. */

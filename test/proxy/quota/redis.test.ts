@@ -9,7 +9,7 @@ import { directoryStorage } from "../../../snapshots/store/backends/directory.ts
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../../helpers/http/proxy-command.ts";
-import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
 import { findRedis, type TestRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const list = "/api/v1/scores";

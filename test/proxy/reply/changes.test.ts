@@ -3,12 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { askRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, type Call, outcome, problemOf, raw } from "../../helpers/http/proxy-client.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 
 const address = "/api/v1/markets/changes";
 const never = "0".repeat(64);

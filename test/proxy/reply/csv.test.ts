@@ -6,12 +6,12 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { csvForm } from "../../../snapshots/read/archive/csv.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
+import { type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { problemOf } from "../../helpers/http/proxy-client.ts";
 import { guide } from "../../helpers/publish/guides.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 
 const served = serveSample({ markets: 600, seed: 8 });

@@ -12,10 +12,10 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, type Call, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const list = "/api/v1/markets/exports";

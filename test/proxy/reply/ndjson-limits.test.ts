@@ -3,14 +3,14 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishArchive, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { listed } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { market, publishArchive, publishRecords } from "../../helpers/publish/records.ts";
+import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
+import { listed } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const archive = "/api/v1/markets/historical";
 const day = 86_400_000;

@@ -1,16 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { combinations } from "../../helpers/archive/archive-combinations.ts";
-import { plainFilter } from "../../helpers/archive/archive-plain-filter.ts";
-import { type Query, search, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { sourceMarkets } from "../../helpers/archive/archive-source-rows.ts";
-import { cursorWalk, pagesOf } from "../../helpers/archive/archive-walk.ts";
+import { combinations } from "../../helpers/archive/combinations.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
+import { cursorWalk, pagesOf } from "../../helpers/archive/walk.ts";
+import { type Query, search, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
 import { type Answer, outcome, problemOf, raw } from "../../helpers/http/proxy-client.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 
 const served = serveSample({ markets: 700, seed: 5 });
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, problemOf, raw, until } from "../../helpers/http/proxy-client.ts";
-import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
 
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical?pageSize=20";

@@ -2,12 +2,11 @@ import { hash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer } from "../../helpers/http/proxy-client.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 
 const contents = [recordsOf(0, 300), recordsOf(30, 320)];
 const archive = "/api/v1/markets/historical";

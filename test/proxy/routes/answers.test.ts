@@ -3,7 +3,7 @@ import { MarketPage, ScoreList, Status } from "../../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../../schemas/records.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, outcome } from "../../helpers/http/proxy-client.ts";
-import { slugs } from "../../helpers/publish/proxy-archive.ts";
+import { slugs } from "../../helpers/publish/records.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
 
 describeStores("what each address answers from %s", ({ newLocation, environment }) => {

@@ -7,12 +7,11 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { inArchiveOrder } from "../../helpers/archive/archive-records.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords, slugs } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { inArchiveOrder, market, publishRecords, slugs } from "../../helpers/publish/records.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 
 // Published at noon of these days; the fourth is withdrawn by the fifth, which has the content of the third again, and
 // the second is collected.

@@ -6,7 +6,7 @@ import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome } from "../../helpers/http/proxy-client.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const address = (name: string) => `/api/v1/log/${name}`;
 const short = "public, max-age=5";

@@ -7,7 +7,7 @@ import { maxLabelBytes } from "../../../schemas/shapes.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 
 const kibibyte = 1024;
 /** A label that takes as many bytes as one may, and most in a cursor. */

@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { answersIn, headerOf } from "../../helpers/attack/attack-wire.ts";
-import { type FaultyOrigin, startOriginOf } from "../../helpers/attack/proxy-origin.ts";
+import { answersIn, headerOf } from "../../helpers/attack/wire.ts";
+import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 

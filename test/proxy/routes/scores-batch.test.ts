@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { ScoreBatch } from "../../../schemas/envelopes.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
-import { slugs } from "../../helpers/publish/proxy-archive.ts";
+import { slugs } from "../../helpers/publish/records.ts";
 
 const batch = "/api/v1/scores/batch";
 const limit = 16 * 1024;

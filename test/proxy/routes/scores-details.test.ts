@@ -4,7 +4,7 @@ import { requirePlan } from "../../../proxy/access/identity.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/attack/proxy-origin.ts";
+import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";

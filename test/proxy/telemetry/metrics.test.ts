@@ -5,7 +5,7 @@ import { endpoints } from "../../../schemas/endpoints.ts";
 import { deployed } from "../../helpers/http/deployed.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
-import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
 
 const list = "/api/v1/scores";
 const archive = "/api/v1/markets/historical";

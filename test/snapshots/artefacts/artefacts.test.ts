@@ -10,8 +10,8 @@ import { renderArtefacts, slugOfArtefact } from "../../../snapshots/artefacts/ar
 import { badgeColours, renderBadge } from "../../../snapshots/artefacts/badge.ts";
 import { renderProtocolPage } from "../../../snapshots/artefacts/protocol-page.ts";
 import { changeId, maxChanges, readTiers, tiersAfter } from "../../../snapshots/artefacts/tiers.ts";
-import { score } from "../../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { score } from "../../helpers/publish/records.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const golden = join(import.meta.dirname, "golden");

@@ -10,10 +10,9 @@ import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
 import type { StreamChunk } from "../../../snapshots/read/stream.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { inArchiveOrder } from "../../helpers/archive/archive-records.ts";
 import { type Event, edited, events } from "../../helpers/publish/changes-history.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { inArchiveOrder, publishRecords } from "../../helpers/publish/records.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 
 /** Pays for everything. */
 const nobody = { gone: () => false, pay: async () => {} };

@@ -11,12 +11,11 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
-import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { snapshotCommand } from "../../helpers/publish/commands.ts";
+import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { storeOf } from "../../helpers/store/rollback-store.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const reader = (storage: Storage) => (key: string, ref: { hash: string; bytes: number }) =>

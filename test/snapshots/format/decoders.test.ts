@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Query, search } from "../../helpers/archive/archive-proxy.ts";
+import { type Query, search } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { findChromium, launch } from "../../helpers/servers/chromium.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";

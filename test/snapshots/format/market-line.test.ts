@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Market, marketMembers } from "../../../schemas/market.ts";
 import { idOfLine, keyOfLine, memberOfLine, textOf } from "../../../snapshots/format/market-line.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
+import { recordsOf } from "../../helpers/publish/records.ts";
 
 const [market] = recordsOf(0, 1) as [Market];
 const hostile = fc.oneof(

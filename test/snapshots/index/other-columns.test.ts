@@ -8,17 +8,11 @@ import { openSections, SectionTable, sealSections } from "../../../snapshots/ind
 import { encodeSegment, type IndexRow, readColumns, readPages } from "../../../snapshots/index/segment.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
-import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import {
-  besideOf,
-  newestManifest,
-  type Objects,
-  replaceSegment,
-} from "../../helpers/store/archive-tamper.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import { besideOf, newestManifest, type Objects, replaceSegment } from "../../helpers/store/tamper.ts";
 
 const [segmentEnd] = segmentEnds().take(1);
 /** Markets of two segments. */

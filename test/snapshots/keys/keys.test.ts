@@ -12,8 +12,8 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { runCommand } from "../../helpers/publish/archive-command.ts";
-import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
+import { runCommand } from "../../helpers/publish/commands.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
 
 let directory: string;

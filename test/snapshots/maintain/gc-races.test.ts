@@ -5,11 +5,10 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { changedStorage } from "../../helpers/store/archive-storage.ts";
+import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
 import { interleaved, randomly } from "../../helpers/store/interleaving.ts";
+import { changedStorage } from "../../helpers/store/storages.ts";
 import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 

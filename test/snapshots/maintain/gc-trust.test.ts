@@ -6,9 +6,9 @@ import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { listed } from "../../helpers/store/archive-storage.ts";
+import { publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
+import { listed } from "../../helpers/store/storages.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
 
 // A thief can create objects, and so commits above the newest. Collections that know whose commits count never delete

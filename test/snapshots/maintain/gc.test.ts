@@ -4,11 +4,9 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { idsOf } from "../../helpers/archive/archive-walk.ts";
-import { publishRecords, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, listed, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { idsOf } from "../../helpers/archive/walk.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
 import {
   Crash,
   expectAllGood,
@@ -19,6 +17,7 @@ import {
   seenBy,
   steppedStorage,
 } from "../../helpers/store/faulty-store.ts";
+import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { content, hour, start, storeWith, timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 

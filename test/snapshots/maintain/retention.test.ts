@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { keepersOf, type Retention, tiers } from "../../../snapshots/maintain/retention.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { listed } from "../../helpers/store/archive-storage.ts";
+import { publishRecords } from "../../helpers/publish/records.ts";
+import { listed } from "../../helpers/store/storages.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
 
 const hour = 3_600_000;

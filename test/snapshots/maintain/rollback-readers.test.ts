@@ -7,13 +7,11 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { unseal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { type ArchiveProxy, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { inArchiveOrder, recordsAfter } from "../../helpers/archive/archive-records.ts";
-import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
-import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { withDuckDb } from "../../helpers/archive/sql.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { inArchiveOrder, publishRecords, recordsAfter } from "../../helpers/publish/records.ts";
 import {
   type Content,
   contents,
@@ -22,6 +20,7 @@ import {
   rollBack,
   storeOf,
 } from "../../helpers/store/rollback-store.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 let proxy: ArchiveProxy | undefined;

@@ -10,10 +10,7 @@ import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { changedStorage, countingStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import {
   contents,
   expectShown,
@@ -23,6 +20,8 @@ import {
   snapshotOf,
   storeOf,
 } from "../../helpers/store/rollback-store.ts";
+import { changedStorage, countingStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 

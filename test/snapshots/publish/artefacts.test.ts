@@ -12,15 +12,9 @@ import { directoryStorage } from "../../../snapshots/store/backends/directory.ts
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import {
-  market,
-  publishRecords,
-  score,
-  scoreRowsOf,
-  sourcesOf,
-} from "../../helpers/publish/proxy-archive.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "../../helpers/publish/records.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const siteUrl = "https://scores.example.org/";

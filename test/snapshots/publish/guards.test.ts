@@ -5,17 +5,17 @@ import { type Allowance, GuardRefusal } from "../../../snapshots/publish/guards.
 import type { Sources } from "../../../snapshots/sources/sources.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
-import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { withDuckDb } from "../../helpers/archive/sql.ts";
+import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import {
   loadSample,
   publishCounted,
   type RunChoices,
   writeTables,
 } from "../../helpers/publish/editable-sources.ts";
-import { countingStorage } from "../../helpers/store/archive-storage.ts";
-import { contentOf, testFolder } from "../../helpers/store/archive-store.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
+import { contentOf, countingStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 let places = 0;

@@ -10,11 +10,11 @@ import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
-import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { firstColumn, withDuckDb } from "../../helpers/archive/sql.ts";
 import { loadSample, publishCounted, writeTables } from "../../helpers/publish/editable-sources.ts";
-import { countingStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { countingStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();

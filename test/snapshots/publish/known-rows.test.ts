@@ -14,15 +14,15 @@ import { directoryStorage } from "../../../snapshots/store/backends/directory.ts
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import { withDuckDb } from "../../helpers/archive/sql.ts";
 import {
   loadSample,
   publishCounted,
   publishTime,
   writeTables,
 } from "../../helpers/publish/editable-sources.ts";
-import { countingStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { countingStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const sample = join(folder, "sample-of-one");

@@ -6,13 +6,12 @@ import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
-import { collectGarbage, peakMemory } from "../../helpers/archive/archive-memory.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
 import { rowsQuery } from "../../helpers/archive/query.ts";
-import { scriptProcess } from "../../helpers/publish/archive-command.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { scriptProcess } from "../../helpers/publish/commands.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { collectGarbage, peakMemory } from "../../helpers/servers/memory.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const measurable = existsSync("/proc/self/task");

@@ -12,9 +12,9 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, sourceFileOf, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";
-import { changedStorage, listed, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { market, sourceFileOf, sourcesOf } from "../../helpers/publish/records.ts";
+import { changedStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 
 /** A market as these tests need it: its place, and what tells one content from another. */
 interface Row extends MarketKey {

@@ -7,8 +7,8 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readLog } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
 import { publishNew, publishOld } from "../../helpers/store/faulty-store.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 

@@ -6,20 +6,21 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { CommitLostError, CommitUnknownError, newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { addMarkets } from "../../helpers/archive/archive-odd-markets.ts";
-import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords, slugs } from "../../helpers/publish/proxy-archive.ts";
+import { addMarkets } from "../../helpers/archive/odd-markets.ts";
+import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { inArchiveOrder, publishRecords, recordsOf, slugs } from "../../helpers/publish/records.ts";
+import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
+import { Crash } from "../../helpers/store/faulty-store.ts";
 import {
   aroundCalls,
   changedStorage,
   changes,
+  contentOf,
   countingStorage,
   memoryStorage,
-} from "../../helpers/store/archive-storage.ts";
-import { contentOf, publishSources, testFolder, writeSources } from "../../helpers/store/archive-store.ts";
-import { Crash } from "../../helpers/store/faulty-store.ts";
+} from "../../helpers/store/storages.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 describeStores("publishing to %s", ({ environment, newStore }) => {

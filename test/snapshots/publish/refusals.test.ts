@@ -5,9 +5,10 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import { publishSources } from "../../helpers/publish/sample-sources.ts";
 import { replaced, type SourceFiles, sourceFixtures } from "../../helpers/publish/sources.ts";
-import { countingStorage } from "../../helpers/store/archive-storage.ts";
-import { contentOf, publishSources, testFolder } from "../../helpers/store/archive-store.ts";
+import { contentOf, countingStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const storage = directoryStorage(join(folder, "store"));

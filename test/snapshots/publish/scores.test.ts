@@ -8,7 +8,7 @@ import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { readObject, scoreObjects } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { withDuckDb } from "../../helpers/archive/archive-sql.ts";
+import { withDuckDb } from "../../helpers/archive/sql.ts";
 import {
   loadSample,
   publishCounted,
@@ -16,8 +16,8 @@ import {
   writeTables,
 } from "../../helpers/publish/editable-sources.ts";
 import { sourceDetails } from "../../helpers/publish/score-details.ts";
-import { countingStorage, listed, memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();

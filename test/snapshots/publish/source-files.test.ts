@@ -13,18 +13,18 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { segmentEnds } from "../../helpers/archive/archive-odd-markets.ts";
-import { firstColumn, withDuckDb } from "../../helpers/archive/archive-sql.ts";
-import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { firstColumn, withDuckDb } from "../../helpers/archive/sql.ts";
+import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import {
   loadSample,
   publishCounted,
   type RunChoices,
   writeTables,
 } from "../../helpers/publish/editable-sources.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();

@@ -5,11 +5,10 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { inArchiveOrder } from "../../helpers/archive/archive-records.ts";
+import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { type Answer, call, problemOf } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { listed } from "../../helpers/store/archive-storage.ts";
+import { inArchiveOrder, market, publishRecords } from "../../helpers/publish/records.ts";
+import { listed } from "../../helpers/store/storages.ts";
 import { timedStore } from "../../helpers/store/timed-store.ts";
 
 // AS_OF_HISTORIES=300 npx vitest run --config test/vitest.config.ts --testTimeout=3600000

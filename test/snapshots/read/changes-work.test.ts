@@ -13,10 +13,9 @@ import type { Payer } from "../../../snapshots/read/changes/effort.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { replaceCommit } from "../../helpers/store/archive-tamper.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { replaceCommit } from "../../helpers/store/tamper.ts";
 
 /** Entries that count how many were looked at since the last yield. */
 class Watched extends Entries {

@@ -7,7 +7,7 @@ import { newestCommit, publishedAtAfter } from "../../../snapshots/store/log/com
 import { seal } from "../../../snapshots/store/records.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { append, timeOf } from "../../helpers/store/appended-commits.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 async function storeOf(count: number, objects = new Map<string, Buffer>()) {
   const storage = memoryStorage(objects);

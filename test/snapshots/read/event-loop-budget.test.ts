@@ -11,10 +11,10 @@ import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
+import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { bearer, call, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 
 const scattered = 200;
 /** The most that may be inflated in one round of the event loop. */

@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import { MarketFacets } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { combinations } from "../../helpers/archive/archive-combinations.ts";
-import { plainFilter } from "../../helpers/archive/archive-plain-filter.ts";
-import { sourceMarkets } from "../../helpers/archive/archive-source-rows.ts";
+import { combinations } from "../../helpers/archive/combinations.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 
 describe.each([

@@ -1,5 +1,5 @@
 import { describe } from "vitest";
-import { testFilters } from "../../helpers/archive/archive-filter-check.ts";
+import { testFilters } from "../../helpers/archive/filter-check.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 
 describe("filters of a sample of 3,000 markets", () => {

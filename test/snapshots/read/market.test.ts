@@ -5,9 +5,8 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { MarketNotFoundError } from "../../../snapshots/read/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const cacheBytes = 64 * 1024;
 const unknown = (n: number) => market(900_000 + n).id;

@@ -3,7 +3,7 @@ import { ObjectCache } from "../../../snapshots/read/catalog/caches.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 /** A store with three objects of 100 bytes, and what refers to them. */
 function store() {

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { PageCache } from "../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
-import { collectGarbage } from "../../helpers/archive/archive-memory.ts";
-import { publishArchive } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
+import { collectGarbage } from "../../helpers/servers/memory.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 
 const mebibyte = 1024 * 1024;
 

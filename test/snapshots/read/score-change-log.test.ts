@@ -20,7 +20,7 @@ import {
   rowsShown,
   scoreOf,
 } from "../../helpers/publish/score-books.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 
 const feedOver = (storage: Storage) => new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
 

@@ -3,8 +3,8 @@ import { commitAsOf, readSnapshot } from "../../../snapshots/read/catalog/as-of.
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const markets = Array.from({ length: 200 }, (_, n) => market(n));
 /** Snapshots of which each has other markets throughout, except for the last two, which differ in their scores only. */

@@ -3,13 +3,12 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
-import { plainFilter } from "../../helpers/archive/archive-plain-filter.ts";
-import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { idsOf } from "../../helpers/archive/archive-walk.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { idsOf } from "../../helpers/archive/walk.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { problemOf } from "../../helpers/http/proxy-client.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const storage = directoryStorage(join(folder, "store"));

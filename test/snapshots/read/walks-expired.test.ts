@@ -9,13 +9,12 @@ import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { plainFilter } from "../../helpers/archive/archive-plain-filter.ts";
-import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { inArchiveOrder, recordsAfter, recordsOf } from "../../helpers/archive/archive-records.ts";
-import { cursorWalk, pagesOf } from "../../helpers/archive/archive-walk.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { cursorWalk, pagesOf } from "../../helpers/archive/walk.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { outcome, problemOf } from "../../helpers/http/proxy-client.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { inArchiveOrder, publishRecords, recordsAfter, recordsOf } from "../../helpers/publish/records.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const original = join(folder, "store");

@@ -3,13 +3,12 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { plainFilter } from "../../helpers/archive/archive-plain-filter.ts";
-import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/archive/archive-proxy.ts";
-import { inArchiveOrder, recordsOf } from "../../helpers/archive/archive-records.ts";
-import { cursorWalk, idsOf } from "../../helpers/archive/archive-walk.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { cursorWalk, idsOf } from "../../helpers/archive/walk.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const running = new Set<ArchiveProxy>();

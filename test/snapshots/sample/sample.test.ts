@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
-import { type CommandOptions, runCommand } from "../../helpers/publish/archive-command.ts";
+import { type CommandOptions, runCommand } from "../../helpers/publish/commands.ts";
 import { readAll, type SourceContent, withSources } from "../../helpers/publish/sources.ts";
 
 let folder: string;

@@ -10,10 +10,11 @@ import { createS3Client } from "../../../snapshots/store/backends/s3.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { parseS3Location, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { type Ended, snapshotCommand } from "../../helpers/publish/archive-command.ts";
+import { type Ended, snapshotCommand } from "../../helpers/publish/commands.ts";
+import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
-import { publishSources, testFolder, writeSources } from "../../helpers/store/archive-store.ts";
 import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const environment = s3Environment();
 const names = ["markets/odd.parquet", "markets/part-00000.parquet", "protocol_scores.parquet"];

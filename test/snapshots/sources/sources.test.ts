@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import { HistoricalMarket, ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
-import { sourceMarkets, sourceScores } from "../../helpers/archive/archive-source-rows.ts";
+import { sourceMarkets, sourceScores } from "../../helpers/archive/source-rows.ts";
 import {
   readAll,
   refusalsOf,

@@ -8,8 +8,8 @@ import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
-import { publishRecords, scoreRows, sourcesOf } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { publishRecords, scoreRows, sourcesOf } from "../../helpers/publish/records.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import {
   goodStore,
   newestManifest,
@@ -17,7 +17,7 @@ import {
   type Objects,
   replaceCommit,
   replaceManifest,
-} from "../../helpers/store/archive-tamper.ts";
+} from "../../helpers/store/tamper.ts";
 
 const mebibyte = 2 ** 20;
 const hash = "a".repeat(64);

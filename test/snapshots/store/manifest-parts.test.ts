@@ -5,16 +5,9 @@ import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { divideManifest, partsOf, readManifest } from "../../../snapshots/store/manifest.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { contentOf } from "../../helpers/store/archive-store.ts";
-import {
-  goodStore,
-  newestManifest,
-  type Objects,
-  replaceManifest,
-} from "../../helpers/store/archive-tamper.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { goodStore, newestManifest, type Objects, replaceManifest } from "../../helpers/store/tamper.ts";
 
 const ref = (name: string) => ({ hash: sha256(name), bytes: 100 });
 

@@ -9,8 +9,8 @@ import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
 import { type SmallS3, startSmallS3 } from "../../helpers/store/small-s3.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 
 const s3 = s3Environment();
 let directory: string;

@@ -8,10 +8,10 @@ import { believeSigned } from "../../../snapshots/trust/belief.ts";
 import { CheckpointFile } from "../../../snapshots/trust/checkpoint-file.ts";
 import { Lineage } from "../../../snapshots/trust/lineage.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // A reader remembers a commit. Whatever is newer must lead back to it: who can take commits away can make a publisher
 // sign a second history.

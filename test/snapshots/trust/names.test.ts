@@ -4,9 +4,9 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const ours = testKey();
 const signing = { key: ours };

@@ -13,8 +13,8 @@ import {
 } from "../../../snapshots/trust/note-keys.ts";
 import { NoteError, openNote, parseNote, signNote } from "../../../snapshots/trust/signed-note.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // The key and note of the first implementation's documentation, golang.org/x/mod/sumdb/note.
 const peter = {

@@ -7,10 +7,10 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
-import { market, publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder } from "../../helpers/store/archive-store.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 import { timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 

@@ -10,11 +10,12 @@ import type { SigningKey } from "../../../snapshots/trust/note-keys.ts";
 import { parseSigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { snapshotCommand } from "../../helpers/publish/archive-command.ts";
-import { market, publishRecords, slugs } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { testFolder, writeSources } from "../../helpers/store/archive-store.ts";
+import { snapshotCommand } from "../../helpers/publish/commands.ts";
+import { market, publishRecords, slugs } from "../../helpers/publish/records.ts";
+import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const ours = testKey();

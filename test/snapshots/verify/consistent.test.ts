@@ -3,7 +3,7 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
   agreeing,
   type Changes,
@@ -15,7 +15,7 @@ import {
   rebuild,
   replaceCommit,
   replaceManifest,
-} from "../../helpers/store/archive-tamper.ts";
+} from "../../helpers/store/tamper.ts";
 
 let good: Objects;
 

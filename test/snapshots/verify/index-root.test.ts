@@ -7,9 +7,9 @@ import { layout } from "../../../snapshots/store/layout.ts";
 
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
   besideOf,
   newestManifest,
@@ -17,8 +17,7 @@ import {
   replaceCommit,
   replaceManifest,
   replaceSegment,
-} from "../../helpers/store/archive-tamper.ts";
-import { testKey } from "../../helpers/store/signing.ts";
+} from "../../helpers/store/tamper.ts";
 
 const key = testKey();
 const objects: Objects = new Map();

@@ -9,7 +9,7 @@ import {
   newestManifest,
   type Objects,
   replaceManifest,
-} from "../../helpers/store/archive-tamper.ts";
+} from "../../helpers/store/tamper.ts";
 
 let good: Objects;
 beforeAll(async () => {

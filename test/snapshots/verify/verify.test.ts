@@ -2,14 +2,14 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
   faultyKeys,
   goodStore,
   newestSegment,
   type Objects,
   replaceSegment,
-} from "../../helpers/store/archive-tamper.ts";
+} from "../../helpers/store/tamper.ts";
 
 let good: Objects;
 

@@ -4,10 +4,9 @@ import { encodeWords, WordTable } from "../../../snapshots/index/word-table.ts";
 import { unicodeVersion } from "../../../snapshots/index/words.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { recordsOf } from "../../helpers/archive/archive-records.ts";
-import { publishRecords } from "../../helpers/publish/proxy-archive.ts";
-import { memoryStorage } from "../../helpers/store/archive-storage.ts";
-import { newestManifest, type Objects, replaceBesides } from "../../helpers/store/archive-tamper.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import { newestManifest, type Objects, replaceBesides } from "../../helpers/store/tamper.ts";
 
 const objects: Objects = new Map();
 const storage = memoryStorage(objects);

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { archive, type Keys } from "./attack-target.ts";
+import { archive, type Keys } from "./target.ts";
 
 const canonical = [archive, `${archive}?pageSize=1`, "/api/v1/scores", "/api/v1/scores/aave"];
 const nasty = [

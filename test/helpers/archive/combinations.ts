@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { bounds, forgeTiers } from "../../../schemas/scales.ts";
-import { plainWords } from "./archive-plain-words.ts";
-import type { Query } from "./archive-proxy.ts";
+import type { Query } from "../http/archive-proxy.ts";
+import { plainWords } from "./plain-filter.ts";
 
 /** A random request of the archive. */
 export interface Combination {

@@ -1,5 +1,5 @@
 import type { MarketPage } from "../../../schemas/envelopes.ts";
-import type { ArchiveProxy, Query } from "./archive-proxy.ts";
+import type { ArchiveProxy, Query } from "../http/archive-proxy.ts";
 
 /** Pages from the first to the last, by following cursors; the first request has the filters, the others none. */
 export async function* cursorWalk(

@@ -1,7 +1,6 @@
 import type { MarketDimensionKey } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { askedWords, plainWords } from "./archive-plain-words.ts";
-import type { Query } from "./archive-proxy.ts";
+import type { Query } from "../http/archive-proxy.ts";
 
 /**
  * The archive's filters in the words of INTERFACE 4.5, over the records themselves. An oracle: slow, plain, and
@@ -72,3 +71,31 @@ function scoreOf(market: HistoricalMarket, key: MarketDimensionKey): number {
 function sameInAnyCase(text: string): RegExp {
   return new RegExp(`^(?:${text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")})$`, "iu");
 }
+
+/** A word asked for, and whether it is the beginning of words. */
+interface AskedWord {
+  text: string;
+  prefix: boolean;
+}
+
+/**
+ * The words of a text, each once, in the words of INTERFACE 4.5: an oracle that looks at one character after another.
+ * With `stars` a star ends a word and belongs to it.
+ */
+function cut(text: string, stars: boolean): Set<string> {
+  const words = new Set<string>();
+  let word = "";
+  for (const character of [...text.normalize("NFKC").toLowerCase(), " "]) {
+    if (/^(?:\p{Letter}|\p{Mark}|\p{Number})$/u.test(character)) word += character;
+    else {
+      if (word !== "") words.add(stars && character === "*" ? `${word}*` : word);
+      word = "";
+    }
+  }
+  return words;
+}
+
+export const plainWords = (question: string): Set<string> => cut(question, false);
+
+export const askedWords = (q: string): AskedWord[] =>
+  [...cut(q, true)].map((word) => ({ text: word.replace("*", ""), prefix: word.endsWith("*") }));

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { maxObjectBytes, type ObjectInfo, type Storage } from "../../../snapshots/store/storage.ts";
 
 /** One call of a storage. */
@@ -103,4 +104,13 @@ export function memoryStorage(objects: Map<string, Buffer>): Storage {
       objects.delete(key);
     },
   };
+}
+
+/** Digests of all objects in a store by key, except for checked.json, which every run renews. */
+export async function contentOf(storage: Storage): Promise<Record<string, string>> {
+  const content: Record<string, string> = {};
+  for await (const { key } of storage.list("")) {
+    if (key !== layout.checked) content[key] = sha256((await storage.get(key))!);
+  }
+  return content;
 }

@@ -1,26 +1,10 @@
-import { randomBytes } from "node:crypto";
-import { mkdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll } from "vitest";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import type { OpenSources } from "../../../snapshots/sources/sources.ts";
-import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { writeOddMarkets } from "../archive/archive-odd-markets.ts";
-import { publishFreely } from "../publish/publish-freely.ts";
-
-/** A fresh folder for the tests of a file; call it outside of tests. It is removed after the last of them. */
-export function testFolder(): string {
-  const folder = join(tmpdir(), `prs-archive-${randomBytes(8).toString("hex")}`);
-  beforeAll(async () => {
-    await mkdir(folder);
-  });
-  afterAll(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
+import { writeOddMarkets } from "../archive/odd-markets.ts";
+import { publishFreely } from "./publish-freely.ts";
 
 /** When every test run of a publisher starts: after all times of samples and of real data. */
 const publishedAt = new Date("2030-01-01T00:00:00.000Z");
@@ -56,13 +40,4 @@ export async function writeSources(
   await writeSample({ directory, markets, seed, outcomes, protocols: 12, days: 3 });
   await writeOddMarkets(directory);
   return directory;
-}
-
-/** Digests of all objects in a store by key, except for checked.json, which every run renews. */
-export async function contentOf(storage: Storage): Promise<Record<string, string>> {
-  const content: Record<string, string> = {};
-  for await (const { key } of storage.list("")) {
-    if (key !== layout.checked) content[key] = sha256((await storage.get(key))!);
-  }
-  return content;
 }

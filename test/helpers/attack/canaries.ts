@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { archive } from "./attack-target.ts";
+import { archive } from "./target.ts";
 
 const host = "Host: proxy.test\r\n";
 const end = "Connection: close\r\n\r\n";

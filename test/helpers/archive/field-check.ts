@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { ServedArchive } from "../http/archive-served.ts";
-import { sourceMarkets, sourceScores } from "./archive-source-rows.ts";
+import { sourceMarkets, sourceScores } from "./source-rows.ts";
 
 /** Defines the tests that what is served equals the sources, row by row and field by field. */
 export function testFields(served: ServedArchive): void {

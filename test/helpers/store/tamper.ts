@@ -23,10 +23,9 @@ import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { divideManifest } from "../../../snapshots/store/manifest.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
-import { pageEnds, segmentEnds } from "../archive/archive-odd-markets.ts";
-import { recordsOf } from "../archive/archive-records.ts";
-import { publishRecords } from "../publish/proxy-archive.ts";
-import { memoryStorage } from "./archive-storage.ts";
+import { pageEnds, segmentEnds } from "../archive/odd-markets.ts";
+import { publishRecords, recordsOf } from "../publish/records.ts";
+import { memoryStorage } from "./storages.ts";
 
 /** The content of a store by key. */
 export type Objects = Map<string, Buffer>;

@@ -17,7 +17,7 @@ import { issueKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { type Answer, bearer, call, problemOf } from "../http/proxy-client.ts";
+import { type Answer, bearer, call, problemOf } from "./proxy-client.ts";
 
 /** Query parameters by name. */
 export type Query = Record<string, string | number>;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { call, until } from "../http/proxy-client.ts";
-import { publishArchive } from "../publish/proxy-archive.ts";
+import { publishArchive } from "../publish/records.ts";
 import { freePort, nodeOptions } from "../servers/programs.ts";
 
 /** The proxy as a process of its own, which knows one Aegis key. */

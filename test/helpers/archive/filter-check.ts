@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { MarketPage } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
+import type { ArchiveProxy } from "../http/archive-proxy.ts";
 import type { ServedArchive } from "../http/archive-served.ts";
-import { type Combination, combinations } from "./archive-combinations.ts";
-import { plainFilter } from "./archive-plain-filter.ts";
-import type { ArchiveProxy } from "./archive-proxy.ts";
-import { sourceMarkets } from "./archive-source-rows.ts";
-import { cursorWalk, idsOf } from "./archive-walk.ts";
+import { type Combination, combinations } from "./combinations.ts";
+import { plainFilter } from "./plain-filter.ts";
+import { sourceMarkets } from "./source-rows.ts";
+import { cursorWalk, idsOf } from "./walk.ts";
 
 /** Defines the test that `runs` random combinations of filters agree with the interface's words over the sources. */
 export function testFilters(served: ServedArchive, runs: number): void {

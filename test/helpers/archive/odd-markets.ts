@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { cuts } from "../../../snapshots/format/cuts.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
-import { runSql } from "./archive-sql.ts";
+import { runSql } from "./sql.ts";
 
 /** Categories that fold onto one another, or nearly; K is the Kelvin sign, Å the Ångström sign, ſ the long s. */
 const categories = [
