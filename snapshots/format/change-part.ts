@@ -1,4 +1,4 @@
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { maxRunBytes } from "../store/layout.ts";
 import { compressPiece, type DeflatePiece } from "./gzip.ts";
 import type { MarketKey } from "./market-line.ts";
@@ -70,6 +70,7 @@ export class ChangePart {
     this.#stored = stored;
     if (stored.length < headBytes || !stored.subarray(0, magic.length).equals(magic))
       throw this.#corrupt("it does not begin as a part of a change record does");
+    requireEncoding(key, stored.readUInt32LE(magic.length + 4));
     this.lines = stored.readUInt32LE(magic.length);
     const runTable = headBytes + this.lines * (idBytes + leafBytes + timeBytes);
     this.#firstRun = runTable + runsOf(this.lines) * runBytes;

@@ -7,7 +7,7 @@ import {
   runMarkets,
   type StoredPage,
 } from "../format/page.ts";
-import { CorruptObjectError, UnknownEncodingError } from "../store/errors.ts";
+import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { type SectionLookup, type SectionWriter, uint32s } from "./sections.ts";
 
 /** What stands for pages of gzip in `pageEncodings`. */
@@ -52,11 +52,7 @@ export function readPageTable(
   const bytes = uint32s(buffer, section("pageBytes", pages * 4));
   const pageMarkets = new Uint16Array(buffer, section("pageMarkets", pages * 2)[0], pages);
   const encodings = new Uint8Array(buffer, ...section("pageEncodings", pages));
-  const unknown = encodings.find((encoding) => encoding !== gzip);
-  if (unknown !== undefined) {
-    const reason = `it has pages of encoding ${unknown}, which this version does not know`;
-    throw new UnknownEncodingError(key, `${reason}: use a newer version of this program`);
-  }
+  for (const encoding of encodings) requireEncoding(key, encoding, "a page of it");
   const firstRun = new Uint32Array(pages + 1);
   pageMarkets.forEach((count, index) => {
     firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { formatVersion } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { maxHeaderBytes } from "../store/layout.ts";
+import { parseObject } from "../store/records.ts";
 
 // Objects that consist of a magic, a header in JSON, and sections of numbers or bytes (snapshots/SPEC.md, "Segments").
 
@@ -57,23 +57,14 @@ export function openSections<Header>(
   if (stored.length < headerStart || !stored.subarray(0, magic.length).equals(magic)) {
     throw new CorruptObjectError(key, `it does not begin with ${JSON.stringify(magic.toString().trim())}`);
   }
+  requireEncoding(key, stored.readUInt32LE(magic.length + 4));
   const headerBytes = stored.readUInt32LE(magic.length);
   if (headerBytes > maxHeaderBytes)
     throw new CorruptObjectError(key, `its header has ${headerBytes} bytes, more than ${maxHeaderBytes}`);
   const headerEnd = headerStart + headerBytes;
-  const header = parseHeader(key, stored.subarray(headerStart, headerEnd), schema);
+  const header = parseObject(key, stored.subarray(headerStart, headerEnd), schema);
   const body = stored.subarray(headerEnd + padding(headerEnd).length);
   return { header, body };
-}
-
-function parseHeader<Header>(key: string, bytes: Buffer, schema: z.ZodType<Header>): Header {
-  try {
-    return schema.parse(JSON.parse(bytes.toString("utf8")));
-  } catch (error) {
-    throw new CorruptObjectError(key, `its header is not one of format version ${formatVersion}`, {
-      cause: error,
-    });
-  }
 }
 
 /** Finds a section. Throws CorruptObjectError when it is missing, cut off, or does not have the expected size. */

@@ -33,6 +33,13 @@ export class MissingObjectError extends ObjectError {
 /** A part of a stored object is of an encoding that this program does not know; the rest of the store can be read. */
 export class UnknownEncodingError extends FormatError {}
 
+/** Refuses a binary object whose encoding, the number behind its first length, is not the only one there is so far. */
+export function requireEncoding(key: string, encoding: number, what = "it"): void {
+  if (encoding === 0) return;
+  const reason = `${what} has encoding ${encoding}, which this version does not know`;
+  throw new UnknownEncodingError(key, `${reason}: use a newer version of this program`);
+}
+
 /** The error for an object that ends before a range of it does. */
 export function tooShort(
   key: string,

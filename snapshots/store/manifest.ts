@@ -15,7 +15,7 @@ import { CorruptObjectError, FormatError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout, sha256 } from "./layout.ts";
 import { readObject } from "./objects.ts";
-import { parseObject } from "./records.ts";
+import { parseObject, readerFor } from "./records.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They stand in lists that end where the roots of segments say,
@@ -70,13 +70,33 @@ function countsOf(list: readonly SegmentRef[]): Pick<SegmentListRef, "segments" 
   return { segments: list.length, pages: sum("pages"), markets: sum("markets") };
 }
 
+/** A stored manifest, and one at hand that may share parts with it. */
+interface StoredManifest {
+  key: string;
+  bytes: Buffer;
+  near: Manifest | undefined;
+}
+
+/**
+ * How a manifest of each version of the format is read, its parts included, as what this version makes of it. A version that was
+ * released keeps its reader for as long as stores live.
+ */
+const readers: Readonly<Record<number, (storage: Storage, stored: StoredManifest) => Promise<Manifest>>> = {
+  [formatVersion]: readDivided,
+};
+
 /**
  * Reads a manifest and its parts. Lists that `near` has are taken from there, and shared in memory. Throws FormatError where this
- * program knows the version neither of the format nor of the feed, CorruptObjectError, MissingObjectError or StorageError.
+ * program does not know the version of the format or of the feed, CorruptObjectError, MissingObjectError or StorageError.
  */
 export async function readManifest(storage: Storage, ref: ObjectRef, near?: Manifest): Promise<Manifest> {
   const key = layout.manifest(ref.hash);
-  const root = parseObject(key, await readObject(storage, key, ref), ManifestRoot);
+  const bytes = await readObject(storage, key, ref);
+  return readerFor(key, bytes, readers)(storage, { key, bytes, near });
+}
+
+async function readDivided(storage: Storage, { key, bytes, near }: StoredManifest): Promise<Manifest> {
+  const root = parseObject(key, bytes, ManifestRoot);
   requireFeed(key, root.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
   const named = lists.reduce((sum, { segments }) => sum + segments, 0);

@@ -19,7 +19,7 @@ import {
 } from "../index/segment.ts";
 import { encodeWords, WordTable } from "../index/word-table.ts";
 import { unicodeVersion, wordsOf } from "../index/words.ts";
-import { CorruptObjectError, UnknownEncodingError } from "../store/errors.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
@@ -54,8 +54,7 @@ export async function checkSegment(
     const bytes = await check.attempt(() => check.read(besideKey, besideRef));
     if (bytes) beside.push(bytes);
   }
-  const pages = pagesUnlessUnknown(check, key, stored);
-  if (!pages) return undefined;
+  const pages = readPages(key, stored);
   const schema = marketOf(feedVersion);
   const rows: Row[] = [];
   let faulty = false;
@@ -89,17 +88,6 @@ export async function checkSegment(
   const unicode = checkWords(check, layout.wordsOf(hash), words, rows);
   checkIndex(check, key, stored, { pages, rows, beside: { ids, words: { unicode, hash, bytes } } });
   return { index: sha256(readIndexHeader(key, stored)), pages, oldest: rows[0]!, newest: rows.at(-1)! };
-}
-
-/** The page table of a segment; undefined, and told as not checked, where its pages are of another encoding. */
-function pagesUnlessUnknown(check: StoreCheck, key: string, stored: Buffer): Page[] | undefined {
-  try {
-    return readPages(key, stored);
-  } catch (error) {
-    if (!(error instanceof UnknownEncodingError)) throw error;
-    check.unchecked.push({ key, reason: error.message.slice(key.length + 2) });
-    return undefined;
-  }
 }
 
 /**

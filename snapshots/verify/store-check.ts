@@ -1,5 +1,5 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
-import { FormatError, MissingObjectError, ObjectError } from "../store/errors.ts";
+import { FormatError, MissingObjectError, ObjectError, UnknownEncodingError } from "../store/errors.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
@@ -16,7 +16,7 @@ export interface Fault {
 export class StoreCheck {
   readonly storage: Storage;
   readonly faults: Fault[] = [];
-  /** Objects that are as they were written, but that only a Node with another version of Unicode can judge. */
+  /** Objects that are as they were written, but that only another version of this program or of Unicode can judge. */
   readonly unchecked: Fault[] = [];
   /** The first fault of an object that is of another format. */
   foreign: FormatError | undefined;
@@ -57,10 +57,12 @@ export class StoreCheck {
       return await work();
     } catch (error) {
       if (!(error instanceof ObjectError)) throw error;
-      if (error instanceof FormatError) this.foreign ??= error;
+      const encoded = error instanceof UnknownEncodingError;
+      if (error instanceof FormatError && !encoded) this.foreign ??= error;
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
       // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
-      if (!this.faults.some(({ key }) => key === fault.key)) this.faults.push(fault);
+      const told = encoded ? this.unchecked : this.faults;
+      if (!told.some(({ key }) => key === fault.key)) told.push(fault);
       this.#seen.add(error.key);
       return undefined;
     }

@@ -24,7 +24,7 @@ export interface VerifyReport {
   bytes: number;
   /** Objects that no commit reaches. Their content was checked against their names too. */
   unreferenced: number;
-  /** Objects that are as they were written, but that only a Node with another version of Unicode can judge. */
+  /** Objects that are as they were written, but that only another version of this program or of Unicode can judge. */
   unchecked: Fault[];
   faults: Fault[];
 }

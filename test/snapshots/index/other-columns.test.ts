@@ -178,7 +178,7 @@ test("Columns of another kind are passed over too, and those of a known kind wit
   const wrong = withHeader(objects.get(key)!, (header) => {
     header.columns = [{ name: "tier", kind: "integer" }];
   });
-  expect(() => readColumns("segment", wrong)).toThrow("segment: its header is");
+  expect(() => readColumns("segment", wrong)).toThrow("segment: it is not as documented: columns.0");
 });
 
 test("An index header of another version, and pages of another encoding, are told as not checked", async () => {
@@ -204,7 +204,7 @@ test("An index header of another version, and pages of another encoding, are tol
     { key: keys[0], reason: "its index header is of a version that this program does not know" },
     {
       key: keys[1],
-      reason: expect.stringContaining("it has pages of encoding 1, which this version does not know"),
+      reason: expect.stringContaining("a page of it has encoding 1, which this version does not know"),
     },
   ]);
 });

@@ -120,13 +120,19 @@ describe("names the segment", () => {
 
   test("when bits of its header are flipped", async () => {
     const { index, bytes: original } = newestSegment(good);
-    for (const offset of [0, 7, 8, 12, 16, 40, 90, 15 + original.readUInt32LE(8)]) {
+    for (const offset of [0, 7, 8, 16, 40, 90, 15 + original.readUInt32LE(8)]) {
       const objects = new Map(good);
       const bytes = Buffer.from(original);
       bytes[offset]! ^= 2;
       const key = replaceSegment(objects, index, bytes);
       expect(await faultyKeys(objects), `byte ${offset}`).toEqual([key]);
     }
+    const objects = new Map(good);
+    const bytes = Buffer.from(original);
+    bytes.writeUInt32LE(2, 12);
+    const key = replaceSegment(objects, index, bytes);
+    const reason = "it has encoding 2, which this version does not know: use a newer version of this program";
+    expect(await check(objects)).toMatchObject({ faults: [], unchecked: [{ key, reason }] });
   });
 
   test("when its padding is used", async () => {
