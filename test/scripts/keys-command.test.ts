@@ -1,0 +1,142 @@
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { isWellFormedKey } from "../../snapshots/keys/key-format.ts";
+import { issueKey, readKeys } from "../../snapshots/keys/records.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { runCommand } from "../helpers/publish/commands.ts";
+
+let directory: string;
+let storage: Storage;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "prs-keys-"));
+  storage = directoryStorage(join(directory, "store"));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+const now = new Date("2026-03-01T12:00:00.000Z");
+const request = { plan: "aegis", owner: "acme" } as const;
+
+describe("npm run keys", () => {
+  const run = (...args: string[]) => runCommand("keys", args, { from: directory });
+
+  test("issues a key that is printed once, alone on stdout", async () => {
+    const { stdout, stderr, code } = await run(
+      "issue",
+      "--plan",
+      "aegis",
+      "--owner",
+      "acme",
+      "--store",
+      "store",
+      "--create",
+    );
+    expect(code).toBe(0);
+    expect(isWellFormedKey(stdout.trim())).toBe(true);
+    expect(stderr).not.toContain(stdout.trim());
+    const listed = await run("list", "--store", "store");
+    expect(listed.stdout).toMatch(/^[0-9a-f]{16} {2}aegis {2}100000\/day {2}acme {2}issued at .*Z\n$/);
+    expect(listed.stdout + listed.stderr).not.toContain(stdout.trim());
+    expect(await readdir(join(directory, "store", "keys"))).toHaveLength(1);
+  });
+
+  test("issue, list and revoke speak JSON; a day of expiry is the last one", async () => {
+    const options = [
+      "--owner",
+      "dev co",
+      "--quota",
+      "5",
+      "--expires",
+      "2030-01-01",
+      "--store",
+      "store",
+      "--create",
+      "--json",
+    ];
+    const issued = JSON.parse((await run("issue", "--plan", "developer", ...options)).stdout);
+    expect(issued).toMatchObject({
+      plan: "developer",
+      owner: "dev co",
+      quota: 5,
+      expiresAt: "2030-01-02T00:00:00.000Z",
+    });
+    const at = "2029-05-01T10:00:00+02:00";
+    const revoked = await run("revoke", issued.id, "--at", at, "--store", "store", "--json");
+    expect(JSON.parse(revoked.stdout)).toEqual({ id: issued.id, revokedAt: "2029-05-01T08:00:00.000Z" });
+    const { keys } = JSON.parse((await run("list", "--store", "store", "--json")).stdout);
+    const { key, ...shown } = issued;
+    expect(keys).toEqual([{ ...shown, revokedAt: "2029-05-01T08:00:00.000Z" }]);
+    expect(key).toMatch(/^prs_live_/);
+  });
+
+  test("rotate prints the new key alone on stdout, and says when the old one ends", async () => {
+    const { key, record } = await issueKey(storage, request, now);
+    const before = Date.now();
+    const { code, stdout, stderr } = await run("rotate", record.id, "--grace", "90m", "--store", "store");
+    expect([code, isWellFormedKey(stdout.trim())]).toEqual([0, true]);
+    expect(stderr).not.toContain(stdout.trim());
+    expect(stdout + stderr).not.toContain(key);
+    const { revocations } = await readKeys(storage);
+    const { revokedAt } = revocations.get(record.id)!;
+    expect(stderr).toContain(`key ${record.id}, which ends at ${revokedAt}`);
+    expect(Date.parse(revokedAt) - before).toBeGreaterThanOrEqual(90 * 60_000);
+  });
+
+  test.each([
+    [
+      "no owner that moves the cursor",
+      ["issue", "--plan", "aegis", "--owner", "o\u001b[2J", "--store", "s"],
+      /control/,
+    ],
+    ["no command", [], /issue, list, revoke, rotate/],
+    ["an unknown command", ["drop", "--store", "s"], /issue, list, revoke, rotate/],
+    ["no store", ["list"], /--store is missing/],
+    ["no owner", ["issue", "--plan", "aegis", "--store", "s"], /--owner is missing/],
+    ["no plan for free", ["issue", "--plan", "free", "--owner", "o", "--store", "s"], /developer, aegis/],
+    [
+      "no quota of 0",
+      ["issue", "--plan", "aegis", "--owner", "o", "--quota", "0", "--store", "s"],
+      /--quota/,
+    ],
+    [
+      "no impossible day",
+      ["issue", "--plan", "aegis", "--owner", "o", "--expires", "2030-02-30", "--store", "s"],
+      /--expires/,
+    ],
+    [
+      "no past",
+      ["issue", "--plan", "aegis", "--owner", "o", "--expires", "2020-01-01", "--store", "s"],
+      /past/,
+    ],
+    ["an option of another command", ["list", "--owner", "o", "--store", "s"], /owner/],
+    ["an id too many", ["revoke", "0123456789abcdef", "x", "--store", "s"], /"x"/],
+    ["no id", ["revoke", "--store", "s"], /16 hex/],
+    ["no id to rotate", ["rotate", "--store", "s"], /rotate takes .* 16 hex/],
+    ["a grace without unit", ["rotate", "0123456789abcdef", "--grace", "24", "--store", "s"], /--grace/],
+    ["a grace too long", ["rotate", "0123456789abcdef", "--grace", "721h", "--store", "s"], /at most 30d/],
+    ["nothing to rotate", ["rotate", "0123456789abcdef", "--store", "store"], /no key 0123456789abcdef/],
+    ["an id of no key", ["revoke", "0123456789abcdef", "--store", "store"], /no key 0123456789abcdef/],
+  ])("ends with 2: %s", async (_what, args, message) => {
+    await issueKey(storage, request, now);
+    const { stdout, stderr, code } = await run(...args);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(message);
+    expect(stderr).toContain("Usage:");
+  });
+
+  test("lists owners so that nothing of them acts on the terminal", async () => {
+    const owner = "a\u001b[2J\u009b31m\u202eb\nid  aegis";
+    await issueKey(storage, { plan: "aegis", owner }, now);
+    const { stdout } = await run("list", "--store", "store");
+    expect(stdout).toContain("  a\\u{1b}[2J\\u{9b}31m\\u{202e}b\\u{a}id  aegis  issued");
+    expect(stdout.match(/\n/g)).toHaveLength(1);
+  });
+
+  test("ends with 5 when the store cannot be used", async () => {
+    await writeFile(join(directory, "file"), "");
+    const { stderr, code } = await run("issue", "--plan", "aegis", "--owner", "o", "--store", "file");
+    expect([code, stderr.includes("file")]).toEqual([5, true]);
+  });
+});
