@@ -12,6 +12,7 @@ import { awaitBudget } from "../event-loop-budget.ts";
 import type { FacetQuery } from "../query/query.ts";
 import type { Archive } from "./archive.ts";
 import type { Matches } from "./matches.ts";
+import { selectMarkets } from "./select.ts";
 import { addTo, Part, type Tally } from "./tally.ts";
 
 /** The facets that a query asks for. `plan` counts. Throws as `commitOf` does, and `plan` as `readSnapshot` does. */
@@ -22,7 +23,7 @@ export async function askFacets(
   const commit = await commitOf(catalog, asOf);
   const count = async (snapshot: Snapshot) => {
     for (const name of by) if (name !== "month") requireIndexed(snapshot, name);
-    const matches = await catalog.words.match(snapshot, filter);
+    const matches = await selectMarkets(catalog, snapshot, filter);
     const facets = await countFacets(snapshot.archive, matches, by, limit);
     return { snapshotId: commit.snapshotId, total: matches.total, facets };
   };

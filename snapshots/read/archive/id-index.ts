@@ -37,7 +37,7 @@ export class IdIndex {
     const segments = archive.segments.map((segment, index) => ({
       segment,
       ids: manifest.segments[index]!.ids,
-      start: archive.startOf(index),
+      start: archive.starts[index]!,
     }));
     const without = segments.filter(({ segment }) => !this.#filters.has(segment));
     if (without.length > 0) {

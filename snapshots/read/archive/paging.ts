@@ -1,9 +1,8 @@
 import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
-import { MissingObjectError } from "../../store/errors.ts";
 import { type Asked, weakTag } from "../asked.ts";
-import { commitAsOf, commitOf, readSnapshot } from "../catalog/as-of.ts";
+import { commitOf, whileKept } from "../catalog/as-of.ts";
 import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
@@ -13,6 +12,7 @@ import { type Cursor, decodeCursor, encodeCursor } from "../query/cursor.ts";
 import type { ArchiveFilter, ArchiveQuery } from "../query/query.ts";
 import { Lines } from "./lines.ts";
 import type { Matches } from "./matches.ts";
+import { selectMarkets } from "./select.ts";
 
 /** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {
@@ -39,24 +39,23 @@ export interface Position {
 
 /**
  * The page that a query asks for. A cursor pins the snapshot that it was issued for. Throws, as its `plan` does,
- * InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as commitOf, readSnapshot and
- * ObjectCache.get do.
+ * InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as commitOf and whileKept do.
  */
 export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<Asked<PagePlan>> {
-  // The commit is part of the name: without a cursor, the same query means another page after a publish.
-  const { filter, page: number = 1, cursor = "", asOf } = query;
+  const { filter, page: number = 1, cursor = "" } = query;
   const { pageSize = cursor ? "" : paging.defaultPageSize } = query;
   const parts = [number, pageSize, cursor, filter.canonical];
-  const current = asOf ? await commitAsOf(catalog, asOf) : catalog.current()?.commit;
-  const name = [current?.digest, ...parts].join(" ");
+  const first = cursor ? undefined : await startOf(catalog, query);
+  // The commit is part of the name: without a cursor, the same query means another page after a publish.
+  const name = [(first ?? catalog.current())?.commit.digest, ...parts].join(" ");
   const kept = catalog.pages.get(name);
-  const start = kept ? { commit: kept.snapshot.commit } : await startOf(catalog, query);
+  const start = kept ? { commit: kept.snapshot.commit } : (first ?? (await startOf(catalog, query)));
   const etag = kept?.etag ?? weakTag(start.commit, ...parts);
   const plan = async () => {
-    const position = (found: Position) => planPosition(catalog, found, etag);
+    const planned = async () => planPosition(catalog, await positionOf(catalog, query, start), etag);
     const { page, lines } = kept
       ? { page: kept, lines: undefined }
-      : await planAt(catalog, query, start, position);
+      : await whileStanding(catalog, query, start, planned);
     const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
     const spliced = async () => {
       if (kept) return kept.spliced;
@@ -96,55 +95,50 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
   return { commit, cursor };
 }
 
-/** Plans a response from where a query begins. Throws as askPage does. */
-export async function planAt<Plan>(
+/**
+ * Works on the snapshot of a start, which a collection may delete meanwhile. Throws CursorExpiredError then, or
+ * SnapshotExpiredError without a cursor, and what `work` throws.
+ */
+export function whileStanding<T>(
   catalog: Catalog,
   query: ArchiveQuery,
   { commit, cursor }: Start,
-  plan: (position: Position) => Promise<Plan>,
-): Promise<Plan> {
-  if (!cursor)
-    return readSnapshot(catalog, commit, async (snapshot) =>
-      plan(await firstPosition(catalog, snapshot, query)),
-    );
-  const pageSize = query.pageSize ?? cursor.pageSize;
-  try {
-    const snapshot = await catalog.snapshot(commit);
-    return await plan(await continuation(catalog, snapshot, cursor, pageSize));
-  } catch (error) {
-    // The garbage collection may delete a superseded snapshot while it is read.
-    const collected =
-      error instanceof MissingObjectError && commit.digest !== catalog.current()?.commit.digest;
-    throw collected ? await expired(catalog, cursor, pageSize) : error;
-  }
+  work: () => Promise<T>,
+): Promise<T> {
+  const gone = cursor && (() => expired(catalog, cursor, query.pageSize ?? cursor.pageSize));
+  return whileKept(catalog, commit, work, gone);
 }
 
-async function firstPosition(
+/** The matches of a query, and where its response begins among them. Throws as askPage does. */
+export async function positionOf(
   catalog: Catalog,
-  snapshot: Snapshot,
-  { filter, page = 1, pageSize = paging.defaultPageSize }: ArchiveQuery,
+  query: ArchiveQuery,
+  { commit, cursor }: Start,
 ): Promise<Position> {
-  const matches = await catalog.words.match(snapshot, filter);
-  return { snapshot, filter, matches, skip: (page - 1) * pageSize, pageSize };
+  const snapshot = await catalog.snapshot(commit);
+  const { filter } = cursor ?? query;
+  const pageSize = query.pageSize ?? cursor?.pageSize ?? paging.defaultPageSize;
+  const matches = await selectMarkets(catalog, snapshot, filter);
+  const skip = cursor
+    ? await matchesUpTo(catalog, snapshot, matches, cursor)
+    : ((query.page ?? 1) - 1) * pageSize;
+  return { snapshot, filter, matches, skip, pageSize };
 }
 
-/** The position after the market that a cursor names. The cursor must agree with its snapshot in every field. */
-async function continuation(
+/** How many matches end with the market that a cursor names. The cursor must agree with its snapshot in every field. */
+async function matchesUpTo(
   catalog: Catalog,
   snapshot: Snapshot,
-  cursor: Cursor,
-  pageSize: number,
-): Promise<Position> {
+  matches: Matches,
+  { ordinal, after }: Cursor,
+): Promise<number> {
   const { archive } = snapshot;
-  const { ordinal, after, filter } = cursor;
-  const position = { snapshot, filter, matches: await catalog.words.match(snapshot, filter), pageSize };
-  if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0)
-    return { ...position, skip: 0 };
+  if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0) return 0;
   if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt)
     throw new InvalidCursorError();
-  if (!position.matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id)
+  if (!matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id)
     throw new InvalidCursorError();
-  return { ...position, skip: position.matches.countFrom(ordinal) };
+  return matches.countFrom(ordinal);
 }
 
 async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): Promise<string> {
@@ -206,7 +200,7 @@ async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: numbe
 async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CursorExpiredError> {
   const snapshot = catalog.requireCurrent();
   const { filter, after } = cursor;
-  const matches = await catalog.words.match(snapshot, filter);
+  const matches = await selectMarkets(catalog, snapshot, filter);
   const position = {
     snapshot,
     filter,

@@ -8,7 +8,7 @@ import { encodeCursor } from "../query/cursor.ts";
 import type { RowsQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
 import { Lines } from "./lines.ts";
-import { cursorAt, type Position, planAt, startOf } from "./paging.ts";
+import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
 
 /** How rows are written. */
 export interface RowsForm {
@@ -50,8 +50,8 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
     commit: start.commit,
     etag: weakTag(start.commit, filter.canonical, cursor, skip, form.name),
     async plan() {
-      const from = (position: Position) => planFrom(catalog, position, skip, form);
-      const plan = await whole(planAt(catalog, query, start, from));
+      const planned = async () => planFrom(catalog, await positionOf(catalog, query, start), skip, form);
+      const plan = await whole(whileStanding(catalog, query, start, planned));
       return query.asOf ? { ...plan, read: () => readKept(catalog, plan) } : plan;
     },
   };

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import type { QueryWord } from "../../../schemas/filters.ts";
 import type { ObjectRef } from "../../../schemas/snapshot.ts";
 import { rangeBitmap } from "../../index/bitmap.ts";
 import { WordTable } from "../../index/word-table.ts";
@@ -6,9 +7,8 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import { requireIndexed, type Snapshot } from "../catalog/snapshot.ts";
+import type { Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
-import type { ArchiveFilter } from "../query/query.ts";
 import { counted, Matches } from "./matches.ts";
 
 // Words of common questions take half of this. With the ids of markets there are less than 30 bytes a market.
@@ -40,13 +40,12 @@ export class WordIndex {
     return this.#tables.calculatedSize;
   }
 
-  /** The markets of a snapshot that a filter selects. Throws NotIndexedError. */
-  async match(snapshot: Snapshot, { conditions, words }: ArchiveFilter): Promise<Matches> {
-    const { archive, manifest } = snapshot;
-    for (const condition of conditions)
-      if (condition.kind !== "time") requireIndexed(snapshot, condition.field);
-    const matches = await archive.match(conditions);
-    if (words.length === 0) return matches;
+  /** Those of a snapshot's matches whose questions have all of these words. */
+  async keep(
+    words: readonly QueryWord[],
+    { archive, manifest }: Snapshot,
+    matches: Matches,
+  ): Promise<Matches> {
     const segments = [...matches.segments];
     const look = async ([index, ref]: [number, { words: ObjectRef }]) => {
       const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segments[index]!;

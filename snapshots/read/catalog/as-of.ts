@@ -61,16 +61,21 @@ export function readSnapshot<T>(
 }
 
 /**
- * Works on the snapshot of a commit, which a collection may delete meanwhile. Throws SnapshotExpiredError then, and what
- * `work` throws.
+ * Works on the snapshot of a commit, which a collection may delete meanwhile. Throws what `gone` makes then, a
+ * SnapshotExpiredError unless it is given, and what `work` throws.
  */
-export async function whileKept<T>(catalog: Catalog, commit: LogEntry, work: () => Promise<T>): Promise<T> {
+export async function whileKept<T>(
+  catalog: Catalog,
+  commit: LogEntry,
+  work: () => Promise<T>,
+  gone: () => Promise<Error> = () => expired(catalog, commit, "The snapshot is no longer kept"),
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
     const isCurrent = commit.digest === catalog.current()?.commit.digest;
     if (isCurrent || !(error instanceof MissingObjectError)) throw error;
-    throw await expired(catalog, commit, "The snapshot is no longer kept");
+    throw await gone();
   }
 }
 

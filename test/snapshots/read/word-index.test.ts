@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { selectMarkets } from "../../../snapshots/read/archive/select.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
@@ -24,7 +25,7 @@ test("words of one archive stay in memory, however many snapshots are searched",
   const wordsRead = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
   const search = async (snapshot: Snapshot) => {
     const before = wordsRead();
-    expect((await catalog.words.match(snapshot, filter)).total).toBe(markets);
+    expect((await selectMarkets(catalog, snapshot, filter)).total).toBe(markets);
     return wordsRead() - before;
   };
 
@@ -56,7 +57,7 @@ test("a search in a small snapshot leaves the words of a large one in memory", a
   const wordsRead = async (snapshot: Snapshot) => {
     const reads = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
     const before = reads();
-    await catalog.words.match(snapshot, filter);
+    await selectMarkets(catalog, snapshot, filter);
     return reads() - before;
   };
   expect(await wordsRead(large)).toBe(1);
