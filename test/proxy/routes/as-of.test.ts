@@ -7,6 +7,7 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
+import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { inArchiveOrder, market, publishRecords, slugs } from "../../helpers/publish/records.ts";
@@ -367,10 +368,8 @@ test("what lies behind a damaged commit is 503 with the reason, and not said to 
 
 test("what was deleted since it was loaded is 410, and never 500", async () => {
   const { storage } = proxy;
-  const list = JSON.parse(
-    String(await storage.get(layout.manifest((await readCommit(storage, 1))!.manifest.hash))),
-  );
-  const key = layout.publicObject(list.scores.records.aave.hash);
+  const { scores } = await readManifest(storage, (await readCommit(storage, 1))!.manifest);
+  const key = layout.publicObject(scores.records.aave!.hash);
   const bytes = (await storage.get(key))!;
   // A proxy that has the manifest in memory and nothing else.
   const other = await proxy.another();
