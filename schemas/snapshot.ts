@@ -148,7 +148,8 @@ export type ChangeRecord = z.infer<typeof ChangeRecord>;
  * archive gained and lost since the commit before; null where there is none. `changeCounts` counts these markets; null where
  * the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's. `previous` is the digest of the commit before,
  * null in the first one. A rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn`
- * as [first, last]. `checkpoint` is a signed note about the digest, where the publisher has a key.
+ * as [first, last]. `tree` is the head of the public log over the entries of all commits before. `checkpoint` is a signed note about
+ * the digest, and `note` one about the commit's own entry, where the publisher has a key.
  */
 export const Commit = z.object({
   formatVersion: FormatVersion,
@@ -167,8 +168,10 @@ export const Commit = z.object({
   hold: z.boolean(),
   withdrawn: z.array(z.tuple([CommitNumber, CommitNumber])),
   previous: Digest.nullable(),
+  tree: Digest,
   digest: Digest,
   checkpoint: z.string().optional(),
+  note: z.string().optional(),
 });
 export type Commit = z.infer<typeof Commit>;
 

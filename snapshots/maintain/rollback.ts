@@ -7,6 +7,7 @@ import { leafHash } from "../format/tree.ts";
 import { type SiteOptions, updateMutableObjects } from "../publish/mutable-objects.ts";
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
+import { treeBefore } from "../publish/public-log.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
 import { MissingObjectError, ObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -73,6 +74,7 @@ export async function rollback(
     hold: true,
     withdrawn: [...current.withdrawn, ...between(wanted, current)],
     previous: current.digest,
+    tree: await treeBefore(storage, current),
   };
   await requireStillNewest(storage, current, signing);
   const commit = await appendCommit(storage, content, signerOf(signing));

@@ -5,6 +5,7 @@ import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { newestBelieved } from "../trust/newest-trusted.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
+import { updateCheckpoint } from "./log-checkpoint.ts";
 import { updatePublicLog } from "./public-log.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
 import { type ApiPlace, publishedNames, putIfDifferent, type Site, updateSite } from "./site.ts";
@@ -44,6 +45,7 @@ export async function updateMutableObjects(
   const newest = await newestBelieved(storage, trust);
   if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
   if (newest) await updatePublicLog(storage, newest, faulty);
+  if (newest) await updateCheckpoint(storage, newest, signing);
   // An unsigned commit leaves the one before it there.
   if (newest?.checkpoint !== undefined)
     await putIfDifferent(storage, layout.checkpoint, Buffer.from(newest.checkpoint));

@@ -32,6 +32,7 @@ import { mergeMarkets } from "./merge-markets.ts";
 import { finishRun, type SiteOptions, updateMutableObjects } from "./mutable-objects.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import { PreviousSnapshot } from "./previous-snapshot.ts";
+import { treeBefore } from "./public-log.ts";
 import { namesOfProtocols } from "./public-names.ts";
 import { type ReadSources, readSources } from "./read-sources.ts";
 import { planRun } from "./run-plan.ts";
@@ -174,6 +175,7 @@ async function publishRead(
       changeCounts: changes ? countsOf(changes.markets) : null,
       size: objects.total,
       publishedAt: publicationTime(storage, current, options),
+      tree: await treeBefore(storage, current),
     });
     ({ commit } = await appendCommit(storage, content, signerOf(signing)));
   }
@@ -352,7 +354,7 @@ function holdSourceFiles(
 function nextCommit(
   current: Commit | undefined,
   { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts }: Manifest,
-  own: Pick<CommitContent, "manifest" | "changes" | "changeCounts" | "size" | "publishedAt">,
+  own: Pick<CommitContent, "manifest" | "changes" | "changeCounts" | "size" | "publishedAt" | "tree">,
 ): CommitContent {
   return {
     formatVersion,
@@ -371,6 +373,7 @@ function nextCommit(
     hold: false,
     withdrawn: current?.withdrawn ?? [],
     previous: current?.digest ?? null,
+    tree: own.tree,
   };
 }
 

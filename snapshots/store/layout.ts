@@ -54,6 +54,10 @@ export const layout = {
   /** The public log, whose files are served under the same names below /api/v1/log/. */
   log: "public/log/",
   logFile: (name: string) => `public/log/${name}`,
+  /** The newest checkpoint of the public log, and that of each size which was signed (snapshots/SPEC.md, "Checkpoints"). */
+  logCheckpoint: "public/log/checkpoint",
+  logCheckpoints: "public/log/checkpoints/",
+  logCheckpointOf: (size: number) => `public/log/checkpoints/${size}`,
   /** Parts of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
   logTiles: "public/log/tile/",
   logTile: (path: string) => `public/log/tile/${path}`,
@@ -126,6 +130,7 @@ const kinds: readonly Kind[] = [
   { prefix: layout.changes, collected: true, maxBytes: maxPageBytes },
   { prefix: layout.publicObjects, collected: true, inManifest: true, maxBytes: 64 * mebibyte },
   { prefix: layout.logTiles, collected: true },
+  { prefix: layout.logCheckpoints, durable: true },
   { prefix: layout.stableScores, collected: true },
   { prefix: layout.badges, collected: true, ofProtocol: true },
   { prefix: layout.protocolPages, collected: true, ofProtocol: true },
@@ -199,12 +204,14 @@ const contentTypes: Record<string, string> = {
 /** Types that the end of the key does not tell. */
 const contentTypesOfKeys: Record<string, string> = {
   [layout.checkpoint]: plainText,
+  [layout.logCheckpoint]: plainText,
   [layout.feed]: "application/atom+xml",
   [layout.apiCatalog]: 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
 };
 
 function contentTypeOf(key: string): string {
   if (Object.hasOwn(contentTypesOfKeys, key)) return contentTypesOfKeys[key]!;
+  if (key.startsWith(layout.logCheckpoints)) return plainText;
   return contentTypes[/\.([a-z]+)$/.exec(key)?.[1] ?? ""] ?? "application/octet-stream";
 }
 

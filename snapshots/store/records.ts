@@ -57,7 +57,7 @@ function unknownVersion(key: string, version: unknown): CorruptObjectError {
 export interface Signature {
   /** Of a commit. */
   checkpoint?: string | undefined;
-  /** Of any other record. */
+  /** Of any record; that of a commit is about its entry. */
   note?: string | undefined;
 }
 

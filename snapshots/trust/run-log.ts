@@ -1,19 +1,20 @@
 import { Checked, type Commit } from "../../schemas/snapshot.ts";
+import type { TreeHead } from "../format/log-tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import { newestCommit, readCommit } from "../store/log/commits.ts";
+import { LogTree } from "../store/log/public-log.ts";
 import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from "./signing.ts";
+import { storedCheckpoint } from "./stored-checkpoint.ts";
 import type { Trust } from "./trust.ts";
 
-/** A commit that a signed record names. */
-interface Evidence extends Pick<Commit, "commit"> {
+/** What a signed record says of the log: how many entries it had, and the head of its tree where the record tells it. */
+interface Evidence extends Pick<TreeHead, "size"> {
+  head?: TreeHead["head"];
   /** The record's key in the store. */
   key: string;
-  /** Where the record tells it. */
-  digest?: string;
 }
 
 const maxBytes = 64 * 1024;
@@ -29,7 +30,7 @@ export async function newestForRun(storage: Storage, signing: Signing): Promise<
   const evidence = trust ? await evidenceIn(storage, trust) : [];
   const newest = await newestCommit(storage);
   if (newest) requireTrusted(storage.location, newest, signing);
-  if (!newest || newest.commit !== signing.over) await requireNamed(storage, newest, evidence);
+  await requireNamed(storage, newest, evidence);
   return newest;
 }
 
@@ -43,7 +44,7 @@ export async function requireStillNewest(
   signing: Signing,
 ): Promise<void> {
   const trust = trustOf(signing);
-  if (!trust || (newest && newest.commit === signing.over)) return;
+  if (!trust) return;
   const evidence = await evidenceIn(storage, trust);
   if (await readCommit(storage, (newest?.commit ?? 0) + 1)) return;
   await requireNamed(storage, newest, evidence);
@@ -51,51 +52,42 @@ export async function requireStillNewest(
 
 /** What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError. */
 export async function evidenceIn(storage: Storage, trust: Trust): Promise<Evidence[]> {
-  const found: Evidence[] = [];
-  const [note, run] = await Promise.all(
-    [layout.checkpoint, layout.checked].map((key) => readSmall(storage, key)),
-  );
-  const stated = note && trust.checkpoint(note.toString());
-  if (stated) found.push({ key: layout.checkpoint, ...stated });
+  const [{ checkpoint }, run] = await Promise.all([
+    storedCheckpoint(storage, trust),
+    readSmall(storage, layout.checked),
+  ]);
+  const found: Evidence[] = checkpoint ? [{ key: layout.logCheckpoint, ...checkpoint }] : [];
   const checked = run && parseRun(run);
-  if (checked && !trust.run(checked)) found.push({ key: layout.checked, commit: checked.commit });
+  if (checked && !trust.run(checked)) found.push({ key: layout.checked, size: checked.commit });
   return found;
 }
 
-/** Throws UntrustedPredecessorError unless `newest` is, or leads back to, every commit that a signed record names. */
+/**
+ * Throws UntrustedPredecessorError unless the log up to `newest` begins with every one that a signed record names, CorruptObjectError when
+ * that log is gone, or StorageError.
+ */
 export async function requireNamed(
   storage: Storage,
   newest: Commit | undefined,
   evidence: readonly Evidence[],
 ): Promise<void> {
-  for (const { key, commit, digest } of evidence) {
-    const reached =
-      newest && (await reachedFrom(storage, newest, digest === undefined ? newest.commit : commit));
-    const isThere =
-      reached && commit <= reached.commit && (digest === undefined || reached.digest === digest);
-    if (isThere) continue;
-    const present = newest ? `its newest commit is ${newest.commit}` : "it has no commit";
-    const wayOut = newest
-      ? `publish --sign-over ${newest.commit} goes on from there`
-      : `delete ${layout.checkpoint} and ${layout.checked}`;
+  let tree: LogTree | undefined;
+  for (const { key, size, head } of evidence) {
+    if (newest && size <= newest.commit) {
+      if (head === undefined) continue;
+      tree ??= await LogTree.upTo(storage, newest);
+      if (await tree.beginsWith({ size, head })) continue;
+    }
+    const named = `${size}${head ? `, root ${head.toString("hex")}` : ""}`;
+    const root = tree ? `, root ${tree.head.toString("hex")}` : "";
+    const present = newest ? `its newest commit is ${newest.commit}${root}` : "it has no commit";
     throw new UntrustedPredecessorError(
-      `${storage.location}: ${key} is signed and names commit ${commit}, which the log does not lead to; ${present}. Others can ` +
-        `write to this store, or it was set back. Put ${layout.commit(commit)} back, from a backup or an older version of the ` +
-        `object. If you set it back yourself, ${wayOut}; proxies and copies that remember commit ${commit} refuse what follows`,
+      `${storage.location}: ${key} is signed and names commit ${named}, which the log does not lead to; ${present}. Others can ` +
+        `write to this store, or it was set back. Put ${layout.commit(size)} back, from a backup or an older version of the ` +
+        `object. If you set it back yourself, delete ${layout.logCheckpoint}, ${layout.logCheckpoints} and ${layout.checked}; ` +
+        `proxies and copies that remember commit ${size} refuse what follows`,
     );
   }
-}
-
-/** The commit of a number that another one leads back to; undefined when the log does not lead there. */
-async function reachedFrom(storage: Storage, newest: Commit, number: number): Promise<Commit | undefined> {
-  let reached: Commit | undefined;
-  try {
-    for await (const commit of logFrom(storage, newest, number)) reached = commit;
-  } catch (error) {
-    if (!isBroken(error)) throw error;
-    return undefined;
-  }
-  return reached;
 }
 
 /** A record as it is stored; undefined when there is none that could be one. */

@@ -3,6 +3,7 @@ import { layout } from "../store/layout.ts";
 import type { SignCommit } from "../store/log/commits.ts";
 import { signCheckpoint } from "./checkpoint.ts";
 import type { SigningKey, VerifierKey } from "./note-keys.ts";
+import { signEntry } from "./tree-head.ts";
 import { Trust, UntrustedError } from "./trust.ts";
 
 /** How a run signs, and on whose commits it builds: on any, unless there is a key. */
@@ -57,5 +58,5 @@ export function isSigned(commit: Commit, { key }: Signing): boolean {
 
 /** What signs a new commit; nothing when there is no key. */
 export function signerOf({ key }: Signing): SignCommit {
-  return (commit) => (key ? { checkpoint: signCheckpoint(key, commit) } : {});
+  return (commit) => (key ? { checkpoint: signCheckpoint(key, commit), note: signEntry(key, commit) } : {});
 }

@@ -1,9 +1,10 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { parseCheckpoint, recordText, type Stated, says, subjectOf } from "./checkpoint.ts";
+import { recordText, says, subjectOf } from "./checkpoint.ts";
 import type { VerifierKey } from "./note-keys.ts";
 import { NoteError, openNote, parseNote } from "./signed-note.ts";
+import { type Checkpoint, entryText, parseTree } from "./tree-head.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
@@ -16,6 +17,11 @@ export class UntrustedError extends Error {
     this.key = key;
     this.reason = reason;
   }
+}
+
+/** A checkpoint that counts, and its note with the checked signatures alone. */
+export interface TrustedCheckpoint extends Checkpoint {
+  note: string;
 }
 
 /** Whose records are believed. Whoever can write to the store, but has none of the private keys, can make none. */
@@ -34,15 +40,23 @@ export class Trust {
     return new UntrustedError(layout.commit(commit.commit), checked.reason);
   }
 
-  /** What a checkpoint says of a commit; undefined when no trusted key signed it. */
-  checkpoint(note: string): Stated | undefined {
+  /** Whether a trusted key signed a commit's own entry. */
+  hasEntry(commit: Commit): boolean {
+    return typeof this.#open(commit.note, (text, name) => text === entryText(name, commit)) === "string";
+  }
+
+  /**
+   * What a checkpoint of the public log says, with no more of its note than counts; or why it does not. This alone decides which
+   * checkpoints are enough.
+   */
+  tree(note: string): TrustedCheckpoint | { reason: string } {
     try {
-      const { origin, ...stated } = parseCheckpoint(note);
-      const checked = this.#open(note, (text, name) => name === origin && says(text, name, stated));
-      return typeof checked === "string" ? stated : undefined;
+      const said = parseTree(note);
+      const checked = this.#open(note, (_, name) => name === said.origin);
+      return typeof checked === "string" ? { ...said, note: checked } : checked;
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
-      return undefined;
+      return { reason: error.message };
     }
   }
 
@@ -82,16 +96,25 @@ export class Trust {
   }
 }
 
-/** Throws CorruptObjectError when a commit's checkpoint is malformed or is about another one. Checks no signature. */
-export function checkAgreement({ checkpoint, ...commit }: Commit): void {
-  if (checkpoint === undefined) return;
-  const key = layout.commit(commit.commit);
-  try {
-    const { text } = parseNote(checkpoint);
-    const [origin = ""] = text.split("\n", 1);
-    if (!says(text, origin, commit)) throw new NoteError("it is about something else");
-  } catch (error) {
-    if (!(error instanceof NoteError)) throw error;
-    throw new CorruptObjectError(key, `its checkpoint cannot be right: ${error.message}`, { cause: error });
-  }
+/** Throws CorruptObjectError when a note of a commit is malformed or is about another one. Checks no signature. */
+export function checkAgreement(commit: Commit): void {
+  const { checkpoint, note } = commit;
+  const about = (
+    name: string,
+    found: string | undefined,
+    agrees: (text: string, origin: string) => boolean,
+  ) => {
+    if (found === undefined) return;
+    try {
+      const { text } = parseNote(found);
+      const [origin = ""] = text.split("\n", 1);
+      if (!agrees(text, origin)) throw new NoteError("it is about something else");
+    } catch (error) {
+      if (!(error instanceof NoteError)) throw error;
+      const reason = `its ${name} cannot be right: ${error.message}`;
+      throw new CorruptObjectError(layout.commit(commit.commit), reason, { cause: error });
+    }
+  };
+  about("checkpoint", checkpoint, (text, origin) => says(text, origin, commit));
+  about("note", note, (text, origin) => text === entryText(origin, commit));
 }

@@ -107,6 +107,8 @@ async function checkSignatures(
   for (const commit of log.toReversed()) {
     const refusal = commit && trust?.commit(commit);
     const refused = refusal instanceof UntrustedError;
+    if (commit?.note !== undefined && trust && !trust.hasEntry(commit))
+      check.faults.push({ key: layout.commit(commit.commit), reason: "no trusted key signed its entry" });
     const vouchedFor = commit?.digest === named;
     if (refused && (commit?.checkpoint !== undefined || !vouchedFor))
       check.faults.push({ key: refusal.key, reason: refusal.reason });

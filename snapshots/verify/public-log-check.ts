@@ -1,10 +1,92 @@
 import type { Commit } from "../../schemas/snapshot.ts";
-import { tileEncoder, tilesOf } from "../format/log-tree.ts";
-import { completeEntries, entryOf, listTiles, tileKey } from "../publish/public-log.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { type Entries, GrowingTree, type TreeHead, tileEncoder, tilesOf } from "../format/log-tree.ts";
+import { leafHash } from "../format/tree.ts";
+import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
+import { completeEntries, entryOf, listTiles, tileKey } from "../store/log/public-log.ts";
+import { NoteError } from "../trust/signed-note.ts";
+import { parseTree } from "../trust/tree-head.ts";
+import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
+
+/** The largest size of which a trusted key, where there is one, signed the entry; 0 where there is none. */
+const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefined): number =>
+  Math.max(
+    0,
+    ...commits
+      .values()
+      .flatMap((commit) =>
+        (trust ? trust.hasEntry(commit) : commit.note !== undefined) ? [commit.commit] : [],
+      ),
+  );
+
+/**
+ * Checks that each commit names the tree of those before it, and that every checkpoint is one of this log and signed, by a key of `trust` where
+ * that is given.
+ */
+async function checkTrees(
+  check: StoreCheck,
+  commits: ReadonlyMap<number, Commit>,
+  entries: Entries,
+  trust: Trust | undefined,
+): Promise<void> {
+  const tree = new GrowingTree();
+  const heads = [tree.head()];
+  for (const entry of entries) {
+    if (!entry) break;
+    tree.append(leafHash(entry));
+    heads.push(tree.head());
+  }
+  for (const commit of commits.values())
+    await check.attempt(async () => {
+      const head = heads[commit.commit - 1];
+      if (head && head.toString("hex") !== commit.tree)
+        throw new CorruptObjectError(
+          layout.commit(commit.commit),
+          "its tree is not that of the commits before",
+        );
+    });
+  const signed = signedSize(commits, trust);
+  const keys = new Set<string>([layout.logCheckpoint]);
+  for await (const { key } of check.storage.list(layout.logCheckpoints)) keys.add(key);
+  const wanted = signed > 0 ? [layout.logCheckpoint, layout.logCheckpointOf(signed)] : [];
+  for (const key of keys.union(new Set(wanted))) {
+    await check.attempt(async () => {
+      const bytes = await check.storage.get(key);
+      if (!bytes && wanted.includes(key)) throw new MissingObjectError(key);
+      if (!bytes) return;
+      check.count(key, bytes.length);
+      const { size, head } = checkpointIn(key, bytes, trust);
+      const isNewest = key === layout.logCheckpoint;
+      if (isNewest && size < signed) throw new CorruptObjectError(key, `it is behind commit ${signed}`);
+      if (!isNewest && layout.logCheckpointOf(size) !== key)
+        throw new CorruptObjectError(key, `it is of ${size} entries`);
+      // The log may have grown since it was read.
+      const named = layout.commit(size);
+      if (
+        size > entries.length &&
+        !check.faults.some((fault) => fault.key === named) &&
+        !(await check.storage.get(named))
+      )
+        check.faults.push({ key: named, reason: `it is missing, and ${key} names it` });
+      const known = heads[size];
+      if (known && !known.equals(head)) throw new CorruptObjectError(key, "it is of another log");
+    }, publishAgain);
+  }
+}
+
+/** What a checkpoint says. Throws CorruptObjectError when it is malformed or, with `trust`, does not count. */
+function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
+  try {
+    const found = trust ? trust.tree(bytes.toString()) : parseTree(bytes.toString());
+    if ("size" in found) return found;
+    throw new CorruptObjectError(key, found.reason);
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    throw new CorruptObjectError(key, error.message, { cause: error });
+  }
+}
 
 /**
  * Checks that the public log is that of the commits up to the newest. Entries of commits that are gone are taken from bundles that
@@ -14,14 +96,17 @@ export async function checkPublicLog(
   check: StoreCheck,
   commits: ReadonlyMap<number, Commit>,
   newest: CheckedCommit | undefined,
+  trust: Trust | undefined,
 ): Promise<void> {
-  if (!newest) return check.countOnly(layout.logTiles);
+  if (!newest) return check.countOnly(layout.log);
   const size = newest.commit.commit;
   const listed = await listTiles(check.storage, size);
   const known = Array.from({ length: size }, (_, place) => commits.get(place + 1)).map(
     (commit) => commit && entryOf(commit),
   );
-  const encode = tileEncoder(await completeEntries(check.storage, known, listed));
+  const entries = await completeEntries(check.storage, known, listed);
+  await checkTrees(check, commits, entries, trust);
+  const encode = tileEncoder(entries);
   const needed = new Map(tilesOf(size).map((tile) => [tileKey(tile), tile]));
   for (const [key, tile] of new Map([...listed, ...needed])) {
     await check.attempt(async () => {

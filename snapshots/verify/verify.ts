@@ -48,7 +48,7 @@ export async function verify(
   if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifests))) throw foreign;
   if (newest) await checkPublicNames(check, newest, snapshots.published);
   else await check.countOnly(layout.stableScores);
-  await checkPublicLog(check, commits, newest);
+  await checkPublicLog(check, commits, newest, trust);
   await checkExports(check, commits, trust);
   const named = await checkSite(check, site);
   if (newest) await checkArtefacts(check, newest, named, trust);

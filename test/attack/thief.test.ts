@@ -111,7 +111,7 @@ const commitAt = async (storage: Storage, number: number) => (await readCommit(s
 /** Puts a commit with this content under its number, sealed as it should be, with this checkpoint. */
 function putCommit(
   storage: Storage,
-  { digest: _, checkpoint: __, ...content }: Commit,
+  { digest: _, checkpoint: __, note: ___, ...content }: Commit,
   note?: (digest: string) => string,
 ) {
   const bytes = seal(content, (digest) => (note ? { checkpoint: note(digest) } : {}));
@@ -580,7 +580,9 @@ describe("after a restart", () => {
     expect(await metric(forgetful, "prs_untrusted_total")).toBe(1);
 
     // Another history, signed by the same key: one was rolled back, say, in a copy of the store.
-    await publishRecords(storage, records(45), 777, { signing: { key: ours, over: 2 } });
+    for (const key of [layout.logCheckpoint, layout.logCheckpointOf(3), layout.checked])
+      await storage.delete(key);
+    await publishRecords(storage, records(45), 777, { signing: { key: ours } });
     await polls(again, 4);
     expect((await again.get("/api/v1/status")).status).toBe(503);
     expect(logOf(again)).toMatch(/a trusted key signed another one before/);

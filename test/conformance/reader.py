@@ -150,7 +150,7 @@ def read_snapshot(store, ref):
           "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
     return {**manifest, "scores": scores}, segments
 
-def read_log(store, commits):  # every tile is what the commits give, and none of the newest is missing
+def read_log(store, commits, vkey):  # every tile is what the commits give, and none of the newest is missing
     own = lambda one: {name: one[name] for name in ("commit", *ROOTS)}
     entries = [dumps({**own(one), "counts": {name: one["counts"][name] for name in ("markets", "protocols")},
                       "publishedAt": one["publishedAt"], "withdrawn": one["withdrawn"], "record": one["digest"]}) for one in commits]
@@ -165,6 +165,13 @@ def read_log(store, commits):  # every tile is what the commits give, and none o
             if key in store.files or end == len(row) or width == 255:
                 need(store.get(key) == b"".join(row[index * 256:end]), f"{key} is of another log")
 
+    origin, told = vkey.split("+")[0], lambda hash_: base64.b64encode(hash_).decode()
+    for n, one in enumerate(commits):
+        need(one["tree"] == head(rows[0][:n]).hex(), "a commit names another tree")
+        need(not vkey or signed_text(one["note"], vkey) == f"{origin}\nentry {n + 1}\n{told(rows[0][n])}\n", "a note is about another entry")
+    for key in [key for key in store.files if key.startswith("public/log/checkpoint")]:
+        size = int((note := store.get(key).decode()).split("\n")[1])
+        need(signed_text(note, vkey) == f"{origin}\n{size}\n{told(head(rows[0][:size]))}\n" and key.endswith(("checkpoint", f"/{size}")), f"{key} is another's")
 def read_store(folder, vkey):
     store, before, commits = Store(folder), None, []
     for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
@@ -179,7 +186,7 @@ def read_store(folder, vkey):
     for name, one in [("", manifest["scores"]["list"]), *manifest["scores"]["records"].items()]:
         store.get(f"public/api/v1/scores{name and '/'}{name}.json", one)
     need(not vkey or store.get("public/checkpoint").decode() == commit["checkpoint"], "public/checkpoint is another's")
-    read_log(store, commits)
+    read_log(store, commits, vkey)
     store.signed("checked.json", vkey, "note", "checked {checkedAt}")
     for key in ["head.json", *(key for key in store.files if key.startswith("keys/"))]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")

@@ -35,7 +35,7 @@ const begins = (key: string, ...prefixes: string[]) => prefixes.some((prefix) =>
 
 /** What gc reads to find what retained commits reach. */
 const readByGc = [
-  ...[layout.commits, layout.checked, layout.checkpoint, layout.manifests, layout.segments],
+  ...[layout.commits, layout.checked, layout.log, layout.manifests, layout.segments],
   ...[layout.segmentLists, layout.scoreRefs, layout.changes, layout.exportRecords],
 ];
 

@@ -440,9 +440,9 @@ describe("--trusted-key", () => {
       const key = testKey();
       const one = await startTestProxy({ empty: true });
       const { storage } = one;
-      const publishAt = (markets: readonly HistoricalMarket[], bri: number, over?: number) =>
+      const publishAt = (markets: readonly HistoricalMarket[], bri: number) =>
         publishRecords(storage, markets, bri, {
-          signing: { key, over },
+          signing: { key },
           now: () => new Date(Date.parse("2026-03-01T00:00:00.000Z") + bri * 1_000),
         });
       await publishAt(archives.first, 700);
@@ -463,9 +463,9 @@ describe("--trusted-key", () => {
       expect(JSON.parse(kept)).toMatchObject({ commit: 2, digest: (await readCommit(storage, 2))!.digest });
 
       // A proxy that was running would take up none of it. One that begins anew remembers nothing.
-      await storage.delete(layout.commit(2));
-      await storage.delete(layout.head);
-      await publishAt(next, 701 + next.length, 1);
+      const signed = [layout.logCheckpoint, layout.logCheckpointOf(2), layout.checked];
+      for (const key of [layout.commit(2), layout.head, ...signed]) await storage.delete(key);
+      await publishAt(next, 701 + next.length);
       try {
         for (const bri of [undefined, 2_000, 2_001]) {
           if (bri !== undefined) await publishAt(range(0, 330), bri);

@@ -1,6 +1,14 @@
 import { type Commit, formatVersion } from "../../../schemas/snapshot.ts";
+import { GrowingTree } from "../../../snapshots/format/log-tree.ts";
+import { leafHash } from "../../../snapshots/format/tree.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
-import { appendCommit, newestCommit, publishedAtAfter } from "../../../snapshots/store/log/commits.ts";
+import {
+  appendCommit,
+  newestCommit,
+  publishedAtAfter,
+  readLog,
+} from "../../../snapshots/store/log/commits.ts";
+import { entryOf } from "../../../snapshots/store/log/public-log.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 
 const start = Date.parse("2026-01-01T00:00:00.000Z");
@@ -8,6 +16,24 @@ const minute = 60_000;
 
 /** When the commit of a number is published. */
 export const timeOf = (number: number) => new Date(start + number * minute).toISOString();
+
+const trees = new WeakMap<Storage, { tree: GrowingTree; last: string | null }>();
+
+/** The head of the tree over all entries up to a commit, in hexadecimal; it writes no tiles. */
+export async function treeBefore(storage: Storage, newest: Commit | undefined): Promise<string> {
+  let known = trees.get(storage);
+  if (!known || (known.last !== newest?.digest && known.last !== newest?.previous))
+    known = { tree: new GrowingTree(), last: null };
+  const missing =
+    known.last === newest?.digest
+      ? []
+      : newest && known.last === newest.previous
+        ? [newest]
+        : await readLog(storage);
+  for (const commit of missing) known.tree.append(leafHash(entryOf(commit)));
+  trees.set(storage, { ...known, last: newest?.digest ?? null });
+  return known.tree.head().toString("hex");
+}
 
 /** Adds a commit a minute after the one before; what it refers to does not exist. */
 export async function append(
@@ -34,5 +60,6 @@ export async function append(
     hold: false,
     withdrawn: changes.withdrawn ?? before?.withdrawn ?? [],
     previous: before?.digest ?? null,
+    tree: await treeBefore(storage, before),
   });
 }

@@ -101,7 +101,7 @@ describe("a long fork", () => {
   async function forkOf(count: number) {
     const storage = countingStorage(memoryStorage(new Map()));
     const made: Commit[] = [];
-    const { checkpoint: _, digest: __, ...first } = await commitOf(main, 1);
+    const { checkpoint: _, digest: __, note: ___, ...first } = await commitOf(main, 1);
     const append = async () => {
       const content = { ...first, commit: made.length + 1, previous: made.at(-1)?.digest ?? null };
       made.push(await appendCommit(storage, content));

@@ -37,19 +37,27 @@ function without(...keys: string[]): Objects {
   return objects;
 }
 
+const sizes = [1, 2, 3, 4].map(layout.logCheckpointOf);
+
+/** Deletes what names the newest commits. */
+async function forget(storage: Storage): Promise<void> {
+  for (const key of [layout.logCheckpoint, ...sizes, layout.checked]) await storage.delete(key);
+}
+
 const fourth = layout.commit(4);
 const refusal = (key: string) => ({
   name: "UntrustedPredecessorError",
   message: expect.stringMatching(
-    new RegExp(`${key} is signed and names commit 4.*Put ${fourth} back.*--sign-over 3`),
+    new RegExp(`${key} is signed and names commit 4.*Put ${fourth} back.*delete ${layout.logCheckpoint}`),
   ),
 });
 
 describe("a log without a commit that signed records name", () => {
   test.each([
-    ["both", [], layout.checkpoint],
-    ["checked.json alone", [layout.checkpoint], layout.checked],
-    ["the checkpoint alone", [layout.checked], layout.checkpoint],
+    ["both", [], layout.logCheckpoint],
+    ["checked.json alone", [layout.logCheckpoint, ...sizes], layout.checked],
+    ["the checkpoint of its size alone", [layout.logCheckpoint, layout.checked], layout.logCheckpoint],
+    ["the checkpoint alone", [layout.checked], layout.logCheckpoint],
   ])("is not built on where %s names it, with its content or another", async (_, taken, key) => {
     for (const bri of [603, 604, 605]) {
       const objects = without(fourth, layout.head, ...taken);
@@ -70,14 +78,19 @@ describe("a log without a commit that signed records name", () => {
       diff(storage, "1", "2", trusted),
       timedStore(objects).collect({ trust: new Trust([ours]) }),
     ])
-      await expect(run).rejects.toMatchObject(refusal(layout.checkpoint));
+      await expect(run).rejects.toMatchObject(refusal(layout.logCheckpoint));
     const faults = await faultsOf(storage);
-    expect(faults).toContainEqual({ key: fourth, reason: "it is missing, and checked.json names it" });
+    expect(faults).toContainEqual({
+      key: fourth,
+      reason: "it is missing, and public/log/checkpoint names it",
+    });
   });
 
-  test("is built on when the operator says so, and all is well then", async () => {
+  test("is built on when the operator takes the signed records away, and all is well then", async () => {
     const storage = memoryStorage(without(fourth, layout.head));
-    expect(await publishOn(storage, 605, 3)).toMatchObject({ outcome: "published", commit: 4 });
+    await expect(publishOn(storage, 605, 3)).rejects.toMatchObject(refusal(layout.logCheckpoint));
+    await forget(storage);
+    expect(await publishOn(storage, 605)).toMatchObject({ outcome: "published", commit: 4 });
     expect(await publishOn(storage, 606)).toMatchObject({ outcome: "published", commit: 5 });
     expect(await faultsOf(storage)).toEqual([]);
   });
@@ -86,21 +99,20 @@ describe("a log without a commit that signed records name", () => {
     const commits = [1, 2, 3, 4].map(layout.commit);
     const storage = memoryStorage(without(layout.head, ...commits));
     await expect(publishOn(storage, 605)).rejects.toThrow(
-      /it has no commit.*delete public\/checkpoint and checked\.json/,
+      /it has no commit.*delete public\/log\/checkpoint, public\/log\/checkpoints\/ and checked\.json/,
     );
-    await storage.delete(layout.checkpoint);
-    await storage.delete(layout.checked);
+    await forget(storage);
     expect(await publishOn(storage, 605)).toMatchObject({ commit: 1 });
   });
 });
 
 test("another commit than the signed one is not built on, although a trusted key signed it too", async () => {
   const fork = new Map(signed);
-  for (const key of [fourth, layout.head, layout.checked, layout.checkpoint]) fork.delete(key);
+  for (const key of [fourth, layout.head, layout.checked, layout.logCheckpoint, ...sizes]) fork.delete(key);
   await publishOn(memoryStorage(fork), 609);
   const objects = new Map(signed).set(fourth, fork.get(fourth)!);
   await expect(publishOn(memoryStorage(objects), 605)).rejects.toThrow(
-    "names commit 4, which the log does not lead to; its newest commit is 4",
+    /names commit 4, root [0-9a-f]{64}, which the log does not lead to; its newest commit is 4, root/,
   );
   await publishOn(memoryStorage(fork), 610);
   for (const number of [4, 5]) objects.set(layout.commit(number), fork.get(layout.commit(number))!);
@@ -114,11 +126,11 @@ test("records that no trusted key signed are no evidence, and neither are damage
     await publishRecords(memoryStorage(forged), records, bri, { signing: { key: thief } });
   }
   for (const [run, checkpoint] of [
-    [forged.get(layout.checked)!, forged.get(layout.checkpoint)!],
+    [forged.get(layout.checked)!, forged.get(layout.logCheckpoint)!],
     [seal({ checkedAt: "2026-03-01T00:00:00.000Z", commit: 9, outcome: "published" }), Buffer.from("9")],
     [Buffer.from("{}"), Buffer.alloc(100_000)],
   ] as const) {
-    const objects = new Map(signed).set(layout.checked, run).set(layout.checkpoint, checkpoint);
+    const objects = new Map(signed).set(layout.checked, run).set(layout.logCheckpoint, checkpoint);
     expect(await publishOn(memoryStorage(objects), 605)).toMatchObject({ commit: 5 });
   }
 });

@@ -51,15 +51,21 @@ describe("verify", () => {
     const of = (number: number) => layout.commit(number);
     // The public names show the foreign snapshot, too.
     const names = [layout.stableScoreList, ...slugs.map(layout.stableScore).sort()];
-    expect(await faults(await storeOf(ours, other), ours)).toEqual([of(2), ...names, layout.checked]);
-    expect(await faults(await storeOf(other, ours), ours)).toEqual([of(1)]);
+    const foreign = [layout.logCheckpoint, layout.logCheckpointOf(2)];
+    expect(new Set(await faults(await storeOf(ours, other), ours))).toEqual(
+      new Set([of(2), ...names, ...foreign, layout.checked]),
+    );
+    expect(new Set(await faults(await storeOf(other, ours), ours))).toEqual(
+      new Set([of(1), layout.logCheckpointOf(1)]),
+    );
     expect(await faults(await storeOf(ours, undefined), ours)).toEqual([of(2), ...names, layout.checked]);
     expect(await faults(await storeOf(undefined, undefined), ours)).toEqual([of(2), of(1), layout.checked]);
   });
 
   test("names a signed record of which any one byte is changed", async () => {
     const good = await storeOf(ours, ours);
-    for (const key of [layout.commit(1), layout.commit(2), layout.checked, layout.checkpoint]) {
+    const checkpoints = [layout.checkpoint, layout.logCheckpoint, layout.logCheckpointOf(1)];
+    for (const key of [layout.commit(1), layout.commit(2), layout.checked, ...checkpoints]) {
       const bytes = good.get(key)!;
       for (let offset = 0; offset < bytes.length; offset += 7) {
         const changed = Buffer.from(bytes);

@@ -1,0 +1,192 @@
+import type { Commit } from "../../../schemas/snapshot.ts";
+import {
+  consistencyFromTiles,
+  inclusionFromTiles,
+  type ReadTile,
+  TileError,
+} from "../../format/log-proofs.ts";
+import {
+  decodeEntries,
+  type Entries,
+  endOf,
+  isConsistent,
+  type Tile,
+  type TreeHead,
+  tileAt,
+  tilePath,
+  tileWidth,
+} from "../../format/log-tree.ts";
+import { leafHash, nodeHash, treeHead } from "../../format/tree.ts";
+import { CorruptObjectError, unless } from "../errors.ts";
+import { inParallel } from "../in-parallel.ts";
+import { layout } from "../layout.ts";
+import type { Storage } from "../storage.ts";
+import { isBroken, logFrom } from "./commit-chain.ts";
+
+/** A bundle of the longest entries that there can be. */
+const maxBundleBytes = tileWidth * (2 + 0xff_ff);
+
+/** What the log tells everybody of a commit: JSON on one line, with the commit's digest as `record`. */
+export function entryOf(commit: Commit): Buffer {
+  const { commit: number, feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts } = commit;
+  const { markets, protocols } = counts;
+  const { publishedAt, withdrawn, digest: record } = commit;
+  const roots = { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot };
+  const told = { commit: number, ...roots, counts: { markets, protocols }, publishedAt, withdrawn, record };
+  return Buffer.from(JSON.stringify(told));
+}
+
+/** The key of a tile. */
+export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
+
+/** The tile that a key names; undefined when it names none. */
+export const tileNamed = (key: string): Tile | undefined =>
+  key.startsWith(layout.logTiles) ? tileAt(key.slice(layout.logTiles.length)) : undefined;
+
+/** The tiles that a store lists of a log of this size, those of its earlier sizes too. Throws StorageError. */
+export async function listTiles(storage: Storage, size: number): Promise<Map<string, Tile>> {
+  const tiles = new Map<string, Tile>();
+  for await (const { key } of storage.list(layout.logTiles)) {
+    const tile = tileNamed(key);
+    if (tile && endOf(tile) <= size) tiles.set(key, tile);
+  }
+  return tiles;
+}
+
+/** The index of the bundle in which a log of this size ends. */
+export const indexOf = (size: number): number => Math.floor((size - 1) / tileWidth);
+
+/** The bundle in which a log of this size ends. */
+export function lastBundle(size: number): Tile {
+  const index = indexOf(size);
+  return { level: "entries", index, width: size - index * tileWidth };
+}
+
+/** The entries of a bundle that agrees with its tile of hashes; undefined where either is missing or damaged. */
+export async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
+  const read = (key: string, maxBytes: number) =>
+    storage.get(key, { maxBytes }).catch((error) => {
+      if (error instanceof CorruptObjectError) return undefined;
+      throw error;
+    });
+  const [bundle, hashes] = await Promise.all([
+    read(tileKey(tile), maxBundleBytes),
+    read(tileKey({ ...tile, level: 0 }), 32 * tileWidth),
+  ]);
+  const entries = bundle && decodeEntries(bundle);
+  if (entries?.length !== tile.width || !hashes) return undefined;
+  return hashes.equals(Buffer.concat(entries.map((entry) => leafHash(entry)))) ? entries : undefined;
+}
+
+/** The entries of a commit and of those that it leads back to, as far as the log leads. Throws StorageError. */
+export async function entriesOfCommits(storage: Storage, newest: Commit): Promise<Entries> {
+  const entries: (Buffer | undefined)[] = Array(newest.commit).fill(undefined);
+  try {
+    for await (const commit of logFrom(storage, newest)) entries[commit.commit - 1] = entryOf(commit);
+  } catch (error) {
+    if (!isBroken(error)) throw error;
+  }
+  return entries;
+}
+
+/** Adds the entries that the bundles of a store have. Throws StorageError. */
+export async function completeEntries(
+  storage: Storage,
+  known: Entries,
+  listed: ReadonlyMap<string, Tile>,
+): Promise<Entries> {
+  const entries = [...known];
+  const bundles = [...listed.values()].filter(({ level }) => level === "entries");
+  bundles.sort((a, b) => b.width - a.width);
+  const lacking = new Set(known.flatMap((entry, place) => (entry ? [] : [indexOf(place + 1)])));
+  await inParallel(lacking, async (index) => {
+    const start = index * tileWidth;
+    const lacks = () => entries.slice(start, start + tileWidth).includes(undefined);
+    for (const bundle of bundles) {
+      if (bundle.index !== index || !lacks()) continue;
+      const found = (await readBundle(storage, bundle)) ?? [];
+      for (const [place, entry] of found.entries()) entries[start + place] ??= entry;
+    }
+  });
+  return entries;
+}
+
+/** Reads the log's tiles of hashes; a damaged one counts as missing. */
+export const tilesIn =
+  (storage: Storage): ReadTile =>
+  (level, index, width) =>
+    unless(CorruptObjectError, () =>
+      storage.get(tileKey({ level, index, width }), { maxBytes: 32 * tileWidth }),
+    );
+
+/** Whether the tiles show one tree to be the beginning of another. Throws StorageError. */
+export async function tilesConnect(storage: Storage, before: TreeHead, after: TreeHead): Promise<boolean> {
+  if (before.size >= after.size) return before.size === after.size && before.head.equals(after.head);
+  const path = await unless(TileError, () => consistencyFromTiles(tilesIn(storage), before.size, after.size));
+  return path !== undefined && isConsistent(before, after, path);
+}
+
+/**
+ * The tree of the log up to a commit, which vouches for it: the commit's entry is the last leaf, and its `tree` the head over
+ * those before. What tiles do not tell follows from the commits.
+ */
+export class LogTree implements TreeHead {
+  readonly size: number;
+  readonly head: Buffer;
+  readonly #storage: Storage;
+  readonly #commit: Commit;
+
+  private constructor(storage: Storage, commit: Commit, head: Buffer) {
+    this.#storage = storage;
+    this.#commit = commit;
+    this.size = commit.commit;
+    this.head = head;
+  }
+
+  /** Throws CorruptObjectError when neither tiles nor commits give the tree that the commit names, or StorageError. */
+  static async upTo(storage: Storage, commit: Commit): Promise<LogTree> {
+    const tree = (await LogTree.fromTiles(storage, commit)) ?? (await LogTree.#fromCommits(storage, commit));
+    if (tree) return tree;
+    const reason = `the log before commit ${commit.commit} is gone or altered; put ${layout.commits} or ${layout.logTiles} back`;
+    throw new CorruptObjectError(layout.commit(commit.commit), reason);
+  }
+
+  /** The same by tiles alone; undefined when they do not give it. */
+  static async fromTiles(storage: Storage, commit: Commit): Promise<LogTree | undefined> {
+    const { commit: size } = commit;
+    const beside = await unless(TileError, () => inclusionFromTiles(tilesIn(storage), size - 1, size));
+    if (!beside) return undefined;
+    // Beside the last leaf stand the heads of all that was before it.
+    const [smallest, ...larger] = beside;
+    const join = (right: Buffer, left: Buffer) => nodeHash(left, right);
+    const before = smallest ? larger.reduce(join, smallest) : treeHead([]);
+    if (before.toString("hex") !== commit.tree) return undefined;
+    return new LogTree(storage, commit, beside.reduce(join, leafHash(entryOf(commit))));
+  }
+
+  static async #fromCommits(storage: Storage, commit: Commit): Promise<LogTree | undefined> {
+    const leaves = await leavesUpTo(storage, commit);
+    return leaves && new LogTree(storage, commit, treeHead(leaves));
+  }
+
+  /** Whether this tree begins with another one. Throws StorageError. */
+  async beginsWith(before: TreeHead): Promise<boolean> {
+    if (before.size === this.size - 1) return before.head.toString("hex") === this.#commit.tree;
+    if (await tilesConnect(this.#storage, before, this)) return true;
+    if (before.size >= this.size) return false;
+    const leaves = await leavesUpTo(this.#storage, this.#commit);
+    return leaves !== undefined && treeHead(leaves.slice(0, before.size)).equals(before.head);
+  }
+}
+
+/** The leaves of the log up to a commit; undefined where some are gone, or the commit names another tree. */
+async function leavesUpTo(storage: Storage, commit: Commit): Promise<Buffer[] | undefined> {
+  const { commit: size } = commit;
+  const known = await entriesOfCommits(storage, commit);
+  const listed = known.includes(undefined) ? await listTiles(storage, size) : new Map();
+  const leaves = (await completeEntries(storage, known, listed)).flatMap((entry) =>
+    entry ? [leafHash(entry)] : [],
+  );
+  if (leaves.length < size) return undefined;
+  return treeHead(leaves.slice(0, -1)).toString("hex") === commit.tree ? leaves : undefined;
+}

@@ -1,0 +1,41 @@
+import type { Commit } from "../../schemas/snapshot.ts";
+import type { TreeHead } from "../format/log-tree.ts";
+import { leafHash } from "../format/tree.ts";
+import { entryOf } from "../store/log/public-log.ts";
+import type { SigningKey } from "./note-keys.ts";
+import { NoteError, parseNote, signNote } from "./signed-note.ts";
+
+/** What a checkpoint of c2sp.org/tlog-checkpoint says: the size and the head of a log's tree. */
+export interface Checkpoint extends TreeHead {
+  origin: string;
+}
+
+/** The text of a checkpoint, without extension lines. */
+export function treeText({ origin, size, head }: Checkpoint): string {
+  return `${origin}\n${size}\n${head.toString("base64")}\n`;
+}
+
+/** A checkpoint, signed. The origin is the key's name. */
+export function signTree(key: SigningKey, { size, head }: TreeHead): string {
+  return signNote(treeText({ origin: key.name, size, head }), key);
+}
+
+/** What a checkpoint says, its signatures unchecked. Throws NoteError when it is malformed. */
+export function parseTree(note: string): Checkpoint {
+  const { text } = parseNote(note);
+  const [origin = "", size = "", head = ""] = text.split("\n");
+  const checkpoint = { origin, size: Number(size), head: Buffer.from(head, "base64") };
+  if (!/^[1-9]\d{0,9}$/.test(size) || checkpoint.head.length !== 32 || treeText(checkpoint) !== text)
+    throw new NoteError("it is not a checkpoint");
+  return checkpoint;
+}
+
+/** The text of the note about a commit's own entry. Its second line is no number, so that nobody takes it for a checkpoint. */
+export function entryText(origin: string, commit: Commit): string {
+  return `${origin}\nentry ${commit.commit}\n${leafHash(entryOf(commit)).toString("base64")}\n`;
+}
+
+/** A note about a commit's own entry, signed. */
+export function signEntry(key: SigningKey, commit: Commit): string {
+  return signNote(entryText(key.name, commit), key);
+}
