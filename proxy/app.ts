@@ -16,7 +16,10 @@ const rowsByPath = [...Map.groupBy(rows, ({ endpoint }) => endpoint.path)].sort(
   ([a], [b]) => Number(a.includes(":")) - Number(b.includes(":")),
 );
 
-/** The Express app: every row of the endpoint table with its checks (routes/checks.ts) and its answer (routes/answers.ts). */
+/**
+ * The Express app: every row of the endpoint table with its checks (routes/checks.ts) and its answer
+ * (routes/answers.ts).
+ */
 export function createApp(parts: AppParts): Express {
   const answers = createAnswers(parts);
   const app = express();

@@ -134,8 +134,8 @@ export const variables = settings.map((setting) => ({
 }));
 
 /**
- * Reads the configuration. An empty variable counts as absent. `memory` is what all processes together may use, in bytes.
- * Throws ConfigError, which never repeats a value.
+ * Reads the configuration. An empty variable counts as absent. `memory` is what all processes together may use, in
+ * bytes. Throws ConfigError, which never repeats a value.
  */
 export function readConfig(env: Record<string, string | undefined>, memory = usableMemory()): Config {
   const given = settings.map((setting) => [setting, env[variableName(setting)] || undefined]);

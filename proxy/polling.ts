@@ -8,9 +8,9 @@ export interface PollingTask {
 }
 
 /**
- * Runs tasks periodically. They do not wait for each other. `done` is called after every round, with the error if it failed
- * or took longer than `roundSeconds`. A round that is still running is not started again: it can only hang in a call of the
- * kernel, and each of those occupies one of the process's few threads.
+ * Runs tasks periodically. They do not wait for each other. `done` is called after every round, with the error if it
+ * failed or took longer than `roundSeconds`. A round that is still running is not started again: it can only hang in a
+ * call of the kernel, and each of those occupies one of the process's few threads.
  */
 export function createPoller(
   tasks: readonly PollingTask[],

@@ -80,8 +80,8 @@ export function createProxyServer(proxy: ProxyParts) {
 type Messages = Pick<ServerOptions, "IncomingMessage" | "ServerResponse">;
 
 /**
- * Requests and responses that are Express's from the start. Otherwise it changes the prototypes of both, which takes longer
- * than to find the route.
+ * Requests and responses that are Express's from the start. Otherwise it changes the prototypes of both, which takes
+ * longer than to find the route.
  */
 function messagesOf(app: Express): Messages {
   class AppRequest extends IncomingMessage {}

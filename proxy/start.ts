@@ -44,8 +44,8 @@ export interface Dependencies {
 }
 
 /**
- * Starts the proxy: opens store and quota, loads snapshot and keys, listens, and polls both. It starts without a snapshot,
- * too. Throws ConfigError that names the variable if the address or the quota file cannot be used.
+ * Starts the proxy: opens store and quota, loads snapshot and keys, listens, and polls both. It starts without a
+ * snapshot, too. Throws ConfigError that names the variable if the address or the quota file cannot be used.
  */
 export async function startService(
   config: Config,

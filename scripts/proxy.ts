@@ -63,7 +63,9 @@ function answerAggregator(metrics: Awaited<ReturnType<typeof startService>>["met
   new AggregatorRegistry();
 }
 
-/** Calls `stop` on the first signal only: on Ctrl-C a worker gets one from the terminal and one from the main process. */
+/**
+ * Calls `stop` on the first signal only: on Ctrl-C a worker gets one from the terminal and one from the main process.
+ */
 function onSignal(stop: (signal: string) => Promise<void>): void {
   let stopping = false;
   for (const signal of ["SIGTERM", "SIGINT"] as const) {

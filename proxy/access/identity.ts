@@ -15,9 +15,9 @@ export interface Identity extends Caller {
 }
 
 /**
- * Returns a function that identifies the sender of a request by its key, or by its address if it has none. It may be called
- * again and again, because a key may end meanwhile. At a `webSocket` endpoint the key may also be given as a subprotocol.
- * Throws ServiceError CONFLICTING_CREDENTIALS or INVALID_API_KEY. The function throws the latter too, and
+ * Returns a function that identifies the sender of a request by its key, or by its address if it has none. It may be
+ * called again and again, because a key may end meanwhile. At a `webSocket` endpoint the key may also be given as a
+ * subprotocol. Throws ServiceError CONFLICTING_CREDENTIALS or INVALID_API_KEY. The function throws the latter too, and
  * SNAPSHOT_UNAVAILABLE before the keys are loaded.
  */
 export function senderOf(
@@ -40,7 +40,9 @@ function holderOf(key: string, keys: KeyRing): Identity {
   return { plan, account: `${plan}:${owner}`, limit: quota ?? plans[plan].dailyQuota, keyed: true, owner };
 }
 
-/** Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2). */
+/**
+ * Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2).
+ */
 export function requirePlan({ plan, keyed }: Identity, required: Plan, what = "This address"): void {
   const { rank, refusal } = plans[required];
   if (refusal === undefined || plans[plan].rank >= rank) return;

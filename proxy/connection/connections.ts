@@ -50,8 +50,8 @@ export function followConnections(server: Server) {
 }
 
 /**
- * Accepts the connections that the kernel has ready, because closing a server resets them. Requests should wait meanwhile:
- * clients that get an answer may connect again. Close the server in the turn in which this settles.
+ * Accepts the connections that the kernel has ready, because closing a server resets them. Requests should wait
+ * meanwhile: clients that get an answer may connect again. Close the server in the turn in which this settles.
  */
 export async function acceptPending(server: Server): Promise<void> {
   let quietTurns = 0;
@@ -66,8 +66,8 @@ export async function acceptPending(server: Server): Promise<void> {
 }
 
 /**
- * Ends a server without cutting off answers. It accepts no connection, adds `Connection: close` to every answer, and closes
- * idle connections. What is left after `seconds` is cut off.
+ * Ends a server without cutting off answers. It accepts no connection, adds `Connection: close` to every answer, and
+ * closes idle connections. What is left after `seconds` is cut off.
  */
 export async function drain(
   server: Server,

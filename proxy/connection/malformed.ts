@@ -16,8 +16,8 @@ interface MalformedParts extends Pick<Pipeline, "finish"> {
 }
 
 /**
- * Answers what never becomes a request, namely CONNECT and bytes that Node's parser refuses, with a problem that ends the
- * connection.
+ * Answers what never becomes a request, namely CONNECT and bytes that Node's parser refuses, with a problem that ends
+ * the connection.
  */
 export function answerMalformed(
   server: Server,

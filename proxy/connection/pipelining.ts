@@ -23,11 +23,10 @@ export const isBroken = (request: IncomingMessage): boolean => brokenRequests.ha
 export type Pipeline = ReturnType<typeof pipeline>;
 
 /**
- * Answers the requests of each connection one after the other. Node would answer them all at once and keep the answers in
- * memory until the first is sent.
- * Some requests are the last of their connection: those with a body, since two peers may disagree on where it ends; those
- * that offer another protocol, since a peer may read what follows as that protocol; and those with an Expect header.
- * A connection with more than 16 waiting requests is cut off.
+ * Answers the requests of each connection one after the other. Node would answer them all at once and keep the answers
+ * in memory until the first is sent. Some requests are the last of their connection: those with a body, since two peers
+ * may disagree on where it ends; those that offer another protocol, since a peer may read what follows as that
+ * protocol; and those with an Expect header. A connection with more than 16 waiting requests is cut off.
  */
 export function pipeline(answer: Listener) {
   /** Connections with a current request, and the requests that wait behind it. */
@@ -59,8 +58,8 @@ export function pipeline(answer: Listener) {
 
   return {
     /**
-     * Stops the parser of a connection at the first request that is not taken any more. Node would go on with all that it has
-     * read, and 64 KiB may hold thousands of requests.
+     * Stops the parser of a connection at the first request that is not taken any more. Node would go on with all that
+     * it has read, and 64 KiB may hold thousands of requests.
      */
     follow(socket: Socket & { parser?: Parser | null }): void {
       const { parser } = socket;

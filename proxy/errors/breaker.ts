@@ -5,9 +5,9 @@ const failures = 5;
 const restMilliseconds = 1000;
 
 /**
- * A circuit breaker for a peer that may be away. After five failures in a row it rests for a second, then one request tries
- * the peer. Meanwhile all others fail at once with BrokenCircuitError instead of waiting for their deadlines. `counts` tells
- * which failures concern the peer and not only one request.
+ * A circuit breaker for a peer that may be away. After five failures in a row it rests for a second, then one request
+ * tries the peer. Meanwhile all others fail at once with BrokenCircuitError instead of waiting for their deadlines.
+ * `counts` tells which failures concern the peer and not only one request.
  */
 export function guardPeer(counts: (error: Error) => boolean = () => true) {
   const policy = circuitBreaker(handleWhen(counts), {

@@ -22,8 +22,8 @@ export class ServiceError extends Error {
 }
 
 /**
- * Whatever was thrown, as an error of the service. What nobody foresaw becomes INTERNAL and tells the caller nothing, and
- * messages that name objects of the store are logged and not shown.
+ * Whatever was thrown, as an error of the service. What nobody foresaw becomes INTERNAL and tells the caller nothing,
+ * and messages that name objects of the store are logged and not shown.
  */
 export function serviceErrorOf(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown;

@@ -13,9 +13,9 @@ import { checksOf, requireOneHost } from "../routes/checks.ts";
 import { pathOf } from "../routes/target.ts";
 
 /**
- * Returns a function that hands the connection of a WebSocket handshake over to the live feed, or returns the refusal to
- * send. Handshakes never reach the app, because Node has no response for them, but they pass the same checks in the same
- * order. The connection is untouched until all have passed.
+ * Returns a function that hands the connection of a WebSocket handshake over to the live feed, or returns the refusal
+ * to send. Handshakes never reach the app, because Node has no response for them, but they pass the same checks in the
+ * same order. The connection is untouched until all have passed.
  */
 export function createGoLive(parts: AppParts) {
   const { catalog, feed, recorder, limits, now } = parts;

@@ -61,7 +61,8 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
     agent,
     changeOrigin: true,
     selfHandleResponse: true,
-    // An empty body instead of the client's: behind a head without a length, the origin would read that as another request.
+    // An empty body instead of the client's: behind a head without a length, the origin would read that as another
+    // request.
     get buffer() {
       return Readable.from([]);
     },
@@ -94,7 +95,8 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
   // The origin may close an idle connection just as it is reused, or break off a body.
   const resets = handleWhen((error) => hasCode(error, "ECONNRESET"));
   const retrying = retry(resets, { maxAttempts: 2 });
-  // A wrong answer concerns one object, and a client that left only itself. Everything else means that the origin is away.
+  // A wrong answer concerns one object, and a client that left only itself. Everything else means that the origin is
+  // away.
   const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
   return {
@@ -131,8 +133,8 @@ function translated(cause: unknown): ServiceError {
 
 /** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */
 async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Promise<Buffer> {
-  // http-proxy-middleware destroys the client's connection when the answer breaks off, so no 502 could be sent. It adds the
-  // listeners that do so right after this event.
+  // http-proxy-middleware destroys the client's connection when the answer breaks off, so no 502 could be sent. It adds
+  // the listeners that do so right after this event.
   await new Promise<void>((resolve) => process.nextTick(resolve));
   answer.removeAllListeners("close").removeAllListeners("error");
   if (answer.statusCode !== 200) {

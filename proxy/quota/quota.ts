@@ -50,8 +50,8 @@ export type Quota = ReturnType<typeof createQuota>;
 const dayMilliseconds = 86_400_000;
 
 /**
- * Daily quotas over a store; the only place that carries out the failure policy. `failed` is called when a failure begins
- * and not for every request that meets it, `recovered` when it is over.
+ * Daily quotas over a store; the only place that carries out the failure policy. `failed` is called when a failure
+ * begins and not for every request that meets it, `recovered` when it is over.
  */
 export function createQuota(
   store: QuotaStore,
@@ -140,9 +140,9 @@ export function createQuota(
     failing: () => failing,
     /** Whether metered requests can be served. Asks a store that failed or was never asked. */
     async ready(): Promise<boolean> {
-      // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a failure
-      // the process would never notice that the store is back, because it gets no requests. A store that takes nothing any more,
-      // as a replica of Redis or a full disk, may still be read.
+      // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a
+      // failure the process would never notice that the store is back, because it gets no requests. A store that takes
+      // nothing any more, as a replica of Redis or a full disk, may still be read.
       const { day } = currentDay();
       if (failing || !asked) await ask((counter) => counter.take("", day, 0, 0)).catch(() => {});
       return !failing || options.onFailure !== "closed";

@@ -9,8 +9,8 @@ export const commandMilliseconds = 1000;
 // A connection on which nothing arrives for this long is given up and opened anew.
 const silentMilliseconds = 5000;
 const maxReconnectMilliseconds = 2000;
-// Yesterday's counters stay for units given back after midnight and for clocks that are set back. The server counts from
-// the first unit: with an absolute time from a proxy whose clock is days behind, a counter would expire at once.
+// Yesterday's counters stay for units given back after midnight and for clocks that are set back. The server counts
+// from the first unit: with an absolute time from a proxy whose clock is days behind, a counter would expire at once.
 const keepSeconds = 2 * 86_400;
 
 // Redis runs one script at a time, so two takers cannot both see the last unit free.
@@ -30,9 +30,10 @@ const giveBackScript = `
 const TakeReply = z.tuple([z.number(), z.number()]);
 
 /**
- * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, which expire two days after their first unit. Waits
- * a moment for the connection. While the server is away every request fails, and the client keeps reconnecting. `failed` is
- * called when the connection is lost or refused, once until it is back. Throws Error for a node of a cluster.
+ * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, which expire two days after their first unit.
+ * Waits a moment for the connection. While the server is away every request fails, and the client keeps reconnecting.
+ * `failed` is called when the connection is lost or refused, once until it is back. Throws Error for a node of a
+ * cluster.
  */
 export async function redisQuota(url: string, failed: (error: Error) => void): Promise<QuotaStore> {
   const redis = new Redis(url, {

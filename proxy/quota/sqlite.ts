@@ -36,8 +36,8 @@ const tables = `
   COMMIT;
 `;
 
-// The limit is part of the statement, so that two takers cannot both see the last unit free. Parameters are day, account,
-// units and limit, by position because binding them by name takes longer than the rest.
+// The limit is part of the statement, so that two takers cannot both see the last unit free. Parameters are day,
+// account, units and limit, by position because binding them by name takes longer than the rest.
 const takeSql = `
   INSERT INTO quota (day, account, used) SELECT ?1, ?2, ?3 WHERE ?3 <= ?4
   ON CONFLICT DO UPDATE SET used = used + ?3 WHERE used + ?3 <= ?4
@@ -55,9 +55,10 @@ const deleteLeastSql = `
 `;
 
 /**
- * Counters in an SQLite file, or in memory for `:memory:`. A file survives restarts and is shared by the processes of one
- * machine. Days before yesterday are deleted. Beyond `maxRows`, the accounts without a key that used least are forgotten,
- * because there is no end of addresses. Both happen bit by bit while units are taken. Throws when the file cannot be used.
+ * Counters in an SQLite file, or in memory for `:memory:`. A file survives restarts and is shared by the processes of
+ * one machine. Days before yesterday are deleted. Beyond `maxRows`, the accounts without a key that used least are
+ * forgotten, because there is no end of addresses. Both happen bit by bit while units are taken. Throws when the file
+ * cannot be used.
  */
 export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaStore {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
@@ -100,7 +101,9 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     return { allowed: true, used };
   }
 
-  /** Takes what all of these want, who share a counter and a limit, at once; or one after another when that is too much. */
+  /**
+   * Takes what all of these want, who share a counter and a limit, at once; or one after another when that is too much.
+   */
   function takeTogether(taking: readonly Waiting[]): Taken[] {
     const [first] = taking as [Waiting];
     const together = { ...first, units: taking.reduce((sum, { units }) => sum + units, 0) };
@@ -114,7 +117,10 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     });
   }
 
-  /** Counts everything that arrived in one turn of the event loop in one transaction, which costs as much as many counts. */
+  /**
+   * Counts everything that arrived in one turn of the event loop in one transaction, which costs as much as many
+   * counts.
+   */
   function takeAll() {
     const taking = waiting;
     waiting = [];

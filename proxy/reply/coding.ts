@@ -34,8 +34,8 @@ function acceptedCodings(request: Request): readonly Coding[] {
 }
 
 /**
- * The tag that If-None-Match names, by weak comparison (RFC 9110, 13.1.2), in any coding that the client accepts. `*` matches
- * everything, but then the client `named` nothing.
+ * The tag that If-None-Match names, by weak comparison (RFC 9110, 13.1.2), in any coding that the client accepts. `*`
+ * matches everything, but then the client `named` nothing.
  */
 export function heldTag(request: Request, tagOf: (coding: Coding) => string) {
   const field = request.headers["if-none-match"];

@@ -31,8 +31,8 @@ export function fileReply(request: Request, exports: Exports, file: ExportFile, 
 }
 
 /**
- * The one range that a request wants, `to` exclusive; undefined for the whole file, also where several ranges are wanted or
- * If-Range names another file (RFC 9110, 14.2). Throws ServiceError RANGE_NOT_SATISFIABLE.
+ * The one range that a request wants, `to` exclusive; undefined for the whole file, also where several ranges are
+ * wanted or If-Range names another file (RFC 9110, 14.2). Throws ServiceError RANGE_NOT_SATISFIABLE.
  */
 function rangeOf(
   { method, headers }: Request,

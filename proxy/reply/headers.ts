@@ -40,8 +40,8 @@ const apiHeaders = {
 export const isApiPath = (path: string): boolean => path === "/api/v1" || path.startsWith("/api/v1/");
 
 /**
- * The headers of every answer to a request for a path. They name the snapshot that is current when the request arrives; an
- * answer may overrule that.
+ * The headers of every answer to a request for a path. They name the snapshot that is current when the request arrives;
+ * an answer may overrule that.
  */
 export function commonHeaders(catalog: Catalog, path: string, requestId: string): Record<string, string> {
   const snapshotId = catalog.current()?.manifest.snapshotId;

@@ -23,8 +23,8 @@ export function noteError(thrown: unknown, exchange: Exchange): ServiceError {
 }
 
 /**
- * The answer to an error, all headers included (INTERFACE 7). Notes the error in the exchange, and gives the unit back when
- * the caller is not to blame, or nothing was worked out for it. Never throws.
+ * The answer to an error, all headers included (INTERFACE 7). Notes the error in the exchange, and gives the unit back
+ * when the caller is not to blame, or nothing was worked out for it. Never throws.
  */
 export async function refusalOf(thrown: unknown, exchange: Exchange, now: number): Promise<ProblemReply> {
   const error = noteError(thrown, exchange);

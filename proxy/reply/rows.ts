@@ -10,7 +10,10 @@ import { vary } from "./headers.ts";
 import type { Reply } from "./reply.ts";
 
 const table = `${csv}; charset=utf-8; header=present`;
-/** The forms of rows by media type. A request that names some of a type's parameters, or none, asks for the first that has them. */
+/**
+ * The forms of rows by media type. A request that names some of a type's parameters, or none, asks for the first that
+ * has them.
+ */
 const forms = new Map<string, RowsForm>([
   [ndjson, ndjsonForm],
   [`${ndjson}; charset=utf-8`, ndjsonForm],
@@ -26,7 +29,10 @@ export function preferredRows(request: Request): { form: RowsForm; contentType: 
   return form && { form, contentType };
 }
 
-/** Throws ServiceError BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off. */
+/**
+ * Throws ServiceError BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was
+ * cut off.
+ */
 export function requireChunks({ httpVersion }: Request, contentType: string): void {
   if (httpVersion !== "1.0") return;
   const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
@@ -36,7 +42,10 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
 /** Headers that tell caches that the media type is negotiated. */
 export const negotiated = { Vary: `${vary}, Accept` };
 
-/** Header that names the page that follows (RFC 8288). A cursor carries filters and page size, so the target needs no more. */
+/**
+ * Header that names the page that follows (RFC 8288). A cursor carries filters and page size, so the target needs no
+ * more.
+ */
 export const nextLink = ({ nextCursor }: Pick<PagePlan, "nextCursor">) =>
   nextCursor === null ? {} : { Link: `<?cursor=${nextCursor}>; rel="next"` };
 

@@ -3,7 +3,10 @@ import type { StaticFile } from "../site/static-file.ts";
 import { compress, tagsOf } from "./coding.ts";
 import type { Reply } from "./reply.ts";
 
-/** A function from the address of a static file to its reply. It throws Error for an address of the table without a file. */
+/**
+ * A function from the address of a static file to its reply. It throws Error for an address of the table without a
+ * file.
+ */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Reply {
   const replies = new Map(files.map((file) => [file.path, replyOf(file)]));
   return (path) => {

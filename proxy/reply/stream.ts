@@ -13,8 +13,8 @@ import { noteError } from "./problem.ts";
 import { type Prepared, type Streamed, writeHead } from "./reply.ts";
 
 /**
- * For how many rows or bytes a unit pays: for as many rows as the largest page has. And how many such answers an owner may
- * have at a time, because readers of Parquet ask for several ranges at once.
+ * For how many rows or bytes a unit pays: for as many rows as the largest page has. And how many such answers an owner
+ * may have at a time, because readers of Parquet ask for several ranges at once.
  */
 const prices = {
   rows: { perUnit: paging.maxPageSize, atOnce: 1, answers: "one answer with all rows" },
@@ -72,7 +72,9 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
     }
   }
 
-  /** How many answers of a price an owner has. Throws ServiceError TOO_MANY_CONNECTIONS when there may not be one more. */
+  /**
+   * How many answers of a price an owner has. Throws ServiceError TOO_MANY_CONNECTIONS when there may not be one more.
+   */
   function openOf(price: Streamed["price"], owner: string) {
     const { atOnce, answers } = prices[price];
     const name = `${price} ${owner}`;
@@ -93,7 +95,8 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
       writeHead(response, answer, now());
       const steps = gzip && !compressed ? [createGzip(speed)] : [];
       const source = Readable.from(paid(chunks, perUnit, exchange));
-      // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our faults.
+      // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our
+      // faults.
       await pipeline([source, ...steps, response]).catch(() => {});
     } finally {
       const left = open.get(name)! - 1;

@@ -41,8 +41,8 @@ export function middleware(check: Check): Middleware {
 }
 
 /**
- * Refuses requests that two readers could take for requests to different hosts (RFC 9112, 3.2), and versions that Node's
- * parser accepts although they are not HTTP/1.
+ * Refuses requests that two readers could take for requests to different hosts (RFC 9112, 3.2), and versions that
+ * Node's parser accepts although they are not HTTP/1.
  */
 export const requireOneHost: Check = ({ httpVersion, rawHeaders }) => {
   if (!httpVersion.startsWith("1.")) throw new ServiceError("BAD_REQUEST", "This service speaks HTTP/1.1.");

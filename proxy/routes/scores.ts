@@ -67,7 +67,10 @@ export function scoreAnswers(parts: AppParts) {
   } satisfies Record<string, Answer>;
 }
 
-/** A public object of the current snapshot or, while the origin is away, of the newest older snapshot that has it in memory. */
+/**
+ * A public object of the current snapshot or, while the origin is away, of the newest older snapshot that has it in
+ * memory.
+ */
 function originReply(parts: AppParts, name: ScoreName, request: Request, response: Response): Reply {
   const { catalog, objects, origin, metrics, now } = parts;
   const cached = "private, max-age=60, stale-while-revalidate=600";

@@ -30,13 +30,15 @@ const patterns = all
   .filter(({ path }) => path.search(variable) >= 0)
   .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, (_, name) => spelt[name]!)}$`));
 
-/** Targets without an endpoint, under /api/v1 and elsewhere. Where only a slash at the end is wrong, `slash` follows. */
+/**
+ * Targets without an endpoint, under /api/v1 and elsewhere. Where only a slash at the end is wrong, `slash` follows.
+ */
 const nowhere = { api: "/api/v1/-", other: "/-", slash: "/slash" } as const;
 
 /**
- * Returns a raw request target if it is, byte for byte, an address of the endpoint table, and else a target that no endpoint
- * has. Other spellings are not normalised: two readers could normalise them differently and then disagree on who may have
- * what. Only this function sees the client's own spelling.
+ * Returns a raw request target if it is, byte for byte, an address of the endpoint table, and else a target that no
+ * endpoint has. Other spellings are not normalised: two readers could normalise them differently and then disagree on
+ * who may have what. Only this function sees the client's own spelling.
  */
 export function canonicalTarget(raw: string): string {
   const path = pathOf(raw);

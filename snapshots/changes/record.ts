@@ -8,8 +8,9 @@ import type { Storage } from "../store/storage.ts";
 import type { ReadObject } from "./walk.ts";
 
 /**
- * A change record of more lines is not made. It has an upgrade in which each of 1,000,000 markets changes; readers, which take
- * about 100 bytes a line, had better take a larger archive whole, since that is half as many bytes (snapshots/SPEC.md).
+ * A change record of more lines is not made. It has an upgrade in which each of 1,000,000 markets changes; readers,
+ * which take about 100 bytes a line, had better take a larger archive whole, since that is half as many bytes
+ * (snapshots/SPEC.md).
  */
 export const maxRecordLines = 2_000_000;
 

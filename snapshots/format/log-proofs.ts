@@ -1,8 +1,8 @@
 import { type Tile, tilePath, tileWidth } from "./log-tree.ts";
 import { leftSize, nodeHash, treeHead } from "./tree.ts";
 
-// Proofs of a log's tree, put together from the tiles of c2sp.org/tlog-tiles. No tile is believed: whoever checks a proof
-// does so against the signed head.
+// Proofs of a log's tree, put together from the tiles of c2sp.org/tlog-tiles. No tile is believed: whoever checks a
+// proof does so against the signed head.
 
 const hashBytes = 32;
 
@@ -30,7 +30,10 @@ export async function headFromTiles(readTile: ReadTile, size: number): Promise<B
   return head!;
 }
 
-/** The audit path of the leaf at `index` in the tree of the first `size` leaves, from the bottom up. Throws as headFromTiles. */
+/**
+ * The audit path of the leaf at `index` in the tree of the first `size` leaves, from the bottom up. Throws as
+ * headFromTiles.
+ */
 export async function inclusionFromTiles(readTile: ReadTile, index: number, size: number): Promise<Buffer[]> {
   if (!(Number.isInteger(index) && index >= 0 && index < size))
     throw new RangeError(`A log of ${size} has no entry ${index}.`);

@@ -1,6 +1,7 @@
 import { leafHash, leftSize, nodeHash, treeHead } from "./tree.ts";
 
-// The tree of a log: that of RFC 6962 over the leaf hashes of its entries, and its parts as c2sp.org/tlog-tiles stores them.
+// The tree of a log: that of RFC 6962 over the leaf hashes of its entries, and its parts as c2sp.org/tlog-tiles stores
+// them.
 
 /** A tree that grows by leaves. It holds the heads of its full subtrees alone: one for each bit of its size. */
 export class GrowingTree {
@@ -83,7 +84,9 @@ function headsFrom(
 /** Hashes of a full tile, and entries of a full bundle. */
 export const tileWidth = 256;
 
-/** A part of a log's tree: hashes of a level, or the entries themselves. `width` is below 256 where the tree ends in it. */
+/**
+ * A part of a log's tree: hashes of a level, or the entries themselves. `width` is below 256 where the tree ends in it.
+ */
 export interface Tile {
   level: number | "entries";
   index: number;
@@ -162,7 +165,9 @@ export function tileEncoder(entries: Entries): (tile: Tile) => Buffer | undefine
   };
 }
 
-/** A bundle: each entry after its length, a big-endian uint16. Throws RangeError when one has more than 65,535 bytes. */
+/**
+ * A bundle: each entry after its length, a big-endian uint16. Throws RangeError when one has more than 65,535 bytes.
+ */
 export function encodeEntries(entries: readonly Buffer[]): Buffer {
   return Buffer.concat(
     entries.flatMap((entry) => {

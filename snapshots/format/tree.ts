@@ -77,13 +77,18 @@ export function leftSize(size: number): number {
   return 2 ** (31 - Math.clz32(size - 1));
 }
 
-/** How many children a tree has, and how many markets (of a scores tree, lines; of a section, bytes) are below it in all. */
+/**
+ * How many children a tree has, and how many markets (of a scores tree, lines; of a section, bytes) are below it in
+ * all.
+ */
 export interface TreeSize {
   children: number;
   total: number;
 }
 
-/** The root of a tree: the hash of its kind, its size and its head. The root thereby proves totals and positions too. */
+/**
+ * The root of a tree: the hash of its kind, its size and its head. The root thereby proves totals and positions too.
+ */
 export function rootOf(kind: keyof typeof rootTags, { children, total }: TreeSize, head: Uint8Array): Buffer {
   const sizes = Buffer.alloc(16);
   sizes.writeBigUInt64LE(BigInt(total), 0);

@@ -13,7 +13,9 @@ export const Columns = z.array(
 );
 type Column = z.infer<typeof Columns>[number];
 
-/** The field whose values a column holds; undefined where another version indexed what this one does not, or otherwise. */
+/**
+ * The field whose values a column holds; undefined where another version indexed what this one does not, or otherwise.
+ */
 export function fieldOf(column: Column): FilterField | undefined {
   const row = filterFields.find(({ field }) => field === column.name);
   if (row?.kind === "label") return column.kind === "label" ? row : undefined;

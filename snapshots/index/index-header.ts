@@ -1,7 +1,8 @@
 import { leafHash, rootOf, treeHead } from "../format/tree.ts";
 import { type TimeColumn, timeAt } from "./time-column.ts";
 
-// What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it is stored.
+// What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it
+// is stored.
 
 /** The version of the encoding of an index and its header. */
 export const indexVersion = 1;
@@ -50,7 +51,10 @@ export function chunkLeaves(name: string, section: Uint8Array): Buffer[] {
   );
 }
 
-/** The canonical header of a segment's index, of which the index root has the SHA-256. `names` are the sections that it covers. */
+/**
+ * The canonical header of a segment's index, of which the index root has the SHA-256. `names` are the sections that it
+ * covers.
+ */
 export function indexHeader(
   { markets, pages, root, times, columns }: IndexedSegment,
   sectionOf: (name: string) => Uint8Array,

@@ -138,8 +138,8 @@ export class LabelTable {
 }
 
 /**
- * A byte of UTF-8 as a number that sorts as code units do: characters beyond U+FFFF (f0 and up) begin with surrogates, which
- * lie below U+E000 (ee, and ef).
+ * A byte of UTF-8 as a number that sorts as code units do: characters beyond U+FFFF (f0 and up) begin with surrogates,
+ * which lie below U+E000 (ee, and ef).
  */
 function codeUnitOrder(byte: number): number {
   return byte === 0xee || byte === 0xef ? byte + 0x10 : byte;

@@ -6,8 +6,8 @@ const countBytes = 4;
 const hashBytes = 32;
 
 /**
- * The origins object of a segment (snapshots/SPEC.md, "Sources"). Takes the number of each row's file, by ordinal, and the
- * hashes of all files, of which number 1 has the first.
+ * The origins object of a segment (snapshots/SPEC.md, "Sources"). Takes the number of each row's file, by ordinal, and
+ * the hashes of all files, of which number 1 has the first.
  */
 export function encodeOrigins(numbers: readonly number[], hashes: readonly string[]): Buffer {
   const files = [...new Set(numbers)].map((number) => ({ number, hash: hashes[number - 1]! }));
@@ -24,7 +24,10 @@ export function encodeOrigins(numbers: readonly number[], hashes: readonly strin
   return Buffer.concat([count, table, Buffer.from(slices.buffer)]);
 }
 
-/** The files of a segment's rows: their hashes, ascending, and for each row, by ordinal, the place of its file among these. */
+/**
+ * The files of a segment's rows: their hashes, ascending, and for each row, by ordinal, the place of its file among
+ * these.
+ */
 export interface Origins {
   hashes: readonly string[];
   places: Uint32Array;

@@ -83,8 +83,8 @@ export interface Beside {
 }
 
 /**
- * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order from
- * the oldest.
+ * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order
+ * from the oldest.
  */
 export function encodeSegment(
   pages: readonly Page[],
@@ -149,8 +149,8 @@ const ToldIndex = z.object({
 });
 
 /**
- * Whether a segment's index header is right about what the segment holds, also in columns that this version does not know;
- * undefined when the header is of another version.
+ * Whether a segment's index header is right about what the segment holds, also in columns that this version does not
+ * know; undefined when the header is of another version.
  */
 export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Beside): boolean | undefined {
   const { header, body } = openSections(key, stored, magic, SegmentHeader);

@@ -125,7 +125,9 @@ export class SliceKernel {
     this.#memory = new Uint32Array(loops.memory.buffer);
   }
 
-  /** Clears every bit in `result` whose value is in none of the ranges. Bounds have no more bits than there are slices. */
+  /**
+   * Clears every bit in `result` whose value is in none of the ranges. Bounds have no more bits than there are slices.
+   */
   keepRanges(slices: Uint32Array, ranges: readonly ValueRange[], result: Bitmap): void {
     const { length } = result;
     const memory = this.#memory;
@@ -147,8 +149,8 @@ export class SliceKernel {
   }
 
   /**
-   * How many of `bits`, and of `others`, which are a part of them, have a value of at least each bound. Bounds have no more
-   * bits than there are slices; up to 512 of them are counted at once.
+   * How many of `bits`, and of `others`, which are a part of them, have a value of at least each bound. Bounds have no
+   * more bits than there are slices; up to 512 of them are counted at once.
    */
   countFrom(
     slices: Uint32Array,
@@ -229,7 +231,9 @@ export class SliceKernel {
     );
   }
 
-  /** Clears in the bitmap at `address` every bit that is set in the one at `others`: as a slice, its values are below 1. */
+  /**
+   * Clears in the bitmap at `address` every bit that is set in the one at `others`: as a slice, its values are below 1.
+   */
   #clear(address: number, others: number, words: number): void {
     this.#loops.keepFrom(address, blocksEnd(address, words), others, 0, 1, 1, -1);
   }

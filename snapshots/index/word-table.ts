@@ -69,8 +69,8 @@ class Bytes {
 }
 
 /**
- * The words object of a segment (snapshots/SPEC.md, "Words"). Takes the words of each market, by ordinal, and the version of
- * Unicode that they were made by.
+ * The words object of a segment (snapshots/SPEC.md, "Words"). Takes the words of each market, by ordinal, and the
+ * version of Unicode that they were made by.
  */
 export function encodeWords(markets: readonly (readonly string[])[], unicode = unicodeVersion): Buffer {
   const words = sortedWords(markets);
@@ -102,7 +102,10 @@ interface Word {
   ordinals: number[];
 }
 
-/** The words of all markets in the order of their bytes. Strings of bytes compare, and share beginnings, as the bytes do. */
+/**
+ * The words of all markets in the order of their bytes. Strings of bytes compare, and share beginnings, as the bytes
+ * do.
+ */
 function sortedWords(markets: readonly (readonly string[])[]): Word[] {
   const found = new Map<string, number[]>();
   for (const [ordinal, words] of markets.entries()) {
@@ -175,8 +178,8 @@ export class WordTable {
   }
 
   /**
-   * Clears every ordinal in `result` whose market lacks one of the words. Waits for a `turn` before each word and each piece
-   * of about a tenth of a millisecond. Throws CorruptObjectError.
+   * Clears every ordinal in `result` whose market lacks one of the words. Waits for a `turn` before each word and each
+   * piece of about a tenth of a millisecond. Throws CorruptObjectError.
    */
   async keepWords(words: readonly QueryWord[], result: Bitmap, turn: () => Promise<void>): Promise<void> {
     for (const { text, prefix } of words) {

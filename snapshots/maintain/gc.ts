@@ -56,11 +56,11 @@ const runHours = 6;
 const leftoverHours = 24;
 
 /**
- * Deletes old objects that no retained commit reaches. Publishers and rollbacks may run at the same time: a record tells
- * them which objects are about to be deleted. Then the store is surveyed a second time, and only objects that are still
- * unreachable and unchanged are deleted (snapshots/SPEC.md, "Collection"). The next collection continues an interrupted
- * one. Throws UntrustedPredecessorError when somebody else's commit would count, MissingObjectError when the current
- * snapshot's manifest or a retained segment is missing, CorruptObjectError or StorageError.
+ * Deletes old objects that no retained commit reaches. Publishers and rollbacks may run at the same time: a record
+ * tells them which objects are about to be deleted. Then the store is surveyed a second time, and only objects that are
+ * still unreachable and unchanged are deleted (snapshots/SPEC.md, "Collection"). The next collection continues an
+ * interrupted one. Throws UntrustedPredecessorError when somebody else's commit would count, MissingObjectError when
+ * the current snapshot's manifest or a retained segment is missing, CorruptObjectError or StorageError.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
@@ -79,7 +79,10 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
   };
 }
 
-/** Deletes the objects that a second survey confirms, and returns them. After an error the record stays: a deletion may be under way. */
+/**
+ * Deletes the objects that a second survey confirms, and returns them. After an error the record stays: a deletion may
+ * be under way.
+ */
 async function remove(
   storage: Storage,
   survey: Survey,

@@ -69,9 +69,9 @@ export class ArchiveWriter {
   #pages: Promise<PlacedPage>[] = [];
 
   /**
-   * `files` are the hashes of the source files; `kept` and the markets refer to them by number, from 1. `sameOrigins` are those of
-   * segments of the current snapshot whose files have not changed. `progress` is called after every segment with the number of
-   * markets so far.
+   * `files` are the hashes of the source files; `kept` and the markets refer to them by number, from 1. `sameOrigins`
+   * are those of segments of the current snapshot whose files have not changed. `progress` is called after every
+   * segment with the number of markets so far.
    */
   constructor(
     objects: ObjectWriter,
@@ -105,7 +105,10 @@ export class ArchiveWriter {
     if (cut === "segment") await this.#endSegment();
   }
 
-  /** Adds a whole page of the current snapshot. Returns false, and adds nothing, when it is gone or would be cut differently. */
+  /**
+   * Adds a whole page of the current snapshot. Returns false, and adds nothing, when it is gone or would be cut
+   * differently.
+   */
   async addPage(index: number): Promise<boolean> {
     const { page, start, newest, endsSegment } = this.#previous!.pages[index]!;
     if (!this.#cutter.atPageStart || endsSegment === undefined) return false;

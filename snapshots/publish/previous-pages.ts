@@ -39,7 +39,10 @@ export interface PreviousPage extends Span {
   endsSegment: boolean | undefined;
 }
 
-/** Parses the page table of a stored segment. Throws FormatError where a newer program made an index that this one would lose. */
+/**
+ * Parses the page table of a stored segment. Throws FormatError where a newer program made an index that this one would
+ * lose.
+ */
 export function readPageTable(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
   const { times, fields, unknown } = readColumns(key, stored);
   if (unknown.length > 0) {

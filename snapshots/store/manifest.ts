@@ -78,16 +78,17 @@ interface StoredManifest {
 }
 
 /**
- * How a manifest of each version of the format is read, its parts included, as what this version makes of it. A version that was
- * released keeps its reader for as long as stores live.
+ * How a manifest of each version of the format is read, its parts included, as what this version makes of it. A version
+ * that was released keeps its reader for as long as stores live.
  */
 const readers: Readonly<Record<number, (storage: Storage, stored: StoredManifest) => Promise<Manifest>>> = {
   [formatVersion]: readDivided,
 };
 
 /**
- * Reads a manifest and its parts. Lists that `near` has are taken from there, and shared in memory. Throws FormatError where this
- * program does not know the version of the format or of the feed, CorruptObjectError, MissingObjectError or StorageError.
+ * Reads a manifest and its parts. Lists that `near` has are taken from there, and shared in memory. Throws FormatError
+ * where this program does not know the version of the format or of the feed, CorruptObjectError, MissingObjectError or
+ * StorageError.
  */
 export async function readManifest(storage: Storage, ref: ObjectRef, near?: Manifest): Promise<Manifest> {
   const key = layout.manifest(ref.hash);

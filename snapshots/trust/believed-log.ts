@@ -9,9 +9,10 @@ import { refuseUntrusted, UntrustedPredecessorError } from "./signing.ts";
 import type { Trust } from "./trust.ts";
 
 /**
- * The commits of a store that a run may count, oldest first. With `trust` they are the newest one, which a trusted key must
- * have signed, and those that it leads back to; otherwise all. The oldest may be missing. Throws UntrustedPredecessorError,
- * CorruptObjectError or MissingObjectError where a commit of the past is not the one that the next follows, or StorageError.
+ * The commits of a store that a run may count, oldest first. With `trust` they are the newest one, which a trusted key
+ * must have signed, and those that it leads back to; otherwise all. The oldest may be missing. Throws
+ * UntrustedPredecessorError, CorruptObjectError or MissingObjectError where a commit of the past is not the one that
+ * the next follows, or StorageError.
  */
 export async function believedLog(storage: Storage, trust: Trust | undefined): Promise<Commit[]> {
   if (!trust) return readLog(storage);
@@ -33,8 +34,8 @@ export async function believedLog(storage: Storage, trust: Trust | undefined): P
 }
 
 /**
- * The same for a run that deletes what the log does not keep. Also throws UntrustedPredecessorError when commits are signed
- * and no key says whose count, unless `anybody` allows that.
+ * The same for a run that deletes what the log does not keep. Also throws UntrustedPredecessorError when commits are
+ * signed and no key says whose count, unless `anybody` allows that.
  */
 export async function countedLog(
   storage: Storage,

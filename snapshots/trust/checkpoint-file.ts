@@ -7,7 +7,9 @@ export class CheckpointFileError extends Error {
   override readonly name = "CheckpointFileError";
 }
 
-/** The newest checkpoint that was ever believed, in a local file: after a restart nobody can replay what was before it. */
+/**
+ * The newest checkpoint that was ever believed, in a local file: after a restart nobody can replay what was before it.
+ */
 export class CheckpointFile {
   readonly #path: string;
   #newest: Stated | undefined;
@@ -28,8 +30,8 @@ export class CheckpointFile {
   }
 
   /**
-   * Keeps a checkpoint that is newer than the one in the file; several processes may share it. Throws CheckpointFileError,
-   * and tries again with the next call.
+   * Keeps a checkpoint that is newer than the one in the file; several processes may share it. Throws
+   * CheckpointFileError, and tries again with the next call.
    */
   async keep(note: string): Promise<void> {
     const stated = parseCheckpoint(note);

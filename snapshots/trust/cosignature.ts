@@ -1,7 +1,8 @@
 import { sign, verify } from "node:crypto";
 import type { KeyKind, SigningKey, VerifierKey } from "./note-keys.ts";
 
-// Cosignatures of checkpoints as c2sp.org/tlog-cosignature has them: a time, in eight bytes, and a signature over it and the text.
+// Cosignatures of checkpoints as c2sp.org/tlog-cosignature has them: a time, in eight bytes, and a signature over it
+// and the text.
 
 const timeBytes = 8;
 const maxTime = 2n ** 63n - 1n;

@@ -21,7 +21,10 @@ export interface Judged {
   note: string;
 }
 
-/** Checks who signed a checkpoint. Throws NoteError when it is malformed, no log did, or a known key's signature is wrong. */
+/**
+ * Checks who signed a checkpoint. Throws NoteError when it is malformed, no log did, or a known key's signature is
+ * wrong.
+ */
 export function judgeNote(policy: Policy, note: string): Judged {
   const { logs, witnesses } = policy;
   const keys = [...logs, ...witnesses].map(({ key }) => key);

@@ -20,7 +20,10 @@ export class Lineage {
     this.#storage = storage;
   }
 
-  /** Throws CorruptObjectError unless `newest` leads back to the lower commit `known`, or StorageError. Holds one commit at a time. */
+  /**
+   * Throws CorruptObjectError unless `newest` leads back to the lower commit `known`, or StorageError. Holds one commit
+   * at a time.
+   */
   async require(newest: Commit, known: Known): Promise<void> {
     if (newest.previous === known.digest && newest.commit === known.commit + 1) return;
     const fault = await this.#fault(newest, known);

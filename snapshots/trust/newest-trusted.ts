@@ -4,13 +4,17 @@ import { headCommit, listCommits, newestCommit, readCommit } from "../store/log/
 import type { Storage } from "../store/storage.ts";
 import type { Trust, UntrustedError } from "./trust.ts";
 
-/** Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there. */
+/**
+ * Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there.
+ */
 const maxRefused = 100;
 
 /** Why a commit cannot be believed. */
 export type Refusal = UntrustedError | CorruptObjectError;
 
-/** The newest commit that is trusted, if there is one, and why those found above it are not, from the lowest number up. */
+/**
+ * The newest commit that is trusted, if there is one, and why those found above it are not, from the lowest number up.
+ */
 export interface NewestTrusted {
   commit: Commit | undefined;
   refused: Refusal[];
@@ -44,7 +48,10 @@ export async function newestTrusted(storage: Storage, trust: Trust, known: numbe
   return { commit, refused: above.map(([, refusal]) => refusal) };
 }
 
-/** The newest commit, with `trust` the newest that a trusted key signed; `known` as in newestTrusted. Throws as newestCommit does. */
+/**
+ * The newest commit, with `trust` the newest that a trusted key signed; `known` as in newestTrusted. Throws as
+ * newestCommit does.
+ */
 export async function newestBelieved(
   storage: Storage,
   trust: Trust | undefined,

@@ -6,8 +6,9 @@ export class NoteKeyError extends Error {
 }
 
 /**
- * How keys sign: a note as it is, or a checkpoint together with the time at which it was seen, as c2sp.org/tlog-cosignature
- * has it. DER puts `private` before a seed of 32 bytes and `public` before the key itself (RFC 8410, RFC 9881).
+ * How keys sign: a note as it is, or a checkpoint together with the time at which it was seen, as
+ * c2sp.org/tlog-cosignature has it. DER puts `private` before a seed of 32 bytes and `public` before the key itself
+ * (RFC 8410, RFC 9881).
  */
 const kinds = {
   ed25519: {
@@ -69,7 +70,9 @@ export function kindName(kind: KeyKind): string {
   return kinds[kind].called;
 }
 
-/** The text of a new private key: `PRIVATE+KEY+<name>+<id>+<base64>`. `seed` is 32 random bytes. Throws NoteKeyError. */
+/**
+ * The text of a new private key: `PRIVATE+KEY+<name>+<id>+<base64>`. `seed` is 32 random bytes. Throws NoteKeyError.
+ */
 export function newSigningKey(
   name: string,
   seed = randomBytes(seedBytes),
@@ -141,7 +144,9 @@ function verifierKeyOf(name: string, kind: KeyKind, raw: Buffer): VerifierKey {
   return { name, id: hash("sha256", named, "hex").slice(0, 8), kind, raw, publicKey };
 }
 
-/** A key that this platform can use; undefined where it knows no such keys, or takes them and can do nothing with them. */
+/**
+ * A key that this platform can use; undefined where it knows no such keys, or takes them and can do nothing with them.
+ */
 function supported(kind: KeyKind, make: () => KeyObject): KeyObject | undefined {
   try {
     const key = make();

@@ -38,9 +38,9 @@ export interface CheckedSegment {
 }
 
 /**
- * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares the two. This also finds
- * an index that matches its name but not its pages. Where a page is at fault, the other pages are checked too, and the
- * result is undefined. Throws CorruptObjectError, MissingObjectError or StorageError.
+ * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares the two. This also
+ * finds an index that matches its name but not its pages. Where a page is at fault, the other pages are checked too,
+ * and the result is undefined. Throws CorruptObjectError, MissingObjectError or StorageError.
  */
 export async function checkSegment(
   check: StoreCheck,
@@ -91,8 +91,8 @@ export async function checkSegment(
 }
 
 /**
- * Compares the index of a segment, and its header, with one made from its pages. Columns that this version does not know are
- * not checked.
+ * Compares the index of a segment, and its header, with one made from its pages. Columns that this version does not
+ * know are not checked.
  */
 function checkIndex(
   check: StoreCheck,

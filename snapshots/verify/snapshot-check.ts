@@ -55,7 +55,10 @@ export class SnapshotCheck {
     return manifest;
   }
 
-  /** Checks the change record of a commit, unless it was collected, and compares it with both snapshots if they are there. */
+  /**
+   * Checks the change record of a commit, unless it was collected, and compares it with both snapshots if they are
+   * there.
+   */
   async checkChanges(commit: Commit, before: Commit | undefined): Promise<void> {
     const ref = commit.changes;
     if (!ref) return;

@@ -100,13 +100,19 @@ function named(entry: LogEntry | undefined): Nearest["before"] {
   return entry ? { snapshotId: entry.snapshotId, publishedAt: entry.publishedAt } : null;
 }
 
-/** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. Throws as CommitLog.entry does. */
+/**
+ * When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. Throws as
+ * CommitLog.entry does.
+ */
 export async function publishedAt(catalog: Catalog, snapshotId: string): Promise<number | undefined> {
   const commit = await namedCommit(catalog, snapshotId);
   return commit && Date.parse(commit.publishedAt);
 }
 
-/** The plan that looking back at scores to a time takes (INTERFACE 5.2): Developer as far back as a history goes, Aegis beyond. */
+/**
+ * The plan that looking back at scores to a time takes (INTERFACE 5.2): Developer as far back as a history goes, Aegis
+ * beyond.
+ */
 export function planSince(catalog: Catalog, time: number | undefined): Plan {
   const aegis = time !== undefined && time < catalog.now() - historyDays * dayMilliseconds;
   return aegis ? "aegis" : "developer";

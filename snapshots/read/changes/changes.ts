@@ -28,7 +28,10 @@ export interface ChangesPlan extends Stream {
   archiveRoot: string;
 }
 
-/** Markets that are compared for an answer at most: an upgrade's, and smaller changes around it. Each takes about 100 bytes. */
+/**
+ * Markets that are compared for an answer at most: an upgrade's, and smaller changes around it. Each takes about 100
+ * bytes.
+ */
 const maxEntries = 1.25 * maxRecordLines;
 /** Differences that are worked out at the same time. */
 const plansAtOnce = 2;

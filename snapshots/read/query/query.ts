@@ -110,7 +110,8 @@ export function parseChangesQuery(parameters: Parameters): ChangesQuery {
 }
 
 /**
- * The snapshot that a query asks for, or undefined (INTERFACE 4.10). A cursor pins its own. Throws InvalidParameterError.
+ * The snapshot that a query asks for, or undefined (INTERFACE 4.10). A cursor pins its own. Throws
+ * InvalidParameterError.
  */
 export function parseAsOf(parameters: Parameters): AsOf | undefined {
   const { name } = asOfParameter;
@@ -238,8 +239,8 @@ const filterParameterNames = filterParameters.map((parameter) => parameter.name)
 type Canonical = Map<string, string>;
 
 /**
- * A query text that readParameters reads. Only what would be read differently is percent-encoded, so that a cursor, which
- * carries it, stays short.
+ * A query text that readParameters reads. Only what would be read differently is percent-encoded, so that a cursor,
+ * which carries it, stays short.
  */
 function textOf(canonical: Canonical): string {
   const pairs = [...canonical].map(
