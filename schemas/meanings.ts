@@ -33,7 +33,8 @@ export const meanings = {
   disputed: {
     field: "`disputed`",
     meaning:
-      "Whether the resolution was disputed. The site shows shares of disputed markets with 95 % intervals after Wilson.",
+      "Whether the resolution was disputed. The site shows shares of disputed markets with 95 % intervals " +
+      "after Wilson.",
   },
   weight: { field: "`weight`", meaning: "Weight of a dimension in the composite, from 0 to 1." },
   computation: {

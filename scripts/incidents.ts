@@ -11,13 +11,15 @@ export const incidents: readonly Incident[] = [
   {
     of: [layout.commits],
     back:
-      "put it back from a backup or an earlier version of the bucket; when there is none, delete it, and all older ones where it is " +
+      "put it back from a backup or an earlier version of the bucket; when there is none, delete it, and all " +
+      "older ones where it is " +
       "not the newest: the log then begins after it",
   },
   {
     of: [layout.manifests, ...manifestPrefixes, layout.pages],
     back:
-      "run `verify --repair --sources SOURCES`, which makes anew what the newest snapshot has; what only older ones have comes from a " +
+      "run `verify --repair --sources SOURCES`, which makes anew what the newest snapshot has; what only older " +
+      "ones have comes from a " +
       "backup, or goes with them once gc collects them or you delete their manifests",
   },
   {

@@ -32,7 +32,8 @@ export function requireUnits(
   if (units <= left) return;
   // The number of rows is not told: totals have a price.
   const detail =
-    `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ${limit} until ` +
+    `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ` +
+    `${limit} until ` +
     `${new Date(resetAt).toISOString()}. ${advice}`;
   throw new ServiceError("QUOTA_EXCEEDED", detail);
 }

@@ -312,7 +312,9 @@ class Explorer {
       /** @type {string} */ ending,
       /** @type {string} */ words,
     ) => {
-      const line = `curl -sS --fail --compressed -H "x-api-key: $KEY" -H "Accept: ${type}" "${path}" -o markets.${ending}`;
+      const line =
+        `curl -sS --fail --compressed -H "x-api-key: $KEY" -H "Accept: ${type}" "${path}" -o ` +
+        `markets.${ending}`;
       const button = html("button", { type: "button" }, `Download ${name}`);
       button.addEventListener("click", async () => {
         button.disabled = true;
@@ -342,7 +344,8 @@ class Explorer {
       html(
         "p",
         {},
-        `All ${counted(total, "market")} that match, in one file of one snapshot. That costs ${counted(Math.ceil(total / 500), "request")} of the day’s quota. In the lines, $KEY is your key.`,
+        `All ${counted(total, "market")} that match, in one file of one snapshot. That costs ` +
+          `${counted(Math.ceil(total / 500), "request")} of the day’s quota. In the lines, $KEY is your key.`,
       ),
       file(
         "CSV",

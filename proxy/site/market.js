@@ -77,7 +77,8 @@ export function openMarket(site, id, query) {
       html(
         "p",
         { class: "quiet" },
-        "The page asks for the proof and hashes its way from this market’s text to the id of the snapshot. With the publisher’s public key it also checks who signed that.",
+        "The page asks for the proof and hashes its way from this market’s text to the id of the snapshot. " +
+          "With the publisher’s public key it also checks who signed that.",
       ),
       html(
         "form",
@@ -126,7 +127,8 @@ export function openMarket(site, id, query) {
             html(
               "li",
               {},
-              `which is number ${grouped(archive.index + 1)} of ${grouped(archive.size)} in the archive of ${counted(archive.markets, "market")},`,
+              `which is number ${grouped(archive.index + 1)} of ${grouped(archive.size)} in the archive of ` +
+                `${counted(archive.markets, "market")},`,
             ),
             html("li", {}, "which is part of snapshot ", html("code", {}, proof.snapshotId), ","),
             html(

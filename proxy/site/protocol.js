@@ -54,7 +54,8 @@ export function openProtocol(site, slug) {
           html("h2", { id: "history" }, "Seven days"),
           promise(
             site,
-            "With a Developer or Aegis key: the curve of seven days, how each dimension moved in them, and its place among all protocols.",
+            "With a Developer or Aegis key: the curve of seven days, how each dimension moved in them, and its " +
+              "place among all protocols.",
           ),
         );
       await Promise.all(parts);
@@ -281,7 +282,8 @@ function drawHistory(section, { points }, scores, signal) {
     html(
       "p",
       { class: "quiet" },
-      `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} (${signed(last.bri - first.bri)}). `,
+      `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} ` +
+        `(${signed(last.bri - first.bri)}). `,
       before &&
         `${tierMove} ${confidenceMove ? `Its confidence moved by ${signed(confidenceMove)}.` : "Its confidence stayed."}`,
     ),

@@ -113,16 +113,19 @@ export function reliability(query, filters, counts, signal) {
       html(
         "p",
         {},
-        `In all, ${shareOf(one.whole)} of ${one.name} were disputed, and ${shareOf(other.whole)} of ${other.name}. ${differenceOf(one.whole, other.whole).words}`,
+        `In all, ${shareOf(one.whole)} of ${one.name} were disputed, and ${shareOf(other.whole)} of ` +
+          `${other.name}. ${differenceOf(one.whole, other.whole).words}`,
       ),
     html(
       "p",
       { class: "quiet" },
       "Dots are the share of ",
       term("disputed", "disputed"),
-      " markets, bars their 95 % intervals after Wilson, and n the number of markets; hollow dots are of fewer than 30. ",
+      " markets, bars their 95 % intervals after Wilson, and n the number of markets; hollow dots are of fewer " +
+        "than 30. ",
       !other && `The dashed line is the share of all of them, ${percent(one.whole.share)}. `,
-      "Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A filter by dispute does not apply here.",
+      "Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A filter " +
+        "by dispute does not apply here.",
     ),
     versions.length > 1 &&
       html(
@@ -232,7 +235,9 @@ function differenceOf(first, second) {
   const { value, low, high } = difference(first, second);
   const sign = low > 0 ? 1 : high < 0 ? -1 : 0;
   const [told, from, to] = points([value, low, high]);
-  const words = `The difference is ${told} percentage points, with a 95 % interval from ${from} to ${to}, which ${sign === 0 ? "includes" : "excludes"} 0.`;
+  const words =
+    `The difference is ${told} percentage points, with a 95 % interval from ${from} to ${to}, which ` +
+    `${sign === 0 ? "includes" : "excludes"} 0.`;
   return { sign, words };
 }
 
@@ -274,7 +279,10 @@ function verdictOn(buckets) {
       : sign < 0
         ? "Here a higher score goes with more disputes."
         : "Between these halves there is no clear difference.";
-  return `Below ${border}, ${shareOf(low)} of the markets were disputed; from ${border} on, ${shareOf(high)}. ${words} ${says} ${trendOver(buckets)}`;
+  return (
+    `Below ${border}, ${shareOf(low)} of the markets were disputed; from ${border} on, ${shareOf(high)}. ` +
+    `${words} ${says} ${trendOver(buckets)}`
+  );
 }
 
 /** @param {ScoreFacet["buckets"]} buckets */

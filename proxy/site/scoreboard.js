@@ -195,7 +195,9 @@ export function distribution(scores) {
     const within = scores.filter(({ bri }) => Math.min(39, Math.floor(bri / 25)) === place);
     return tiers.flatMap((name, number) => {
       const value = within.filter(({ forgeScale }) => forgeScale === name).length;
-      const title = `${counted(value, "protocol")} of tier ${name} with a BRI of ${25 * place} to ${place === 39 ? 1000 : 25 * place + 24}`;
+      const title =
+        `${counted(value, "protocol")} of tier ${name} with a BRI of ${25 * place} to ` +
+        `${place === 39 ? 1000 : 25 * place + 24}`;
       return value === 0 ? [] : [{ value, class: `column tier-${number + 1}`, title }];
     });
   });

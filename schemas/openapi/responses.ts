@@ -111,7 +111,9 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
 function rowsOf(line: string, id: EndpointId, types: readonly (typeof ndjson | typeof csv)[]) {
   const texts = {
     [ndjson]: `One ${line} a line, each line ended by a line feed.`,
-    [csv]: `A header line, then one ${line} a record, dimensions by their scores alone (RFC 4180). With \`${csv}; bom=present\` a byte order mark comes first.`,
+    [csv]:
+      `A header line, then one ${line} a record, dimensions by their scores alone (RFC 4180). With ` +
+      `\`${csv}; bom=present\` a byte order mark comes first.`,
   };
   const described = types.map((type) => [
     type,

@@ -117,7 +117,9 @@ const rotate = command({
 export const keysProgram: Program = {
   call: "npm run keys --",
   commands: [issue, list, revoke, rotate],
-  notes: `Keys of one owner and plan share a daily counter, also while a key is being rotated. STORE is a directory or s3://bucket/prefix.`,
+  notes:
+    "Keys of one owner and plan share a daily counter, also while a key is being rotated. STORE is a " +
+    "directory or s3://bucket/prefix.",
 };
 
 /** The operand of a command that takes a key's id. Throws UsageError. */

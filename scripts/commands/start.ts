@@ -54,7 +54,9 @@ const start = command({
 export const startProgram: Program = {
   call: "npm start",
   commands: [start],
-  notes: `PORT=8081 npm start serves on another port; the proxy's other variables apply too, SNAPSHOT_STORE is the sample's:\n${variablesHelp()}`,
+  notes:
+    "PORT=8081 npm start serves on another port; the proxy's other variables apply too, SNAPSHOT_STORE " +
+    `is the sample's:\n${variablesHelp()}`,
 };
 
 /** The part of the sample that the store has. */

@@ -17,7 +17,9 @@ const pollSeconds = { without: 60, with: 600 };
 
 const sync = command({
   name: "",
-  does: "Keeps an exact copy of the archive in DIR: archive.ndjson, and state.json, which says of which snapshot it is.",
+  does:
+    "Keeps an exact copy of the archive in DIR: archive.ndjson, and state.json, which says of which " +
+    "snapshot it is.",
   options: {
     url: { type: "string", value: "BASE", required: true, does: "address of the service" },
     "key-file": { type: "string", value: "FILE", required: true, does: "holds an API key of the Aegis plan" },

@@ -53,7 +53,9 @@ const context = {
   transform: "cr:transform",
 };
 
-const datasetDescription = `Risk scores of DeFi protocols, the current one of each. BRI: ${meanings.bri.meaning} Tier: ${meanings.tier.meaning}`;
+const datasetDescription =
+  `Risk scores of DeFi protocols, the current one of each. BRI: ${meanings.bri.meaning} Tier: ` +
+  `${meanings.tier.meaning}`;
 
 const creatorOf = (places: Places) => ({ "@type": "Organization", name: siteName, url: homeAddress(places) });
 

@@ -10,7 +10,9 @@ export async function naming<T>(manifest: string, work: () => Promise<T>): Promi
   } catch (error) {
     if (!(error instanceof CorruptObjectError) || error instanceof FormatError) throw error;
     const reason = error.message.slice(error.key.length + 2);
-    const told = `${reason}. Nothing is deleted while a snapshot that is to be kept lacks it; its manifest is ${manifest}`;
+    const told =
+      `${reason}. Nothing is deleted while a snapshot that is to be kept lacks it; its manifest is ` +
+      `${manifest}`;
     throw new CorruptObjectError(error.key, told, { cause: error });
   }
 }

@@ -37,7 +37,8 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
   if (another) throw new UnknownSnapshotError(`several snapshot ids begin with ${target}; give more digits`);
   if (commit) return commit;
   const reason = broken
-    ? `the log does not lead from commit ${newest.commit} back to ${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`
+    ? `the log does not lead from commit ${newest.commit} back to ` +
+      `${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`
     : `no commit has a snapshot id that begins with ${target}`;
   throw new UnknownSnapshotError(`${storage.location}: ${reason}`, { cause: broken });
 }

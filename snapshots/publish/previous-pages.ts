@@ -46,7 +46,9 @@ export interface PreviousPage extends Span {
 export function readPageTable(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
   const { times, fields, unknown } = readColumns(key, stored);
   if (unknown.length > 0) {
-    const reason = `it has columns that this version does not know (${unknown.join(", ")}), and would not have any more`;
+    const reason =
+      `it has columns that this version does not know (${unknown.join(", ")}), and would not have any ` +
+      "more";
     throw new FormatError(key, `${reason}: use a newer version of this program`);
   }
   let end = 0;

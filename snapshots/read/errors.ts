@@ -29,7 +29,8 @@ export class NotIndexedError extends InvalidParameterError {
   constructor(field: string, { snapshotId, publishedAt }: { snapshotId: string; publishedAt: string }) {
     super(
       field,
-      `The snapshot ${snapshotId}, published at ${publishedAt}, has no index for ${field}; leave it out, or ask for another snapshot.`,
+      `The snapshot ${snapshotId}, published at ${publishedAt}, has no index for ${field}; leave it out, or ` +
+        "ask for another snapshot.",
     );
   }
 }

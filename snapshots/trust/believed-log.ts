@@ -44,7 +44,8 @@ export async function countedLog(
   const commits = await believedLog(storage, anybody ? undefined : trust);
   if (trust || anybody || commits.every(({ checkpoint }) => checkpoint === undefined)) return commits;
   throw new UntrustedPredecessorError(
-    `${storage.location}: its commits are signed, and no key says which of them count. Name the public keys of your publishers, ` +
+    `${storage.location}: its commits are signed, and no key says which of them count. Name the public keys of ` +
+      "your publishers, " +
       "--trusted-key FILE (or TRUSTED_KEYS), or count what anybody may have put there: --trust-all",
   );
 }

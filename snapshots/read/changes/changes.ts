@@ -212,7 +212,8 @@ export class ChangesReader {
 function gone(): SnapshotExpiredError {
   return new SnapshotExpiredError(
     "since",
-    "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: an " +
+    "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole " +
+      "archive: an " +
       "export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",
   );
 }

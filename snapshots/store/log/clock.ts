@@ -47,7 +47,8 @@ export function requireClock(storage: Storage): void {
   const store = timeOf(storage, machine);
   if (machine.getTime() - store.getTime() <= 3_600_000) return;
   throw new StorageError(
-    `${storage.location}: this machine's clock says ${machine.toISOString()}, and the store's ${store.toISOString()}. ` +
+    `${storage.location}: this machine's clock says ${machine.toISOString()}, and the store's ` +
+      `${store.toISOString()}. ` +
       "What is old is judged by the first, so nothing is deleted; set it right, and run gc again",
   );
 }

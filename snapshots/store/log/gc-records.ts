@@ -88,7 +88,8 @@ async function readRecord(storage: Storage, record: string): Promise<string[]> {
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;
     throw new CollectedMeanwhileError(
-      `${storage.location}: ${error.message}. It may be the record of a collection under way, and counts for an hour; ` +
+      `${storage.location}: ${error.message}. It may be the record of a collection under way, and counts for ` +
+        "an hour; " +
         "delete it when no gc is running, or run again later",
       { cause: error },
     );
