@@ -209,6 +209,12 @@ function comparedHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "statu
   return { sent: sent.sort(), described: described.filter((name) => !rare.includes(name)).sort() };
 }
 
+/** An answer has the headers that the description says. */
+function expectHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status">): void {
+  const { sent, described } = comparedHeaders(id, answer);
+  expect(sent).toEqual(described);
+}
+
 const golden = (name: string) => `../../schemas/openapi/examples/${name}.json`;
 const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 
@@ -234,8 +240,7 @@ describe("examples of answers", () => {
     expect(answer.status).toBe(200);
     const { headers, content } = describedOf(id, 200);
     expect(Object.keys(content ?? {})[0]).toBe(answer.headers["content-type"]);
-    const { sent, described } = comparedHeaders(id, answer);
-    expect(sent).toEqual(described);
+    expectHeaders(id, answer);
     const { response, media }: Endpoint = endpoints[id];
     const body = media ? steadyCheckpoint(answer.text) : answer.json();
     if (id === "listExports") steadyFiles(body);
@@ -246,8 +251,7 @@ describe("examples of answers", () => {
     const { headers: fields = {} } = how();
     const held = await proxy.get(path, { headers: { ...fields, "if-none-match": answer.headers.etag! } });
     expect(held.status).toBe(304);
-    const compared = comparedHeaders(id, held);
-    expect(compared.sent).toEqual(compared.described);
+    expectHeaders(id, held);
   });
 
   test("marketsHistorical in NDJSON: the example, with the headers described", async () => {
@@ -261,10 +265,7 @@ describe("examples of answers", () => {
     await expect(answer.text).toMatchFileSnapshot("../schemas/openapi/examples/marketsHistorical.ndjson");
     const held = await proxy.get(address, { headers: { ...headers, "if-none-match": answer.headers.etag! } });
     expect(held.status).toBe(304);
-    for (const each of [answer, held]) {
-      const { sent, described } = comparedHeaders("marketsHistorical", each);
-      expect(sent).toEqual(described);
-    }
+    for (const each of [answer, held]) expectHeaders("marketsHistorical", each);
   });
 
   test("marketChanges: the example, with the headers described", async () => {
@@ -276,10 +277,7 @@ describe("examples of answers", () => {
     const { headers } = keyed();
     const held = await proxy.get(address, { headers: { ...headers, "if-none-match": answer.headers.etag! } });
     expect(held.status).toBe(304);
-    for (const each of [answer, held]) {
-      const { sent, described } = comparedHeaders("marketChanges", each);
-      expect(sent).toEqual(described);
-    }
+    for (const each of [answer, held]) expectHeaders("marketChanges", each);
   });
 
   test("exportFile: a file and a range of it, with the headers described", async () => {
@@ -293,8 +291,7 @@ describe("examples of answers", () => {
       expect([answer.status, answer.headers["content-type"]]).toEqual([status, parquet]);
       expect(Object.keys(describedOf("exportFile", status).content ?? {})).toEqual([parquet]);
       expect(answer.text.slice(0, 4)).toBe("PAR1");
-      const { sent, described } = comparedHeaders("exportFile", answer);
-      expect(sent).toEqual(described);
+      expectHeaders("exportFile", answer);
     }
   });
 
@@ -303,8 +300,7 @@ describe("examples of answers", () => {
     const answer = await proxy.get(`${archive}?disputed=true&min_composite=700`, { headers });
     expect([answer.status, answer.headers["content-type"]?.split(";")[0]]).toEqual([200, csv]);
     await expect(answer.text).toMatchFileSnapshot("../../schemas/openapi/examples/marketsHistorical.csv");
-    const { sent, described } = comparedHeaders("marketsHistorical", answer);
-    expect(sent).toEqual(described);
+    expectHeaders("marketsHistorical", answer);
   });
 
   test("errors: each code is described where it occurs", async () => {
@@ -341,8 +337,7 @@ describe("examples of answers", () => {
     const listener = await listen(proxy.port, developer, { since: snapshots[1]! });
     await listener.count(4);
     listener.socket.close();
-    const compared = comparedHeaders("scoreFeed", { status: 101, headers: listener.headers });
-    expect(compared.sent).toEqual(compared.described);
+    expectHeaders("scoreFeed", { status: 101, headers: listener.headers });
     const hello = listener.heard.filter(({ type }) => type === "hello");
     await expect(pretty([...listener.changes().slice(0, 1), ...hello])).toMatchFileSnapshot(
       golden("scoreFeed"),

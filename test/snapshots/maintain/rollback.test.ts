@@ -20,7 +20,7 @@ import {
   snapshotOf,
   storeOf,
 } from "../../helpers/store/rollback-store.ts";
-import { changedStorage, countingStorage } from "../../helpers/store/storages.ts";
+import { aroundCalls, changedStorage, changes, countingStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -198,15 +198,10 @@ describe("a rollback that stops at any one write", () => {
       expect(writes).toEqual(expect.arrayContaining([layout.commit(3), layout.head, layout.stableScoreList]));
       for (const failing of writes) {
         const storage = await storeOf(folder, "A", "B");
-        const fail = async <T>(key: string, write: () => Promise<T>): Promise<T> => {
-          if (key !== failing) return write();
-          if (when === "after") await write();
-          throw new StorageError(`cannot write ${key}`);
-        };
-        const stopping = changedStorage(storage, {
-          put: (key, body) => fail(key, () => storage.put(key, body)),
-          putIfAbsent: (key, body) => fail(key, () => storage.putIfAbsent(key, body)),
-          replace: (key, body, tag) => fail(key, () => storage.replace(key, body, tag)),
+        const stopping = aroundCalls(storage, async (work, call) => {
+          if (call.key !== failing || !changes(call)) return work();
+          if (when === "after") await work();
+          throw new StorageError(`cannot write ${failing}`);
         });
         const stopped = await rollBack(stopping, 1).catch((error: unknown) => error);
         // Whether a commit was stored can be asked afterwards.
@@ -223,7 +218,6 @@ describe("a rollback that stops at any one write", () => {
   );
 });
 
-/** Commit 1's bytes with a snapshot id that begins like another's. */
 /** The log of three commits as it would be if the first one's id began like this. */
 async function logAlike(storage: Storage, beginning: string): Promise<Map<string, Buffer>> {
   const log = new Map<string, Buffer>();
