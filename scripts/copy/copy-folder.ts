@@ -15,6 +15,7 @@ import {
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { Count, Digest } from "../../schemas/primitives.ts";
+import { formatVersion } from "../../schemas/snapshot.ts";
 import { removeLeftFiles } from "../../snapshots/store/backends/leftovers.ts";
 import { ownerMark, ownerPattern } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
@@ -31,6 +32,9 @@ export const CopyState = z.object({
   bytes: Count,
 });
 export type CopyState = z.infer<typeof CopyState>;
+
+/** The version of the format in a state; format 2 did not tell it. */
+const CopyVersion = z.object({ snapshotId: Digest, formatVersion: z.int().default(2) });
 
 /** The transfer into the work folder, so that a later run can go on with it. */
 const Download = z.discriminatedUnion("kind", [
@@ -110,11 +114,26 @@ export class CopyFolder {
     return join(this.#folder, "archive.ndjson");
   }
 
-  /** The state of the copy in place; undefined without a copy, or when the archive is not as long as its state says. */
+  /**
+   * The state of the copy in place; undefined without a copy, or when the archive is not as long as its state says. Throws
+   * CopyFolderError when a program of another format made it.
+   */
   async state(): Promise<CopyState | undefined> {
-    const state = await readJson(join(this.#folder, "state.json"), CopyState);
+    const path = join(this.#folder, "state.json");
+    const version = (await readJson(path, CopyVersion))?.formatVersion ?? formatVersion;
+    if (version !== formatVersion) throw this.#foreign(version);
+    const state = await readJson(path, CopyState);
     const size = state && (await ifPresent(lstat(join(this.#own, "current", "archive.ndjson"))))?.size;
     return state && size === state.bytes ? state : undefined;
+  }
+
+  #foreign(version: number): CopyFolderError {
+    const told = `${this.#folder} holds a copy of format ${version}, and this program knows ${formatVersion}`;
+    const wayOut =
+      version > formatVersion
+        ? "use a newer version of this program"
+        : "use another folder (--to); from format 2 only keys/ of a store carries over, by copying it";
+    return new CopyFolderError(`${told}: ${wayOut}`);
   }
 
   download(): Promise<Download | undefined> {
@@ -139,7 +158,7 @@ export class CopyFolder {
   async replace(state: CopyState): Promise<void> {
     const work = join(this.#own, "work");
     const statePath = join(work, "state.json");
-    await writeFile(statePath, `${JSON.stringify(state)}\n`);
+    await writeFile(statePath, `${JSON.stringify({ formatVersion, ...state })}\n`);
     for (const path of [this.work("archive.ndjson"), statePath, work]) await syncPath(path);
     const name = `copy-${state.snapshotId.slice(0, 16)}-${Date.now().toString(36)}`;
     await rename(work, join(this.#own, name));

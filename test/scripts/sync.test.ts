@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import { formatVersion } from "../../schemas/snapshot.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
@@ -351,6 +352,28 @@ describe("a service that lies", () => {
     link.alter = () => undefined;
     expect(await sync(copy)).toMatchObject({ code: 0 });
     await exactly(copy);
+  });
+
+  test("a copy of another format is refused in one line, and stays", async () => {
+    const copy = newCopy();
+    await publish(archives.first);
+    await sync(copy);
+    const path = join(copy, "state.json");
+    const { formatVersion: own, ...state } = JSON.parse(await readFile(path, "utf8"));
+    expect(own).toBe(formatVersion);
+    for (const [version, wayOut] of [
+      [undefined, "only keys/ of a store carries over, by copying it\n"],
+      [9, "use a newer version of this program\n"],
+    ] as const) {
+      const text = JSON.stringify({ ...state, formatVersion: version });
+      await writeFile(path, text);
+      const { code, stderr } = await sync(copy);
+      const told = `${copy} holds a copy of format ${version ?? 2}, and this program knows ${formatVersion}: `;
+      expect(stderr).toContain(told);
+      expect(stderr.endsWith(wayOut)).toBe(true);
+      expect(code).toBe(1);
+      expect(await readFile(path, "utf8")).toBe(text);
+    }
   });
 
   test.each(lies)("that %s in changes is found out: exit %i", async (what, exit, lie) => {
