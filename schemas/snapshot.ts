@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Count, Digest, ForgeTier, ProtocolSlug, Timestamp } from "./primitives.ts";
 
 /** Version of the snapshot format, which snapshots/SPEC.md documents. */
-export const formatVersion = 2;
+export const formatVersion = 3;
 
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import { formatVersion } from "../../schemas/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
@@ -209,7 +210,7 @@ export async function makeExample(folder: string): Promise<void> {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const folder = join(import.meta.dirname, "example");
+  const folder = join(import.meta.dirname, `format-${formatVersion}`);
   await rm(folder, { recursive: true, force: true });
   await makeExample(folder);
 }

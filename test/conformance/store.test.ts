@@ -7,7 +7,7 @@ import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof } from "../../proxy/site/client/client.js";
 import { filterFields } from "../../schemas/filters.ts";
-import type { SegmentRef } from "../../schemas/snapshot.ts";
+import { formatVersion, type SegmentRef } from "../../schemas/snapshot.ts";
 import { idOfLine } from "../../snapshots/format/market-line.ts";
 import { type Page, readRun } from "../../snapshots/format/page.ts";
 import { leafHash } from "../../snapshots/format/tree.ts";
@@ -25,7 +25,7 @@ import { findProgram } from "../helpers/servers/programs.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { makeExample } from "./example-store.ts";
 
-const example = join(import.meta.dirname, "example");
+const example = join(import.meta.dirname, `format-${formatVersion}`);
 const read = async (name: string) => JSON.parse(await readFile(join(example, name), "utf8"));
 const key = (await readFile(join(example, "key.pub"), "utf8")).trim();
 const python = findProgram("python3");

@@ -69,7 +69,7 @@ def verify(market, snapshotId, commit, proof, checkpoint, key=None, market_id=No
     text = (f"prs-snapshot 1 {proof['feedVersion']}\nmarkets {proof['archive']['markets']}\nprotocols {proof['protocols']}\n"
             f"archive {root.hex()}\nscores {hash_of(proof['scoresRoot']).hex()}\n")
     need(sha256(text.encode()).hex() == snapshotId, "the market does not belong to the snapshot")
-    need((proof["formatVersion"], type(proof["protocols"])) == (2, int), "it is of another format")
+    need((proof["formatVersion"], type(proof["protocols"])) == (3, int), "it is of another format")
     need(market_id in (None, json.loads(market)["id"]), "it is another market")
     if key:
         stated = f"[^\n]+\n{commit}\n[^\n]+\nsnapshot {snapshotId}\n.*"

@@ -371,7 +371,7 @@ describe("a service that lies", () => {
       const told = `${copy} holds a copy of format ${version ?? 2}, and this program knows ${formatVersion}: `;
       expect(stderr).toContain(told);
       expect(stderr.endsWith(wayOut)).toBe(true);
-      expect(code).toBe(1);
+      expect(code).toBe(2);
       expect(await readFile(path, "utf8")).toBe(text);
     }
   });

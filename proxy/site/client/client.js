@@ -945,7 +945,7 @@ export async function snapshotIdOf(
 ) {
   hashOf(scoresRoot);
   uint64(protocols);
-  check(formatVersion === 2, "This client knows format version 2 only.");
+  check(formatVersion === 3, "This client knows format version 3 only.");
   check(/^[!-~]+$/.test(feedVersion));
   const lines = `prs-snapshot 1 ${feedVersion}\nmarkets ${markets}\nprotocols ${protocols}\n`;
   return hexOf(await webSha256(encoder.encode(`${lines}archive ${archiveRoot}\nscores ${scoresRoot}\n`)));

@@ -74,7 +74,7 @@ export function proofIn(
       scoresRoot,
       protocols: counts.protocols,
       feedVersion: content.feedVersion,
-      formatVersion: 2,
+      formatVersion: 3,
     },
     checkpoint: null,
   };

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { formatVersion } from "../../../schemas/snapshot.ts";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -107,7 +108,7 @@ test("a commit of the past that was replaced stops a collection", async () => {
 test("exports that no trusted key signed are not among the newest that stay", async () => {
   const store = await storeOf();
   const recordOf = (commit: number, snapshotId: string, key?: typeof ours) => {
-    const record = { formatVersion: 2, commit, snapshotId, archiveRoot: "0".repeat(64) };
+    const record = { formatVersion, commit, snapshotId, archiveRoot: "0".repeat(64) };
     const files: never[] = [];
     const sign = signRecord(key, subjectOf.export({ snapshotId }));
     return seal({ ...record, publishedAt: "2026-03-01T00:00:00.000Z", files }, sign);
