@@ -1,20 +1,33 @@
-import { readSigningKey, readTrustedKeys } from "../snapshots/trust/key-files.ts";
-import { isKeyName, type VerifierKey } from "../snapshots/trust/note-keys.ts";
+import { readSigningKeys, readTrustedKeys } from "../snapshots/trust/key-files.ts";
+import { isKeyName } from "../snapshots/trust/note-keys.ts";
+import { type Policy, policyOf, readPolicy, readTrustPolicy } from "../snapshots/trust/policy.ts";
 import { type Signing, trustOf } from "../snapshots/trust/signing.ts";
 import type { Trust } from "../snapshots/trust/trust.ts";
+import { Witnesses } from "../snapshots/trust/witnesses.ts";
 import { integerOption, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
 /** The name of a key, and so the origin of the log, where nobody gives another. */
 export const defaultSigningName = "protocol-risk-score-service";
 
-export const trustedKeyOption = {
+/** Whose commits count. */
+export const trustOptions = {
   "trusted-key": {
     type: "string",
     value: "FILE",
     does: "public keys, one a line (or TRUSTED_KEYS); only commits that one of them signed count",
   },
+  "trust-policy": {
+    type: "string",
+    value: "FILE",
+    does: "the same with witnesses (or TRUST_POLICY): a policy of logs, witnesses and quorum as c2sp.org/tlog-policy",
+  },
 } as const;
+
+interface TrustValues {
+  "trusted-key"?: string | undefined;
+  "trust-policy"?: string | undefined;
+}
 
 export const signOverOption = {
   "sign-over": {
@@ -32,28 +45,46 @@ export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): strin
   );
 }
 
-/** The keys of --trusted-key or TRUSTED_KEYS; none where neither is given. Throws KeyFileError. */
-export async function trustedKeys(shell: Shell, file = shell.env.TRUSTED_KEYS): Promise<VerifierKey[]> {
-  return file ? readTrustedKeys(shell.path(file)) : [];
+/**
+ * The policy of --trust-policy or TRUST_POLICY, or that of the keys in --trusted-key or TRUSTED_KEYS; options go before variables.
+ * Undefined where none is given. Throws UsageError or KeyFileError.
+ */
+export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Policy | undefined> {
+  const options = [values["trust-policy"], values["trusted-key"]];
+  const given = options.some(Boolean) ? options : [shell.env.TRUST_POLICY, shell.env.TRUSTED_KEYS];
+  const [policy, keys] = given;
+  if (policy && keys)
+    throw new UsageError(
+      "give either --trust-policy (TRUST_POLICY) or --trusted-key (TRUSTED_KEYS): a policy names the keys too",
+    );
+  if (policy) return readTrustPolicy(shell.path(policy));
+  return keys ? policyOf(await readTrustedKeys(shell.path(keys))) : undefined;
 }
 
-/** How SIGNING_KEY, SIGNING_NAME and the options say that a run signs. Throws UsageError or KeyFileError. */
+/** How SIGNING_KEY, SIGNING_NAME, WITNESS_POLICY and the options say that a run signs. Throws UsageError or KeyFileError. */
 export async function readSigning(
   shell: Shell,
-  values: { "trusted-key"?: string | undefined; "sign-over"?: string | undefined } = {},
+  values: TrustValues & { "sign-over"?: string | undefined } = {},
 ): Promise<Signing> {
-  const { SIGNING_KEY: file } = shell.env;
+  const { SIGNING_KEY: file, WITNESS_POLICY: policyFile } = shell.env;
   const over = values["sign-over"];
-  const trusted = await trustedKeys(shell, values["trusted-key"]);
+  const trusted = (await trustPolicy(shell, values))?.logs.map((log) => log.key) ?? [];
   if (!file) {
     if (over !== undefined) throw new UsageError("--sign-over goes with SIGNING_KEY, which is not set");
     return { trusted };
   }
-  const key = await readSigningKey(shell.path(file));
+  const { key, cosigner } = await readSigningKeys(shell.path(file));
   const name = signingName(shell);
   if (name !== undefined && name !== key.name)
     throw new UsageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
-  return { key, trusted, over: integerOption("sign-over", over, { min: 1, otherwise: 0 }) };
+  const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
+  return {
+    key,
+    cosigner,
+    witnesses,
+    trusted,
+    over: integerOption("sign-over", over, { min: 1, otherwise: 0 }),
+  };
 }
 
 /**
@@ -62,9 +93,9 @@ export async function readSigning(
  */
 export async function readTrust(
   shell: Shell,
-  values: { "trusted-key"?: string | undefined },
+  { "trusted-key": keys, "trust-policy": policy }: TrustValues,
 ): Promise<Trust | undefined> {
-  return trustOf(await readSigning(shell, { "trusted-key": values["trusted-key"] }));
+  return trustOf(await readSigning(shell, { "trusted-key": keys, "trust-policy": policy }));
 }
 
 /** The warning of a run that makes an unsigned commit after a signed one. */

@@ -7,6 +7,7 @@ import { publishCommand } from "./snapshot/publish.ts";
 import { rollbackCommand } from "./snapshot/rollback.ts";
 import { signingKeyCommand } from "./snapshot/signing-key.ts";
 import { verifyCommand } from "./snapshot/verify.ts";
+import { witnessCommand } from "./snapshot/witness.ts";
 
 /** `npm run snapshot` */
 export const snapshotProgram: Program = {
@@ -19,6 +20,7 @@ export const snapshotProgram: Program = {
     rollbackCommand,
     exportCommand,
     signingKeyCommand,
+    witnessCommand,
     gcCommand,
   ],
   notes: "SOURCES and STORE are a directory or s3://bucket/prefix each.",

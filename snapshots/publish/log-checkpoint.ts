@@ -1,49 +1,118 @@
 import type { Commit } from "../../schemas/snapshot.ts";
+import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
-import { requireNamed } from "../trust/run-log.ts";
+import { timeOf } from "../trust/cosignature.ts";
+import { rememberedBy, submissionOf } from "../trust/remembered.ts";
+import { requireNamed, requireRemembered } from "../trust/run-log.ts";
+import { maxNoteBytes, mergeNotes, NoteError, parseNote } from "../trust/signed-note.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
 import { storedCheckpoint } from "../trust/stored-checkpoint.ts";
 import { signTree } from "../trust/tree-head.ts";
+import type { Trust } from "../trust/trust.ts";
 import { treeUpTo } from "./public-log.ts";
-import { putIfDifferent } from "./site.ts";
 
 /** Another round is needed only when another publisher signed meanwhile. */
 const maxRounds = 16;
 
+/** Whether a witness of the publisher's policy cosigned the newest checkpoint: when, in seconds since 1970, or why not. */
+export type Witnessed = { name: string } & ({ time: number } | { fault: string });
+
 /**
- * Signs the tree of the log that ends with the newest commit, whoever made that: a run may have been killed before it signed. It
- * signs nothing without a key, and where no trusted key signed the commit's entry. Throws UntrustedPredecessorError when the tree does not
- * begin with every one that was signed before, CorruptObjectError or StorageError.
+ * Signs the tree of the log that ends with the newest commit, whoever made that: a run may have been killed before it signed. Then it
+ * asks those witnesses that have not cosigned it yet. It signs nothing without a key, and where no trusted key signed the commit's
+ * entry. Throws UntrustedPredecessorError when the tree does not begin with every one that was signed before, or a witness remembers
+ * another one; CorruptObjectError or StorageError.
  */
-export async function updateCheckpoint(storage: Storage, newest: Commit, signing: Signing): Promise<void> {
-  const { key } = signing;
+export async function updateCheckpoint(
+  storage: Storage,
+  newest: Commit,
+  signing: Signing,
+): Promise<Witnessed[]> {
+  const { key, cosigner, trusted = [], witnesses } = signing;
   const trust = trustOf(signing);
-  if (!key || !trust?.hasEntry(newest)) return;
+  if (!key || !trust?.hasEntry(newest)) return [];
   const { commit: size } = newest;
   const tree = await treeUpTo(storage, newest);
-  for (let round = 0; round < maxRounds; round += 1) {
-    const tag = await tagOf(storage);
-    const { checkpoint } = await storedCheckpoint(storage, trust, size);
-    // Another publisher went on meanwhile, and vouches for this tree.
-    if (checkpoint && checkpoint.size > size) return;
-    if (checkpoint) await requireNamed(storage, newest, [{ key: layout.logCheckpoint, ...checkpoint }]);
-    const note = Buffer.from(checkpoint?.size === size ? checkpoint.note : signTree(key, tree));
-    await putIfDifferent(storage, layout.logCheckpointOf(size), note);
-    const done =
-      tag === undefined
-        ? await storage.putIfAbsent(layout.logCheckpoint, note)
-        : await storage.replace(layout.logCheckpoint, note, tag);
-    if (done) return;
-  }
-  throw new StorageError(
-    `${storage.location}: other publishers keep changing ${layout.logCheckpoint}; run again`,
-  );
+  const { checkpoint } = await storedCheckpoint(storage, trust, size);
+  if (checkpoint?.size !== size)
+    requireRemembered(storage, newest, await rememberedBy(storage, trust, signing));
+  const known = witnesses?.policy.witnesses ?? [];
+  const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...known.map((witness) => witness.key)];
+  const place = { storage, newest, trust, keys };
+  const own = signTree(signing, tree);
+  const note = await mergeCheckpoint(place, own);
+  if (note === undefined || !witnesses) return [];
+  const { text, signatures } = parseNote(note);
+  const lineOf = ({ name, id }: { name: string; id: string }) =>
+    signatures.find((each) => each.name === name && each.id === id);
+  const lacking = known.filter((witness) => !lineOf(witness.key));
+  const answers = await witnesses.ask(lacking, submissionOf(storage, own, tree));
+  const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
+  if (lines.length > 0) await mergeCheckpoint(place, `${text}\n${lines.join("")}`);
+  return known.map(({ name, key }) => {
+    const found = lineOf(key);
+    if (found) return { name, time: timeOf(key.kind, found.signature) ?? 0 };
+    const answer = answers.find(({ witness }) => witness.key === key)!;
+    return "line" in answer ? { name, time: answer.time } : { name, fault: answer.fault };
+  });
 }
 
-/** The tag of the newest checkpoint; undefined when there is none. */
-async function tagOf(storage: Storage): Promise<string | undefined> {
-  for await (const { key, tag } of storage.list(layout.logCheckpoint))
-    if (key === layout.logCheckpoint) return tag;
+/** Where a checkpoint goes, and which signatures of it are checked. */
+interface Place {
+  storage: Storage;
+  newest: Commit;
+  trust: Trust;
+  keys: Parameters<typeof mergeNotes>[1];
+}
+
+/** Adds a checkpoint's signatures to what is stored of it. Returns what then is; undefined when another publisher went on. */
+async function mergeCheckpoint(place: Place, note: string): Promise<string | undefined> {
+  const ofSize = layout.logCheckpointOf(place.newest.commit);
+  const merged = await mergeInto(ofSize, place, note);
+  return merged && mergeInto(layout.logCheckpoint, place, merged);
+}
+
+async function mergeInto(
+  at: string,
+  { storage, newest, trust, keys }: Place,
+  note: string,
+): Promise<string | undefined> {
+  for (let round = 0; round < maxRounds; round += 1) {
+    const tag = await tagOf(storage, at);
+    const stored = tag === undefined ? undefined : await readNote(storage, at);
+    const said = stored && trust.tree(stored);
+    if (said && "size" in said) {
+      // Another publisher went on meanwhile, and vouches for this tree.
+      if (said.size > newest.commit) return undefined;
+      await requireNamed(storage, newest, [{ key: at, ...said }]);
+    }
+    const wanted = stored && textOf(stored) === textOf(note) ? mergeNotes([stored, note], keys) : note;
+    if (wanted === stored) return wanted;
+    const bytes = Buffer.from(wanted);
+    const done =
+      tag === undefined ? await storage.putIfAbsent(at, bytes) : await storage.replace(at, bytes, tag);
+    if (done) return wanted;
+  }
+  throw new StorageError(`${storage.location}: other publishers keep changing ${at}; run again`);
+}
+
+/** The tag of an object; undefined when there is none. */
+async function tagOf(storage: Storage, wanted: string): Promise<string | undefined> {
+  for await (const { key, tag } of storage.list(wanted)) if (key === wanted) return tag;
   return undefined;
+}
+
+async function readNote(storage: Storage, key: string): Promise<string | undefined> {
+  const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
+  return bytes?.toString();
+}
+
+function textOf(note: string): string | undefined {
+  try {
+    return parseNote(note).text;
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    return undefined;
+  }
 }

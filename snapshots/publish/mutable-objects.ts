@@ -5,7 +5,7 @@ import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { newestBelieved } from "../trust/newest-trusted.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
-import { updateCheckpoint } from "./log-checkpoint.ts";
+import { updateCheckpoint, type Witnessed } from "./log-checkpoint.ts";
 import { updatePublicLog } from "./public-log.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
 import { type ApiPlace, publishedNames, putIfDifferent, type Site, updateSite } from "./site.ts";
@@ -32,20 +32,20 @@ export interface SiteOptions {
 
 /**
  * Updates head.json, the public log, the public checkpoint, the public names and the artefacts to the newest commit, and the site to this version. Returns the commit's number,
- * or 0 before the first. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
+ * or 0 before the first, and what became of its checkpoint at the witnesses. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  * Throws MissingObjectError, CorruptObjectError or StorageError.
  */
 export async function updateMutableObjects(
   storage: Storage,
   { site, signing = {}, faulty, ...told }: SiteOptions,
   inMemory: ObjectsByHash = new Map(),
-): Promise<number> {
+): Promise<{ commit: number; witnessed: Witnessed[] }> {
   // What a run makes without a key is trusted by nobody, and still to be shown.
   const trust = signing.key && trustOf(signing);
   const newest = await newestBelieved(storage, trust);
   if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
   if (newest) await updatePublicLog(storage, newest, faulty);
-  if (newest) await updateCheckpoint(storage, newest, signing);
+  const witnessed = newest ? await updateCheckpoint(storage, newest, signing) : [];
   // An unsigned commit leaves the one before it there.
   if (newest?.checkpoint !== undefined)
     await putIfDifferent(storage, layout.checkpoint, Buffer.from(newest.checkpoint));
@@ -55,11 +55,12 @@ export async function updateMutableObjects(
   const places = siteUrl === null ? undefined : { ...named, site: siteUrl };
   const commit = await updatePublicNames(storage, inMemory, places, trust);
   if (site) await updateSite(storage, site, named);
-  return commit;
+  return { commit, witnessed };
 }
 
 /**
- * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a key.
+ * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a key. Returns what
+ * became of the checkpoint at the witnesses.
  * `inMemory` holds objects that the run has just made, so that they need not be read. Throws as updateMutableObjects does.
  */
 export async function finishRun(
@@ -68,9 +69,10 @@ export async function finishRun(
   outcome: Checked["outcome"],
   now: Date,
   shown: SiteOptions,
-): Promise<void> {
-  const commit = await updateMutableObjects(storage, shown, inMemory);
+): Promise<Witnessed[]> {
+  const { commit, witnessed } = await updateMutableObjects(storage, shown, inMemory);
   const checkedAt = now.toISOString();
   const sign = signRecord(shown.signing?.key, subjectOf.run({ checkedAt }));
   await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));
+  return witnessed;
 }

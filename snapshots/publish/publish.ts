@@ -28,6 +28,7 @@ import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
+import type { Witnessed } from "./log-checkpoint.ts";
 import { mergeMarkets } from "./merge-markets.ts";
 import { finishRun, type SiteOptions, updateMutableObjects } from "./mutable-objects.ts";
 import { ObjectWriter } from "./object-writer.ts";
@@ -87,6 +88,8 @@ export interface PublishReport {
   total: Size;
   /** What was uploaded beside the snapshot: the record of what it changes. */
   changeRecord: Size;
+  /** Of each witness of the publisher's policy. */
+  witnessed: Witnessed[];
 }
 
 /**
@@ -180,7 +183,10 @@ async function publishRead(
     ({ commit } = await appendCommit(storage, content, signerOf(signing)));
   }
   const outcome = outcomes[kind];
-  if (outcome !== "dry-run") await finishRun(storage, publicObjects(read.scores), outcome, now(), options);
+  const witnessed =
+    outcome === "dry-run"
+      ? []
+      : await finishRun(storage, publicObjects(read.scores), outcome, now(), options);
   const { uploaded, unchanged, total } = objects;
   return {
     outcome,
@@ -195,6 +201,7 @@ async function publishRead(
     unchanged,
     total,
     changeRecord: records.total,
+    witnessed,
   };
 }
 

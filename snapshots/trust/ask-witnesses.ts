@@ -1,3 +1,4 @@
+import { TileError } from "../format/log-proofs.ts";
 import { checkSignature, timeOf } from "./cosignature.ts";
 import { kindName } from "./note-keys.ts";
 import type { Witness } from "./policy.ts";
@@ -82,9 +83,15 @@ function addressOf({ url }: Witness): string {
 }
 
 async function requestOf({ note, consistency }: Submission, from: number): Promise<string> {
-  const proof = from === 0 ? [] : await consistency(from);
+  const proof = from === 0 ? [] : await consistency(from).catch(refuseUnproved);
   if (proof.length > maxProof) throw new Refusal(`the proof from ${from} has more than ${maxProof} hashes`);
   return [`old ${from}`, ...proof.map((hash) => hash.toString("base64")), "", note].join("\n");
+}
+
+/** The log's own tiles lack what a proof consists of. */
+function refuseUnproved(error: unknown): never {
+  if (error instanceof TileError) throw new Refusal(`it cannot be asked: ${error.message}`);
+  throw error;
 }
 
 interface Reply {

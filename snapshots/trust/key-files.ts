@@ -1,6 +1,7 @@
 import { lstat, readFile, writeFile } from "node:fs/promises";
 import { hasCode } from "../store/errors.ts";
 import {
+  kindName,
   NoteKeyError,
   newSigningKey,
   parseSigningKey,
@@ -24,18 +25,43 @@ export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   throw new KeyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }
 
-/** Reads the file of a private key. Throws KeyFileError. */
-export async function readSigningKey(path: string): Promise<SigningKey> {
-  const [first, second] = await linesOf(path);
-  if (!first) throw new KeyFileError(`${path} holds no key`);
-  if (second) throw new KeyFileError(`${path}, line ${second.line}: a run signs with one key`);
-  return parsed(path, first.line, () => parseSigningKey(first.text));
+/** What a publisher signs with. */
+export interface SigningKeys {
+  key: SigningKey;
+  /** A key of ML-DSA-44 of the same name, with which it cosigns its own checkpoints. */
+  cosigner?: SigningKey;
+}
+
+/** Reads the file of a private key of Ed25519, and maybe one of ML-DSA-44 in a second line. Throws KeyFileError. */
+export async function readSigningKeys(path: string): Promise<SigningKeys> {
+  const lines = await linesOf(path);
+  if (lines.length === 0) throw new KeyFileError(`${path} holds no key`);
+  const keys: { ed25519?: SigningKey; "ml-dsa-44"?: SigningKey } = {};
+  for (const { text, line } of lines) {
+    const key = parsed(path, line, () => parseSigningKey(text));
+    const wrong = (reason: string) => new KeyFileError(`${path}, line ${line}: ${reason}`);
+    if (key.kind === "cosignature-ed25519") throw wrong("it is the key of a witness");
+    if (keys[key.kind]) throw wrong(`a run signs with one key of ${kindName(key.kind)}`);
+    keys[key.kind] = key;
+  }
+  const { ed25519: key, "ml-dsa-44": cosigner } = keys;
+  if (!key)
+    throw new KeyFileError(`${path} holds no Ed25519 key; that of ML-DSA-44 goes into a line below one`);
+  if (cosigner && cosigner.name !== key.name)
+    throw new KeyFileError(
+      `${path}: both keys of a log have its name, and not ${key.name} and ${cosigner.name}`,
+    );
+  return { key, ...(cosigner && { cosigner }) };
 }
 
 /** Makes a key pair, in the file and in another one named .pub. Replaces neither. Throws KeyFileError. */
-export async function writeSigningKey(path: string, name: string): Promise<SigningKey> {
+export async function writeSigningKey(
+  path: string,
+  name: string,
+  kind: "ed25519" | "ml-dsa-44" = "ed25519",
+): Promise<SigningKey> {
   const publicPath = `${path}.pub`;
-  const text = newSigningKey(name);
+  const text = parsedKey(path, () => newSigningKey(name, undefined, kind));
   const key = parseSigningKey(text);
   // Both are looked for first: half a pair beside the half of another would mislead.
   for (const each of [path, publicPath]) if (await exists(each)) throw taken(each);
@@ -79,10 +105,14 @@ export function unusable(path: string, done: string, error: unknown): KeyFileErr
 }
 
 function parsed<Key>(path: string, line: number, parse: () => Key): Key {
+  return parsedKey(`${path}, line ${line}`, parse);
+}
+
+function parsedKey<Key>(place: string, parse: () => Key): Key {
   try {
     return parse();
   } catch (error) {
     if (!(error instanceof NoteKeyError)) throw error;
-    throw new KeyFileError(`${path}, line ${line}: ${error.message}`, { cause: error });
+    throw new KeyFileError(`${place}: ${error.message}`, { cause: error });
   }
 }

@@ -26,6 +26,11 @@ export interface Policy {
   quorum: Witness | Group | undefined;
 }
 
+/** A policy without witnesses. */
+export function policyOf(keys: readonly VerifierKey[]): Policy {
+  return { logs: keys.map((key) => ({ key, url: undefined })), witnesses: [], quorum: undefined };
+}
+
 /** Whether the witnesses of this policy who cosigned are enough. */
 export function isQuorum({ quorum }: Policy, cosigners: ReadonlySet<VerifierKey>): boolean {
   const counts = (member: Witness | Group): boolean =>
@@ -46,6 +51,13 @@ export async function readPolicy(path: string): Promise<Policy> {
     throw unusable(path, "read", error);
   });
   return parsePolicy(bytes, path);
+}
+
+/** The same where the policy must say which logs are believed. Throws KeyFileError. */
+export async function readTrustPolicy(path: string): Promise<Policy> {
+  const policy = await readPolicy(path);
+  if (policy.logs.length > 0) return policy;
+  throw new KeyFileError(`${path} names no log; "log VKEY" does, where VKEY is the content of a .pub file`);
 }
 
 /** What a line is wrong about. */

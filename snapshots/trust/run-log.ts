@@ -6,6 +6,7 @@ import { newestCommit, readCommit } from "../store/log/commits.ts";
 import { LogTree } from "../store/log/public-log.ts";
 import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
+import { type Remembered, rememberedBy } from "./remembered.ts";
 import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from "./signing.ts";
 import { storedCheckpoint } from "./stored-checkpoint.ts";
 import type { Trust } from "./trust.ts";
@@ -46,8 +47,30 @@ export async function requireStillNewest(
   const trust = trustOf(signing);
   if (!trust) return;
   const evidence = await evidenceIn(storage, trust);
+  const remembered = await rememberedBy(storage, trust, signing);
   if (await readCommit(storage, (newest?.commit ?? 0) + 1)) return;
   await requireNamed(storage, newest, evidence);
+  requireRemembered(storage, newest, remembered);
+}
+
+/** Throws UntrustedPredecessorError when somebody remembers more of the log than it has up to `newest`, or another one. */
+export function requireRemembered(
+  { location }: Storage,
+  newest: Commit | undefined,
+  remembered: readonly Remembered[],
+): void {
+  const size = newest?.commit ?? 0;
+  const found = remembered.find((each) => each.otherTree || each.size > size);
+  if (!found) return;
+  const { who, otherTree } = found;
+  const seen = otherTree
+    ? `another log than this one of ${size} entries: one that differs in the first ${found.size}`
+    : `${found.size} entries of the log, which has ${size} here`;
+  throw new UntrustedPredecessorError(
+    `${location}: ${who} has seen ${seen}. A store that was set back signs no second commit of a number: put ` +
+      `${layout.commits}, ${layout.logTiles} and ${layout.logCheckpoints} back, from a backup or older versions of the objects. ` +
+      "Whoever says so without reason can be left out of WITNESS_POLICY",
+  );
 }
 
 /** What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError. */

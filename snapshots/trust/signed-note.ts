@@ -94,18 +94,23 @@ export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote
 }
 
 /**
- * A note with the signatures of these keys that any of several notes of one text has, each key's once; of wrong ones none. One
- * that cannot be checked here is kept: others can.
+ * A note with the signatures that any of several notes of one text has, each key's once. Of these keys wrong ones are left out;
+ * those of others are kept, as far as there is room: whoever knows them may count them.
  */
 export function mergeNotes(notes: readonly string[], keys: readonly VerifierKey[]): string {
   const parsed = notes.map(parseNote);
   const { text } = parsed[0]!;
-  const lines = new Map<VerifierKey, string>();
+  const [known, others] = [new Map<string, string>(), new Map<string, string>()];
   for (const { signatures } of parsed.filter((note) => note.text === text)) {
     for (const { name, id, signature, line } of signatures) {
-      const key = keys.find((known) => known.name === name && known.id === id);
-      if (key && !lines.has(key) && checkSignature(key, text, signature) !== "wrong") lines.set(key, line);
+      const key = keys.find((each) => each.name === name && each.id === id);
+      const lines = key ? known : others;
+      if (!lines.has(`${name}+${id}`) && (!key || checkSignature(key, text, signature) !== "wrong"))
+        lines.set(`${name}+${id}`, `${line}\n`);
     }
   }
-  return `${text}\n${[...lines.values()].map((line) => `${line}\n`).join("")}`;
+  let merged = `${text}\n`;
+  for (const line of [...known.values(), ...others.values()].slice(0, maxSignatures))
+    if (Buffer.byteLength(merged + line) <= maxNoteBytes) merged += line;
+  return merged;
 }

@@ -5,10 +5,15 @@ import { signCheckpoint } from "./checkpoint.ts";
 import type { SigningKey, VerifierKey } from "./note-keys.ts";
 import { signEntry } from "./tree-head.ts";
 import { Trust, UntrustedError } from "./trust.ts";
+import type { Witnesses } from "./witnesses.ts";
 
 /** How a run signs, and on whose commits it builds: on any, unless there is a key. */
 export interface Signing {
   key?: SigningKey | undefined;
+  /** A key of ML-DSA-44 of the same name, with which the run cosigns its checkpoints. */
+  cosigner?: SigningKey | undefined;
+  /** Whom the run asks to cosign them. */
+  witnesses?: Witnesses | undefined;
   /** Further keys on whose commits the run may build. */
   trusted?: readonly VerifierKey[];
   /** Number of a commit on which it may build although none of these keys signed it. */

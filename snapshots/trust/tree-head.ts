@@ -3,7 +3,7 @@ import type { TreeHead } from "../format/log-tree.ts";
 import { leafHash } from "../format/tree.ts";
 import { entryOf } from "../store/log/public-log.ts";
 import type { SigningKey } from "./note-keys.ts";
-import { NoteError, parseNote, signNote } from "./signed-note.ts";
+import { NoteError, parseNote, signatureLine, signNote } from "./signed-note.ts";
 
 /** What a checkpoint of c2sp.org/tlog-checkpoint says: the size and the head of a log's tree. */
 export interface Checkpoint extends TreeHead {
@@ -15,9 +15,17 @@ export function treeText({ origin, size, head }: Checkpoint): string {
   return `${origin}\n${size}\n${head.toString("base64")}\n`;
 }
 
-/** A checkpoint, signed. The origin is the key's name. */
-export function signTree(key: SigningKey, { size, head }: TreeHead): string {
-  return signNote(treeText({ origin: key.name, size, head }), key);
+/** What a checkpoint is signed with, of Ed25519 and ML-DSA-44. */
+interface Keys {
+  key?: SigningKey | undefined;
+  cosigner?: SigningKey | undefined;
+}
+
+/** A checkpoint, signed, and cosigned where there is a key for that. The origin is the keys' name. */
+export function signTree({ key, cosigner }: Keys, { size, head }: TreeHead): string {
+  if (!key) throw new RangeError("Without a key there is no checkpoint.");
+  const text = treeText({ origin: key.name, size, head });
+  return signNote(text, key) + (cosigner ? `${signatureLine(cosigner, text)}\n` : "");
 }
 
 /** What a checkpoint says, its signatures unchecked. Throws NoteError when it is malformed. */

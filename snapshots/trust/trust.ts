@@ -2,7 +2,9 @@ import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { recordText, says, subjectOf } from "./checkpoint.ts";
+import { type Cosigner, type Judged, judgeNote } from "./judge.ts";
 import type { VerifierKey } from "./note-keys.ts";
+import { type Policy, policyOf } from "./policy.ts";
 import { NoteError, openNote, parseNote } from "./signed-note.ts";
 import { type Checkpoint, entryText, parseTree } from "./tree-head.ts";
 
@@ -22,14 +24,18 @@ export class UntrustedError extends Error {
 /** A checkpoint that counts, and its note with the checked signatures alone. */
 export interface TrustedCheckpoint extends Checkpoint {
   note: string;
+  cosigners: Cosigner[];
 }
 
 /** Whose records are believed. Whoever can write to the store, but has none of the private keys, can make none. */
 export class Trust {
+  readonly #policy: Policy;
   readonly #keys: readonly VerifierKey[];
 
-  constructor(keys: readonly VerifierKey[]) {
-    this.#keys = keys;
+  /** By a policy, or by keys of logs alone. */
+  constructor(policy: Policy | readonly VerifierKey[]) {
+    this.#policy = "logs" in policy ? policy : policyOf(policy);
+    this.#keys = this.#policy.logs.map(({ key }) => key);
   }
 
   /** A commit with no more of its checkpoint than trusted keys have signed, or why it is not trusted. */
@@ -45,15 +51,17 @@ export class Trust {
     return typeof this.#open(commit.note, (text, name) => text === entryText(name, commit)) === "string";
   }
 
-  /**
-   * What a checkpoint of the public log says, with no more of its note than counts; or why it does not. This alone decides which
-   * checkpoints are enough.
-   */
+  /** What a checkpoint of the public log says that the policy is satisfied with, with no more of its note than counts; or why it is not. */
   tree(note: string): TrustedCheckpoint | { reason: string } {
+    const signed = this.signedTree(note);
+    return "reason" in signed || signed.lacking === undefined ? signed : { reason: signed.lacking };
+  }
+
+  /** The same of one that a log signed, whoever cosigned it. */
+  signedTree(note: string): (TrustedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
     try {
-      const said = parseTree(note);
-      const checked = this.#open(note, (_, name) => name === said.origin);
-      return typeof checked === "string" ? { ...said, note: checked } : checked;
+      const { note: checked, cosigners, lacking } = judgeNote(this.#policy, note);
+      return { ...parseTree(checked), note: checked, cosigners, lacking };
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
       return { reason: error.message };

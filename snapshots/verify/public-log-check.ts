@@ -76,10 +76,15 @@ async function checkTrees(
   }
 }
 
-/** What a checkpoint says. Throws CorruptObjectError when it is malformed or, with `trust`, does not count. */
+/**
+ * What a checkpoint says. Throws CorruptObjectError when it is malformed or, with `trust`, does not count: the newest must satisfy the
+ * policy, and those of single sizes be signed by the log.
+ */
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
   try {
-    const found = trust ? trust.tree(bytes.toString()) : parseTree(bytes.toString());
+    const note = bytes.toString();
+    const judge = (by: Trust) => (key === layout.logCheckpoint ? by.tree(note) : by.signedTree(note));
+    const found = trust ? judge(trust) : parseTree(note);
     if ("size" in found) return found;
     throw new CorruptObjectError(key, found.reason);
   } catch (error) {

@@ -76,7 +76,14 @@ describe("schemas/INTERFACE.md", () => {
   });
 
   test("names every error code, and no other", () => {
-    const others = ["SNAPSHOT_EXPIRED", "INVALID_MESSAGE", "SIGNING_KEY", "SIGNING_NAME"];
+    const others = [
+      "SNAPSHOT_EXPIRED",
+      "INVALID_MESSAGE",
+      "SIGNING_KEY",
+      "SIGNING_NAME",
+      "TRUST_POLICY",
+      "WITNESS_POLICY",
+    ];
     const codes = [...text.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, code]) => code!);
     const known = [...Object.keys(errors), ...others, ...variables.map(({ name }) => name)];
     expect(codes.filter((code) => !known.includes(code))).toEqual([]);

@@ -33,6 +33,8 @@ const elsewhere: [start: string, covered: string][] = [
   [`${vitest} test/proxy/`, "readme.test.ts knows the folder; npm test runs the same command"],
   ["npm run bench\n", "bench.test.ts"],
   ["import pandas\n", "csv.test.ts, where pandas is installed"],
+  ["log prs.example.org", "a policy of real keys: policy.test.ts"],
+  ["export SIGNING_KEY=publisher.key WITNESS_POLICY", "with a real witness: witness-commands.test.ts"],
   ["--- a/schemas/market.ts\n", "growth.test.ts applies it"],
 ];
 

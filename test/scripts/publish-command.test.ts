@@ -225,8 +225,11 @@ describe("verify --repair", () => {
 
 describe("a wrong command line ends with exit code 2, says why and shows the usage", () => {
   test.for([
-    ["", "the command must be one of publish, verify, list, diff, rollback, export, signing-key, gc"],
-    ["publsh --store store", "signing-key, gc. Did you mean publish?"],
+    [
+      "",
+      "the command must be one of publish, verify, list, diff, rollback, export, signing-key, witness, gc",
+    ],
+    ["publsh --store store", "signing-key, witness, gc. Did you mean publish?"],
     ["publish --store store", "--sources is missing"],
     ["publish --sources sources --store store again", 'unexpected argument "again"'],
     ["publish --sources sources --store store --api-url api.example.org", "--api-url (or API_URL) must be"],

@@ -1,5 +1,6 @@
 import type { Size } from "../../../schemas/snapshot.ts";
 import type { Changes, Summary } from "../../../snapshots/changes/summary.ts";
+import type { Witnessed } from "../../../snapshots/publish/log-checkpoint.ts";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
 import { counted } from "../../cli.ts";
 
@@ -11,7 +12,7 @@ const namedSlugs = 5;
 /** Says what a publish run did, or would do. */
 export function describePublish(done: PublishReport): string[] {
   const { outcome, wouldCommit, commit, snapshotId, counts, changes } = done;
-  const { uploaded, unchanged, total, changeRecord, reindexed } = done;
+  const { uploaded, unchanged, total, changeRecord, reindexed, witnessed } = done;
   const asBefore = `commit ${commit} already has snapshot ${snapshotId}`;
   const headline = {
     published: `Published commit ${commit}, snapshot ${snapshotId}`,
@@ -30,6 +31,18 @@ export function describePublish(done: PublishReport): string[] {
     `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
     ...(reindexed > 0 ? [`re-indexed ${counted(reindexed, "segment")} that another version made`] : []),
     ...(changeRecord.objects > 0 ? [`record of what it changes: ${describeSize(changeRecord)}`] : []),
+    ...describeWitnesses(witnessed),
+  ];
+}
+
+/** Says who cosigned the newest checkpoint, in one line, and in a line each who did not. */
+export function describeWitnesses(witnessed: readonly Witnessed[]): string[] {
+  if (witnessed.length === 0) return [];
+  const cosigned = witnessed.filter((each) => "time" in each).map(({ name }) => name);
+  const names = cosigned.length > 0 ? `: ${cosigned.join(", ")}` : "";
+  return [
+    `cosigned by ${cosigned.length} of ${witnessed.length === 1 ? "1 witness" : `${witnessed.length} witnesses`}${names}`,
+    ...witnessed.flatMap((each) => ("fault" in each ? [`  not by ${each.name}: ${each.fault}`] : [])),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { readSigning, trustedKeyOption } from "../../signing.ts";
+import { readSigning, trustOptions } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { describeChanges } from "./describe.ts";
 import { common } from "./options.ts";
@@ -10,7 +10,7 @@ export const diffCommand = command({
   name: "diff",
   operand: "A B",
   does: "what differs between two snapshots; A and B are commit numbers or snapshot ids",
-  options: { ...common, ...trustedKeyOption },
+  options: { ...common, ...trustOptions },
   async run(values, operands, shell) {
     const [older, newer] = operands.split(" ");
     if (!older || !newer)

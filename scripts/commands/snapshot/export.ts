@@ -3,7 +3,7 @@ import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
-import { readSigning, trustedKeyOption } from "../../signing.ts";
+import { readSigning, trustOptions } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { common } from "./options.ts";
@@ -13,7 +13,7 @@ export const exportCommand = command({
   does: "writes a snapshot's archive into Parquet files for bulk download",
   options: {
     ...common,
-    ...trustedKeyOption,
+    ...trustOptions,
     snapshot: {
       type: "string",
       value: "ID",

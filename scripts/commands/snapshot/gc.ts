@@ -3,7 +3,7 @@ import { retention } from "../../../schemas/snapshot.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { counted, integerOption } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { readTrust, trustedKeyOption } from "../../signing.ts";
+import { readTrust, trustOptions } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders } from "../../temporary.ts";
 import { shorten } from "./describe.ts";
@@ -31,7 +31,7 @@ export const gcCommand = command({
       ...number("days for which it is kept what a commit changed; 0 for none"),
       default: String(retention.keepChangesDays),
     },
-    ...trustedKeyOption,
+    ...trustOptions,
     "trust-all": flag("counts every commit of a store whose commits are signed, whoever made it"),
     "dry-run": flag("deletes nothing"),
   },

@@ -1,9 +1,12 @@
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { readLog } from "../../../snapshots/store/log/commits.ts";
+import { cosignersOf } from "../../../snapshots/trust/cosigners.ts";
+import { readPolicy, type Witness } from "../../../snapshots/trust/policy.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { readTrust, trustedKeyOption } from "../../signing.ts";
+import type { Shell } from "../../shell.ts";
+import { readTrust, trustOptions, trustPolicy } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { describeSize } from "./describe.ts";
 import { common } from "./options.ts";
@@ -11,18 +14,28 @@ import { common } from "./options.ts";
 export const listCommand = command({
   name: "list",
   does: "the commits of a store, newest first",
-  options: { ...common, ...trustedKeyOption },
+  options: { ...common, ...trustOptions },
   async run(values, _operand, shell) {
     const storage = await openStore(shell, values.store);
     const known = (await readLog(storage)).reverse();
     const believed = believedOf(known, await readTrust(shell, values));
+    const sizes = known.slice(0, mostTold).map(({ commit }) => commit);
+    const cosigners = await cosignersOf(storage, sizes, await knownWitnesses(shell, values));
+    const withCosigners = (commit: Commit) => {
+      const cosigned = cosigners.get(commit.commit);
+      return cosigned ? { ...commit, cosigned } : commit;
+    };
     const withdrawn = known.find(({ digest }) => believed.has(digest))?.withdrawn ?? [];
     const stateOf = ({ commit, hold, digest }: Commit) => {
       const gone = withdrawn.some(([first, last]) => first <= commit && commit <= last);
       const foreign = believed.has(digest) ? [] : ["not trusted"];
-      return [...(hold ? ["rollback"] : []), ...(gone ? ["withdrawn"] : []), ...foreign].join(", ");
+      const names = cosigners.get(commit)?.map(({ name }) => name) ?? [];
+      const cosigned = names.length > 0 ? [`cosigned by ${names.join(", ")}`] : [];
+      return [...(hold ? ["rollback"] : []), ...(gone ? ["withdrawn"] : []), ...foreign, ...cosigned].join(
+        ", ",
+      );
     };
-    shell.report(values.json ?? false, { commits: known }, [
+    shell.report(values.json ?? false, { commits: known.map(withCosigners) }, [
       ...known.map((each) => {
         const { commit, publishedAt, snapshotId, counts, size } = each;
         const columns = [commit, publishedAt, snapshotId.slice(0, 16), counted(counts.markets, "market")];
@@ -46,4 +59,17 @@ function believedOf(known: readonly Commit[], trust: Trust | undefined): Readonl
     next = previous;
   }
   return digests;
+}
+
+/** Of so many commits is told who cosigned them. */
+const mostTold = 100;
+
+/** Those whom the command's policy calls witnesses, or else a publisher's own; none where no policy is given. */
+async function knownWitnesses(
+  shell: Shell,
+  values: Parameters<typeof trustPolicy>[1],
+): Promise<readonly Witness[]> {
+  const { witnesses = [] } = (await trustPolicy(shell, values)) ?? {};
+  const { WITNESS_POLICY: file } = shell.env;
+  return witnesses.length > 0 || !file ? witnesses : (await readPolicy(shell.path(file))).witnesses;
 }

@@ -7,7 +7,7 @@ import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { lostSignature, readSigning, signOverOption, trustedKeyOption } from "../../signing.ts";
+import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
 import { openNewStore } from "../../store.ts";
 import { describePublish } from "./describe.ts";
 import { common, flag } from "./options.ts";
@@ -20,7 +20,7 @@ export const publishCommand = command({
     sources: { ...sourcesOption, required: true },
     ...common,
     ...allowing,
-    ...trustedKeyOption,
+    ...trustOptions,
     ...signOverOption,
     "api-url": {
       type: "string",

@@ -8,7 +8,7 @@ import { waysBack } from "../../incidents.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
-import { readSigning, trustedKeyOption, trustedKeys } from "../../signing.ts";
+import { readSigning, trustOptions, trustPolicy } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { describePublish, shorten } from "./describe.ts";
 import { common, flag } from "./options.ts";
@@ -19,17 +19,19 @@ export const verifyCommand = command({
   does: "checks every byte and index of a store",
   options: {
     ...common,
-    ...trustedKeyOption,
+    ...trustOptions,
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
     sources: sourcesOption,
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json = false, store, repair = false, "trusted-key": keyFile, ...choices } = values;
+    const { json = false, store, repair = false, ...others } = values;
+    const { "trusted-key": keyFile, "trust-policy": policyFile, ...choices } = others;
+    const trusting = { "trusted-key": keyFile, "trust-policy": policyFile };
     const stray = Object.keys(choices)[0];
     if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
-    const keys = await trustedKeys(shell, keyFile);
-    const trust = keys.length > 0 ? new Trust(keys) : undefined;
+    const policy = await trustPolicy(shell, trusting);
+    const trust = policy && new Trust(policy);
     const storage = await openStore(shell, store);
     const done = repair
       ? await verifyAndRepair(
@@ -37,7 +39,7 @@ export const verifyCommand = command({
           storage,
           readPublishing(shell, choices),
           trust,
-          await readSigning(shell, { "trusted-key": keyFile }),
+          await readSigning(shell, trusting),
         )
       : await verify(storage, progressOn(shell.stderr), { site: publishedSite, trust });
     const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced } = done;

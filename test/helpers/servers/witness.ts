@@ -15,8 +15,12 @@ const run = promisify(execFile);
 
 /** The programs of real witnesses, or undefined where none is installed; `.ci/run` installs them and sets the variables. */
 export function findWitness(): WitnessPrograms | undefined {
-  const { TEST_LITEWITNESS: litewitness, TEST_MLDSA_WITNESS: mlDsa } = process.env;
-  if (litewitness && mlDsa) return { litewitness, mlDsa };
+  const {
+    TEST_LITEWITNESS: litewitness,
+    TEST_MLDSA_WITNESS: mlDsa,
+    TEST_TLOG_MONITOR: monitor,
+  } = process.env;
+  if (litewitness && mlDsa && monitor) return { litewitness, mlDsa, monitor };
   if (process.env.CI)
     throw new Error(
       "CI runs the tests with witnesses too: TEST_LITEWITNESS and TEST_MLDSA_WITNESS must name programs",
@@ -30,6 +34,8 @@ export interface WitnessPrograms {
   litewitness: string;
   /** The same witness with a key of ML-DSA-44, which litewitness's own command cannot load. */
   mlDsa: string;
+  /** A monitor, which reads a log below an address, or judges notes. */
+  monitor: string;
 }
 
 /** A real witness on a free loopback port, which keeps what it has seen over `kill` and `start`. */

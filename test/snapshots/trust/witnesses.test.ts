@@ -235,9 +235,13 @@ test("cosignatures of one size are merged, each witness's once, and wrong ones l
   const line = (signer: SigningKey, of = text, time = 1) => `${signatureLine(signer, of, time)}\n`;
   const keys = [key, a, b];
   expect(mergeNotes([note + line(a), note + line(b)], keys)).toBe(note + line(a) + line(b));
-  expect(mergeNotes([note + line(a), note + line(a, text, 2) + line(testKey("c"))], keys)).toBe(
-    note + line(a),
-  );
+  expect(mergeNotes([note + line(a), note + line(a, text, 2)], keys)).toBe(note + line(a));
   expect(mergeNotes([note, note + line(a, text.replace("4", "5"))], keys)).toBe(note);
+  // Whoever knows another key may count its signature. Those that are known have room before any others.
+  const unknown = line(testKey("c"));
+  expect(mergeNotes([note + unknown, note + line(b)], keys)).toBe(note + line(b) + unknown);
+  const many = Array.from({ length: 63 }, (_, n) => line(testKey(`c${n}`)));
+  const full = mergeNotes([note + many.join(""), note + line(a) + line(b)], keys);
+  expect(full).toBe(note + line(a) + line(b) + many.slice(0, 61).join(""));
   expect(mergeNotes([note, submission(5).note + line(a)], keys)).toBe(note);
 });
