@@ -1,6 +1,4 @@
-import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -10,6 +8,7 @@ import type { TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { bookOf, changesBetween, publishBook } from "../helpers/publish/score-books.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
 
 const chromium = findChromium();
 const Feed = z.object({ protocol: z.string(), heard: z.array(z.string()), events: z.array(z.string()) });
@@ -30,12 +29,11 @@ describe.skipIf(!chromium)("a page of another origin in Chromium", () => {
   beforeAll(async () => {
     ({ proxy, first, key } = await startFeedProxy(books[0]));
     site = createServer((_request, response) => response.end("<!doctype html><title>A dashboard</title>"));
-    site.listen(0, "127.0.0.1");
-    await once(site, "listening");
+    const port = await listenLocally(site);
     browser = await launch(chromium!);
     page = await browser.newPage();
     // Another host name beside another port.
-    await page.goto(`http://localhost:${(site.address() as AddressInfo).port}/`);
+    await page.goto(`http://localhost:${port}/`);
   });
   afterAll(async () => {
     await browser?.close();

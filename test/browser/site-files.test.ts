@@ -1,7 +1,5 @@
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite, servedSite } from "../../proxy/site/files.ts";
@@ -15,6 +13,7 @@ import { verify } from "../../snapshots/verify/verify.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
 import { enterKey, openWatched, overhang, phone, seriousFaults } from "../helpers/servers/site-page.ts";
 import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
 
@@ -145,8 +144,8 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
   beforeAll(async () => {
     await publishArchive(storage);
     cdn = serveTree(storage, "/some/folder/", refused);
-    await once(cdn.listen(0, "127.0.0.1"), "listening");
-    home = `http://127.0.0.1:${(cdn.address() as AddressInfo).port}/some/folder/index.html`;
+    const port = await listenLocally(cdn);
+    home = `http://127.0.0.1:${port}/some/folder/index.html`;
     browser = await launch(program!);
   });
   afterAll(async () => {

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { createServer, request, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList } from "../../schemas/envelopes.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
@@ -8,6 +7,7 @@ import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, call, raw, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { findNginx, type Nginx, startBalancer } from "../helpers/servers/nginx.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const nginx = findNginx();
@@ -112,8 +112,7 @@ describe("an answer that is sent as it is read", () => {
       waiting = response;
       response.writeHead(200, { "X-Accel-Buffering": "no" }).write("first\n");
     });
-    await once(server.listen(0, "127.0.0.1"), "listening");
-    const { port } = server.address() as AddressInfo;
+    const port = await listenLocally(server);
     const through = await startBalancer(nginx!, [port, port]);
     for (const path of [archive, changes, file, "/other"]) {
       const asked = request({ port: through.port, host: "127.0.0.1", path, agent: false }).end();

@@ -1,6 +1,4 @@
-import { once } from "node:events";
 import { Agent, createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import { issueKey, revokeKey } from "../../snapshots/keys/records.ts";
@@ -9,6 +7,7 @@ import { type Answer, bearer, type Call, call, outcome, until } from "../helpers
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
 import { inArchiveOrder, market, publishRecords } from "../helpers/publish/records.ts";
 import { errorsOf, findNginx, type Nginx, startBalancer } from "../helpers/servers/nginx.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
 import { findRedis, type TestRedis, testRedis } from "../helpers/servers/redis.ts";
 
 const [list, archive] = ["/api/v1/scores", "/api/v1/markets/historical"];
@@ -21,8 +20,7 @@ describe.skipIf(!nginx)("a load balancer", () => {
     const server = createServer(({ url = "" }, response) => {
       response.setHeader("x-long", "x".repeat(Number(url.slice(1)) * 1024)).end(url);
     });
-    await once(server.listen(0, "127.0.0.1"), "listening");
-    const { port } = server.address() as AddressInfo;
+    const port = await listenLocally(server);
     const balancer = await startBalancer(nginx!, [port, port]);
     const status = async (kibibytes: number) => (await call(balancer.port, `/${kibibytes}`)).status;
     for (let turn = 0; turn < 4; turn += 1)

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pino } from "pino";
@@ -20,6 +18,7 @@ import { readManifest } from "../../snapshots/store/manifest.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, call, outcome, problemOf, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
 
 const archive = "/api/v1/markets/historical";
 
@@ -45,9 +44,8 @@ async function withObjects(
   const limits = { ...defaultLimits, answerSeconds };
   const rest = { trustProxy: undefined, staleAfterSeconds: 1, files: [] };
   const { server } = createProxyServer({ ...parts, origin, keys, metrics, limits, log, ...rest });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  await ask((server.address() as AddressInfo).port);
+  const port = await listenLocally(server);
+  await ask(port);
   server.close();
   server.closeAllConnections();
   quota.close();

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
 
 let directory: string;
 let proxies: ProxyCommand[];
@@ -75,9 +75,8 @@ describe("npm run proxy", () => {
   });
 
   test("a taken port ends it with 1 and names PORT", async () => {
-    const taken = createServer().listen(0, "127.0.0.1");
-    await once(taken, "listening");
-    const { port } = taken.address() as AddressInfo;
+    const taken = createServer();
+    const port = await listenLocally(taken);
     const proxy = start({ PORT: String(port) });
     expect(await proxy.ended).toBe(1);
     expect(proxy.output.err).toMatch(new RegExp(`^PORT ${port} is taken`));

@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -11,6 +10,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Client, linesFromEnd } from "../../proxy/site/client/client.js";
 import { fileOf, LineWriter, linesOf, wholeLines } from "../../scripts/copy/lines.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -85,9 +85,8 @@ test("a server that sends faster than lines are taken is held up", async () => {
     for (; sent < lines; sent += 1) if (!response.write(bytes)) await once(response, "drain");
     response.end();
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const client = new Client({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const port = await listenLocally(server);
+  const client = new Client({ url: `http://127.0.0.1:${port}` });
   let [taken, ahead] = [0, 0];
   for await (const { text } of client.rows()) {
     expect(text === line).toBe(true);

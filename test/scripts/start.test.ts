@@ -10,7 +10,7 @@ import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
-import { nodeOptions } from "../helpers/servers/programs.ts";
+import { listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
 
 /** A copy of the project, so that the store of this one is left alone. */
 let project: string;
@@ -53,9 +53,8 @@ const keysIn = (text: string) => [...new Set(text.match(/prs_live_\w+/g))];
 
 describe("npm start", () => {
   test("names a taken PORT, and a folder that cannot be written to, before it makes the sample", async () => {
-    const other = createServer().listen(0, "127.0.0.1");
-    await once(other, "listening");
-    const { port } = other.address() as { port: number };
+    const other = createServer();
+    const port = await listenLocally(other);
     const taken = await start(String(port));
     expect(await taken.ended).toBe(1);
     expect(taken.output.err).toMatch(new RegExp(`^PORT ${port} is taken.*\\n$`));

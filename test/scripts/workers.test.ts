@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -15,7 +15,7 @@ import {
   workersOf,
 } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
-import { freePort } from "../helpers/servers/programs.ts";
+import { freePort, listenLocally } from "../helpers/servers/programs.ts";
 
 const list = "/api/v1/scores";
 const linux = process.platform === "linux";
@@ -189,9 +189,8 @@ describe("WEB_CONCURRENCY=2", () => {
   });
 
   test("a taken port ends it with 1 and names PORT once", async () => {
-    const taken = createServer().listen(0, "127.0.0.1");
-    await once(taken, "listening");
-    const { port } = taken.address() as AddressInfo;
+    const taken = createServer();
+    const port = await listenLocally(taken);
     const proxy = start({ PORT: String(port) });
     expect(await proxy.ended).toBe(1);
     expect(proxy.output.err.match(new RegExp(`PORT ${port} is taken`, "g"))).toHaveLength(1);
@@ -205,9 +204,8 @@ describe("WEB_CONCURRENCY=2", () => {
   });
 
   test("a taken METRICS_PORT ends it with 1, and names it once", async () => {
-    const taken = createServer().listen(0, "127.0.0.1");
-    await once(taken, "listening");
-    const { port } = taken.address() as AddressInfo;
+    const taken = createServer();
+    const port = await listenLocally(taken);
     const proxy = start({ METRICS_PORT: String(port) });
     expect(await proxy.ended).toBe(1);
     expect(proxy.output.err.match(/METRICS_PORT \d+ is taken/g)).toHaveLength(1);

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
+import { listenLocally } from "../servers/programs.ts";
 
 /** An answer on its way from the service to a client. */
 export interface PassingAnswer {
@@ -64,9 +64,9 @@ export async function startAlteringLink(port: number): Promise<AlteringLink> {
       response.destroy();
     }
   });
-  await once(server.listen(0, "127.0.0.1"), "listening");
+  const own = await listenLocally(server);
   const link: AlteringLink = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${own}`,
     asked: [],
     alter: () => undefined,
     pieceBytes: 0,

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { Agent } from "node:http";
-import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect } from "vitest";
 import { createLiveFeed } from "../../../proxy/feed/live-feed.ts";
@@ -17,6 +16,7 @@ import { issueKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { listenLocally } from "../servers/programs.ts";
 import { type Answer, bearer, call, problemOf } from "./proxy-client.ts";
 
 /** Query parameters by name. */
@@ -76,9 +76,7 @@ export async function startArchiveProxy(
     limits: { ...defaultLimits, answerSeconds: 60 },
     log: pino({ level: "silent" }),
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
   const get: ArchiveProxy["get"] = (query, headers = {}) =>

@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+import { listenLocally } from "../servers/programs.ts";
 
 /**
  * What happens to a connection. `cut`: it ends after so many bytes of the answer, and after a promise where there is
@@ -71,9 +72,9 @@ export async function startFaultyLink(
     socket.on("close", () => onward.destroy());
   }
 
-  await once(server.listen(0, "127.0.0.1"), "listening");
+  const own = await listenLocally(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${own}`,
     asked,
     async stop() {
       for (const socket of sockets) socket.destroy();

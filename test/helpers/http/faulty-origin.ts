@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { createServer, type Socket } from "node:net";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { listenLocally } from "../servers/programs.ts";
 
 /** What a faulty origin does with a request for `target`, given the bytes a good one would send. */
 export type Behaviour = (socket: Socket, body: Buffer, target: string) => void;
@@ -39,9 +39,7 @@ export async function startFaultyOrigin(bodyOf: (target: string) => Promise<Buff
       }
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   const origin: FaultyOrigin = {
     url: new URL(`http://127.0.0.1:${port}/cdn/`),
     requests: [],

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { delimiter, join } from "node:path";
 
 /** For node, as every command has them. */
@@ -31,11 +31,16 @@ export function findNode(version: "20" | "22"): string | undefined {
   return undefined;
 }
 
+/** Lets a server listen on a free loopback port, which is returned. */
+export async function listenLocally(server: Server): Promise<number> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return (server.address() as AddressInfo).port;
+}
+
 /** A port that was free a moment ago, for servers that cannot choose one themselves. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const server = createServer();
+  const port = await listenLocally(server);
   server.close();
   await once(server, "close");
   return port;

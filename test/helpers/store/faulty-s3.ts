@@ -6,10 +6,10 @@ import {
   type IncomingMessage,
   type ServerResponse,
 } from "node:http";
-import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { PutObjectCommand } from "@aws-sdk/client-s3";
 import { createS3Client, type S3Environment } from "../../../snapshots/store/backends/s3.ts";
+import { listenLocally } from "../servers/programs.ts";
 
 /** One request as it arrives; a repetition by the client is a request of its own. */
 export interface S3Operation {
@@ -114,9 +114,7 @@ export async function startFaultyS3(
   const server = createServer((request, response) => {
     answer(request, response).catch(() => request.socket.destroy());
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   return {
     environment: { ...real, AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${port}` },
     get operations() {

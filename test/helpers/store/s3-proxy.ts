@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { listenLocally } from "../servers/programs.ts";
 
 /** One answer that went through the proxy. */
 export interface Passed {
@@ -58,10 +58,9 @@ export async function startS3Proxy(endpoint: string): Promise<S3Proxy> {
     response.end();
   }
 
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listenLocally(server);
   const proxy: S3Proxy = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     passed: [],
     fetched: () =>
       proxy.passed.filter(

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { vi } from "vitest";
 import { plainTag, type S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { listenLocally } from "../servers/programs.ts";
 
 /** What happens to a request: nobody answers it, or its answer is cut in the middle of the body. */
 export type SmallFault = "hang" | "cut" | undefined;
@@ -60,9 +60,7 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy());
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listenLocally(server);
   const small: SmallS3 = {
     environment: { AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${port}` },
     fault: () => undefined,

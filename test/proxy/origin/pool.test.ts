@@ -1,12 +1,11 @@
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Request, Response } from "../../../proxy/exchange.ts";
 import { cdnOrigin } from "../../../proxy/origin/origin.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { type FaultyOrigin, good, startFaultyOrigin } from "../../helpers/http/faulty-origin.ts";
 import { call, until } from "../../helpers/http/proxy-client.ts";
+import { listenLocally } from "../../helpers/servers/programs.ts";
 
 /** The sockets of the cdn's pool. */
 const sockets = 64;
@@ -25,9 +24,7 @@ beforeEach(async () => {
     const forwarded = cdn.fetch(request as Request, response as Response, object);
     response.end(await forwarded.catch(({ code }) => code));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  ({ port } = server.address() as AddressInfo);
+  port = await listenLocally(server);
   stop = () => {
     cdn.close();
     server.close();
