@@ -1,14 +1,20 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { issueKey } from "../../snapshots/keys/records.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { bytesBelow, found, requestsWith, spellingsOf } from "../helpers/attack/canaries.ts";
-import { startAttackedProcess } from "../helpers/attack/process.ts";
 import { type Attacked, archive, startAttacked } from "../helpers/attack/target.ts";
 import { answersIn } from "../helpers/attack/wire.ts";
 import { respond } from "../helpers/http/faulty-origin.ts";
-import { bearer, outcome, raw, until } from "../helpers/http/proxy-client.ts";
+import { bearer, call, outcome, raw, until } from "../helpers/http/proxy-client.ts";
+import { startProxyCommand } from "../helpers/http/proxy-command.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
+import { freePort } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
+const folder = testFolder();
 let attacked: Attacked;
 let canaries: string[];
 let received: string[];
@@ -141,17 +147,22 @@ describe("a key leaves no trace but its digest", () => {
   });
 
   test("in what the process writes and counts", async () => {
-    const child = await startAttackedProcess();
-    const spellings = spellingsOf([child.key]);
-    for (const bytes of requestsWith(child.key)) received.push(await raw(child.port, bytes));
-    const metrics = await child.metrics();
+    const storage = directoryStorage(join(folder, "store"));
+    await publishArchive(storage);
+    const { key } = await issueKey(storage, { plan: "aegis", owner: "acme" }, new Date());
+    const metricsPort = await freePort();
+    const command = startProxyCommand(folder, { LOG_LEVEL: "trace", METRICS_PORT: String(metricsPort) });
+    const port = await command.listening();
+    for (const bytes of requestsWith(key)) received.push(await raw(port, bytes));
+    const metrics = (await call(metricsPort, "/metrics")).text;
     expect(metrics).toContain(`route="${archive}"`);
-    expect(child.alive()).toBe(true);
-    const files = await bytesBelow(child.directory);
-    expect(await child.stop()).toBe(0);
-    expect(child.output()).toContain('"draining"');
-    for (const text of [...received, metrics, files, child.output()])
-      expect(found(spellings, text)).toEqual([]);
+    const files = await bytesBelow(folder);
+    command.child.kill("SIGTERM");
+    expect(await command.ended).toBe(0);
+    const output = command.output.out + command.output.err;
+    expect(output).toContain('"draining"');
+    for (const text of [...received, metrics, files, output])
+      expect(found(spellingsOf([key]), text)).toEqual([]);
   });
 
   test("the search for traces finds what it is to find", () => {
