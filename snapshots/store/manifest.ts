@@ -86,7 +86,7 @@ const readers: Readonly<Record<number, (storage: Storage, stored: StoredManifest
 };
 
 /**
- * Reads a manifest and its parts. Lists that `near` has are taken from there, and shared in memory. Throws FormatError
+ * Reads a manifest and its parts. Parts that `near` has too are taken from there, and shared in memory. Throws FormatError
  * where this program does not know the version of the format or of the feed, CorruptObjectError, MissingObjectError or
  * StorageError.
  */
@@ -106,14 +106,20 @@ async function readDivided(storage: Storage, { key, bytes, near }: StoredManifes
   for (const unit of ["segments", "pages", "markets"] as const)
     if (lists.reduce((sum, list) => sum + list[unit], 0) !== root.counts[unit])
       throw new CorruptObjectError(key, `its lists do not have as many ${unit} as it says`);
-  const scoresKey = layout.scoreRefsOf(scoresRef.hash);
-  const scores = parseObject(scoresKey, await readObject(storage, scoresKey, scoresRef), ScoreRefs);
   const known = near ? listsOf(near) : new Map<string, readonly SegmentRef[]>();
   const found: (readonly SegmentRef[])[] = [];
-  await inParallel(lists.entries(), async ([place, list]) => {
-    found[place] = known.get(list.hash) ?? (await readList(storage, list));
-  });
+  const [scores] = await Promise.all([
+    near?.parts.scores.hash === scoresRef.hash ? near.scores : readScoreRefs(storage, scoresRef),
+    inParallel(lists.entries(), async ([place, list]) => {
+      found[place] = known.get(nameOf(list)) ?? (await readList(storage, list));
+    }),
+  ]);
   return { ...root, segments: found.flat(), scores };
+}
+
+async function readScoreRefs(storage: Storage, ref: ObjectRef): Promise<ScoreRefs> {
+  const key = layout.scoreRefsOf(ref.hash);
+  return parseObject(key, await readObject(storage, key, ref), ScoreRefs);
 }
 
 async function readList(storage: Storage, ref: SegmentListRef): Promise<SegmentRef[]> {
@@ -128,13 +134,17 @@ async function readList(storage: Storage, ref: SegmentListRef): Promise<SegmentR
   return segments;
 }
 
-/** The lists of a manifest, by hash. */
+/** A list and what a manifest says of it. */
+const nameOf = ({ hash, segments, pages, markets }: SegmentListRef) =>
+  [hash, segments, pages, markets].join();
+
+/** The lists of a manifest, by what it says of them. */
 function listsOf({ parts, segments }: Manifest): Map<string, readonly SegmentRef[]> {
   let start = 0;
   return new Map(
-    parts.lists.map(({ hash, segments: count }) => {
-      start += count;
-      return [hash, segments.slice(start - count, start)];
+    parts.lists.map((list) => {
+      start += list.segments;
+      return [nameOf(list), segments.slice(start - list.segments, start)];
     }),
   );
 }
