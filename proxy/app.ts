@@ -9,8 +9,8 @@ import { createAnswers } from "./routes/answers.ts";
 import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";
 import { detailOf } from "./routes/target.ts";
 
-type Row = { id: EndpointId; endpoint: Endpoint };
-const rows = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Row);
+type Route = { id: EndpointId; endpoint: Endpoint };
+const rows = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Route);
 // Fixed paths come before patterns: `batch` is not a slug (INTERFACE 4.3).
 const rowsByPath = [...Map.groupBy(rows, ({ endpoint }) => endpoint.path)].sort(
   ([a], [b]) => Number(a.includes(":")) - Number(b.includes(":")),
@@ -68,7 +68,7 @@ function openExchange({ catalog, recorder, limits }: AppParts): Middleware {
 const methodsOf = { GET: ["GET", "HEAD"], POST: ["POST"], WS: ["GET"] } as const;
 
 /** Answers OPTIONS, and refuses the methods that a path does not have. */
-function otherMethod(rowsOfPath: readonly Row[]): Middleware {
+function otherMethod(rowsOfPath: readonly Route[]): Middleware {
   const methods = rowsOfPath.flatMap(({ endpoint }) => methodsOf[endpoint.method]);
   const allow = [...methods, "OPTIONS"].join(", ");
   return ({ method, path }, response) => {

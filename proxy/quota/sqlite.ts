@@ -133,7 +133,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
       if (dueToDelete) deleteSome(taking[0]!.day, taking.length);
       commit.run();
       for (const [index, group] of groups.entries())
-        for (const [place, { resolve }] of group.entries()) resolve(taken[index]![place]!);
+        for (const [position, { resolve }] of group.entries()) resolve(taken[index]![position]!);
     } catch (error) {
       if (database.isOpen && database.isTransaction) database.exec("ROLLBACK");
       for (const { reject } of taking) reject(error);

@@ -42,7 +42,7 @@ export interface Reply extends Partial<Streamed> {
 export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
 
 /** A small JSON answer that is not cached. A buffer is taken as JSON text. */
-export function momentary(value: object, snapshotId?: string): Reply {
+export function uncachedJson(value: object, snapshotId?: string): Reply {
   const json = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
   return { snapshotId, cacheControl: "no-store", body: encoded(() => json) };
 }

@@ -14,7 +14,7 @@ import {
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded, tagsOf } from "../reply/coding.ts";
-import { type Answer, lately, momentary, type Reply } from "../reply/reply.ts";
+import { type Answer, lately, type Reply, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
 export function scoreAnswers(parts: AppParts) {
@@ -60,7 +60,7 @@ export function scoreAnswers(parts: AppParts) {
     // From the store, since a forwarded request can fetch only one object.
     batchScores: async (_request, { locals }) => {
       const { json, snapshotId } = await readBatch(catalog, locals.body!.slugs);
-      return momentary(json, snapshotId);
+      return uncachedJson(json, snapshotId);
     },
     scoreHistory: privateAnswer("histories"),
     scoreDimensions: privateAnswer("dimensions"),

@@ -3,7 +3,7 @@ import { listSnapshots, statusOf } from "../../snapshots/read/catalog/status.ts"
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
-import { type Answer, momentary, type Reply, textReply } from "../reply/reply.ts";
+import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
@@ -28,7 +28,7 @@ export function serviceAnswers(parts: AppParts) {
   return {
     status: () => {
       const status = statusOf(catalog, parts);
-      return momentary(status, status.snapshotId);
+      return uncachedJson(status, status.snapshotId);
     },
 
     checkpoint: async () => {
@@ -43,14 +43,14 @@ export function serviceAnswers(parts: AppParts) {
     },
 
     listSnapshots: async () =>
-      momentary(await listSnapshots(catalog), catalog.requireCurrent().manifest.snapshotId),
+      uncachedJson(await listSnapshots(catalog), catalog.requireCurrent().manifest.snapshotId),
 
     usage: async (_request, { locals: { caller } }) => {
       const { limit, remaining, resetAt } = await quota.standing(caller!);
-      return momentary({ plan: caller!.plan, limit, remaining, reset: resetAt / 1000 } satisfies Usage);
+      return uncachedJson({ plan: caller!.plan, limit, remaining, reset: resetAt / 1000 } satisfies Usage);
     },
 
-    healthz: () => momentary({ status: "alive" } satisfies Alive),
+    healthz: () => uncachedJson({ status: "alive" } satisfies Alive),
 
     readyz: async () => {
       const { snapshotId, commit, ageSeconds, stale } = statusOf(catalog, parts);
@@ -65,7 +65,7 @@ export function serviceAnswers(parts: AppParts) {
         pollAgeSeconds: Math.floor(pollAge()),
         quotaStore: quota.failing() ? "failing" : "ok",
       };
-      return momentary(ready, snapshotId);
+      return uncachedJson(ready, snapshotId);
     },
   } satisfies Record<string, Answer>;
 }

@@ -55,20 +55,20 @@ export function columnChart(columns, { label, axis, hot }) {
     role: "img",
     "aria-label": label,
   });
-  const bars = columns.map((pile, place) => {
+  const bars = columns.map((pile, index) => {
     let top = 100;
     return svg(
       "g",
-      { class: hot && !hot(place) ? "cold" : "hot" },
+      { class: hot && !hot(index) ? "cold" : "hot" },
       // The whole height takes the pointer, however low the column is.
-      svg("rect", { class: "space", x: place, y: 0, width: 1, height: 100 }),
+      svg("rect", { class: "space", x: index, y: 0, width: 1, height: 100 }),
       ...pile.map(({ value, class: name, title }) => {
         // What is not nothing stays visible.
         const size = value === 0 ? 0 : Math.max(1.5, (100 * value) / highest);
         top -= size;
         return svg(
           "rect",
-          { class: name ?? "column", x: place + 0.08, y: top, width: 0.84, height: size },
+          { class: name ?? "column", x: index + 0.08, y: top, width: 0.84, height: size },
           title !== undefined && svg("title", {}, title),
         );
       }),
@@ -111,8 +111,8 @@ export function brush(frame, count, moved, ended) {
     if (start === undefined) return;
     end = columnAt(event);
     const [first, last] = run(start);
-    for (const [place, group] of [...picture.children].entries())
-      group.setAttribute("class", place >= first && place <= last ? "hot" : "cold");
+    for (const [index, group] of [...picture.children].entries())
+      group.setAttribute("class", index >= first && index <= last ? "hot" : "cold");
     moved(first, last);
   };
   picture.classList.add("brush");
@@ -216,7 +216,7 @@ export function intervalChart({ names, first, second, mean, label: name }, width
   const margin = { top: 28 + beyond, right: 8, bottom: 29 + 17 * numbers.length, left: 44 };
   const row = (/** @type {number} */ which) => height - 9 - 17 * (numbers.length - 1 - which);
   const slot = (width - margin.left - margin.right) / names.length;
-  const x = (/** @type {number} */ place) => margin.left + slot * (place + 0.5);
+  const x = (/** @type {number} */ index) => margin.left + slot * (index + 0.5);
   const y = (/** @type {number} */ share) =>
     height - margin.bottom - (Math.min(share, ceiling) / ceiling) * (height - margin.top - margin.bottom);
   const dots = (
@@ -224,10 +224,10 @@ export function intervalChart({ names, first, second, mean, label: name }, width
     /** @type {string} */ kind,
     /** @type {number} */ shift,
   ) =>
-    estimates.map((estimate, place) => {
+    estimates.map((estimate, index) => {
       const { share, low, high, n } = estimate;
       if (n === 0) return null;
-      const at = x(place) + shift;
+      const at = x(index) + shift;
       const [upper, lower] = [y(high), y(low)];
       const spelled = percents({ share, low, high });
       const cap = high > ceiling ? "" : `M${at - 4} ${upper}h8`;
@@ -251,7 +251,7 @@ export function intervalChart({ names, first, second, mean, label: name }, width
         svg(
           "title",
           {},
-          `${names[place]}: ${spelled[0]} (${spelled[1]} to ${spelled[2]}), n = ${grouped(n)}`,
+          `${names[index]}: ${spelled[0]} (${spelled[1]} to ${spelled[2]}), n = ${grouped(n)}`,
         ),
       );
     });
@@ -261,12 +261,12 @@ export function intervalChart({ names, first, second, mean, label: name }, width
     ...grid(ticks, y, margin.left, width - margin.right, (value) => percent(value)),
     mean !== undefined &&
       svg("path", { class: "mean", d: `M${margin.left} ${y(mean)}H${width - margin.right}` }),
-    ...names.flatMap((text, place) => {
-      if (!wide && slot < 30 && place % 2 === 1) return [];
+    ...names.flatMap((text, index) => {
+      if (!wide && slot < 30 && index % 2 === 1) return [];
       const short = slot > 80 ? text : text.slice(0, 4);
       return [
-        label(short, x(place), row(0) - 17, "middle"),
-        ...numbers.map((each, which) => label(compact(each[place]?.n ?? 0), x(place), row(which), "middle")),
+        label(short, x(index), row(0) - 17, "middle"),
+        ...numbers.map((each, which) => label(compact(each[index]?.n ?? 0), x(index), row(which), "middle")),
       ];
     }),
     ...numbers.map((_, which) =>
@@ -288,5 +288,5 @@ export function ticksFor(min, max) {
   const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);
   const first = Math.floor(min / step) * step;
   const last = Math.max(Math.ceil(max / step) * step, first + step);
-  return Array.from({ length: Math.round((last - first) / step) + 1 }, (_, place) => first + place * step);
+  return Array.from({ length: Math.round((last - first) / step) + 1 }, (_, index) => first + index * step);
 }

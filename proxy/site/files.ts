@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { endpoints } from "../../schemas/endpoints.ts";
 import * as fields from "../../schemas/fields.ts";
 import { meanings } from "../../schemas/meanings.ts";
-import type { ApiPlace, Named, Site } from "../../snapshots/publish/site.ts";
+import type { ApiAddress, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import type { StaticFile } from "./static-file.ts";
 import { pagePolicy, policyHeader } from "./static-file.ts";
@@ -21,17 +21,17 @@ function lean(name: string): Buffer {
 const policyMark = "CONTENT_SECURITY_POLICY";
 
 /** The policy of the page. An API on another origin must be among the sources it may request. */
-function policyFor(api: ApiPlace): string {
+function policyFor(api: ApiAddress): string {
   // A relative place lies on the page's own origin.
   const requests = api !== null && URL.canParse(api) ? `'self' ${new URL(api).origin}` : "'self'";
   return pagePolicy({ images: "'self' data:", requests });
 }
 
-function pageFor(api: ApiPlace): Buffer {
+function pageFor(api: ApiAddress): Buffer {
   return Buffer.from(String(readOwn("index.html")).replace(policyMark, policyFor(api)));
 }
 
-function fileFor(name: FileName, api: ApiPlace, others: Partial<Named> = {}): Buffer {
+function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...told(others) }));
   if (name === "client.js") return lean("client/client.js");
   if (name === "meanings.js") return moduleOf({ meanings });

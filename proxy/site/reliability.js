@@ -194,9 +194,9 @@ const shareTable = (names, series) =>
       html(
         "tbody",
         {},
-        names.flatMap((name, place) =>
+        names.flatMap((name, index) =>
           series.map(([of, estimates]) => {
-            const estimate = estimates[place] ?? wilson(0, 0);
+            const estimate = estimates[index] ?? wilson(0, 0);
             const { n } = estimate;
             const [share = "", low, high] = percents(estimate);
             return html(
@@ -247,7 +247,7 @@ function points(shares) {
   const spelled = (/** @type {number} */ digits) =>
     shares.map((share) => signed(Number((100 * share).toFixed(digits))));
   const tells = (/** @type {string[]} */ texts) =>
-    new Set(texts.slice(1)).size > 1 && texts.every((text, place) => text !== "0" || shares[place] === 0);
+    new Set(texts.slice(1)).size > 1 && texts.every((text, index) => text !== "0" || shares[index] === 0);
   return spelled([1, 2, 3].find((digits) => tells(spelled(digits))) ?? 4);
 }
 

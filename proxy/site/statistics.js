@@ -39,15 +39,15 @@ export function difference(first, second) {
  * @param {readonly { hits: number, n: number }[]} groups
  */
 export function trend(groups) {
-  const sum = (/** @type {(group: { hits: number, n: number }, place: number) => number} */ of) =>
-    groups.reduce((total, group, place) => total + of(group, place), 0);
+  const sum = (/** @type {(group: { hits: number, n: number }, index: number) => number} */ of) =>
+    groups.reduce((total, group, index) => total + of(group, index), 0);
   const n = sum((group) => group.n);
   const share = sum(({ hits }) => hits) / n;
-  const middle = sum((group, place) => group.n * place) / n;
-  const spread = sum((group, place) => group.n * (place - middle) ** 2);
+  const middle = sum((group, index) => group.n * index) / n;
+  const spread = sum((group, index) => group.n * (index - middle) ** 2);
   const variance = share * (1 - share) * spread;
   if (!(variance > 0)) return { z: 0, p: 1 };
-  const score = sum(({ hits }, place) => hits * (place - middle)) / Math.sqrt(variance);
+  const score = sum(({ hits }, index) => hits * (index - middle)) / Math.sqrt(variance);
   return { z: score, p: twoSided(Math.abs(score)) };
 }
 

@@ -2,7 +2,7 @@ import { Change } from "../../proxy/site/client/client.js";
 import { LineWriter, linesOf } from "./lines.ts";
 
 /** Where a market stands in the archive: later in time first, and then by id, descending. */
-function placeOf(text: Buffer): string {
+function sortKeyOf(text: Buffer): string {
   // No text of a record can hold these characters unescaped, and free-form JSON comes after them.
   const at = text.indexOf(resolvedAt) + resolvedAt.length;
   return text.toString("latin1", at, at + 24) + text.toString("latin1", 7, 43);
@@ -26,13 +26,13 @@ export async function mergeChanges(archive: string, changes: string, into: strin
   const writer = await LineWriter.open(into, { fresh: true });
   try {
     let put = (await puts.next()).value;
-    let place = put && placeOf(put);
+    let key = put && sortKeyOf(put);
     for await (const line of linesOf(archive)) {
       if (named.has(line.toString("latin1", 7, 43))) continue;
-      while (put && place && place > placeOf(line)) {
+      while (put && key && key > sortKeyOf(line)) {
         await writer.write(put);
         put = (await puts.next()).value;
-        place = put && placeOf(put);
+        key = put && sortKeyOf(put);
       }
       const full = writer.write(line);
       if (full) await full;

@@ -1,11 +1,11 @@
 import type { ProtocolScore } from "../../schemas/records.ts";
 import type { Tiers } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
+import type { Addresses } from "./addresses.ts";
 import { renderBadge } from "./badge.ts";
 import { type DatasetFacts, renderDataset } from "./dataset.ts";
 import { renderApiCatalog, renderLlms, renderSitemap } from "./documents.ts";
 import { renderFeed } from "./feed.ts";
-import type { Places } from "./places.ts";
 import { renderProtocolPage } from "./protocol-page.ts";
 
 /** The artefacts that are about all protocols. */
@@ -28,10 +28,10 @@ export function slugOfArtefact(key: string): string | undefined {
 }
 
 /** The artefacts of one protocol, by key. */
-export function renderProtocol(places: Places, record: ProtocolScore): [key: string, bytes: Buffer][] {
+export function renderProtocol(addresses: Addresses, record: ProtocolScore): [key: string, bytes: Buffer][] {
   return [
     [layout.badge(record.slug), Buffer.from(renderBadge(record).text)],
-    [layout.protocolPage(record.slug), Buffer.from(renderProtocolPage(places, record).text)],
+    [layout.protocolPage(record.slug), Buffer.from(renderProtocolPage(addresses, record).text)],
   ];
 }
 
@@ -40,19 +40,19 @@ export function renderProtocol(places: Places, record: ProtocolScore): [key: str
  * the numbers, sizes and hashes of an export's files.
  */
 export function renderArtefacts(
-  places: Places,
+  addresses: Addresses,
   records: readonly ProtocolScore[],
   tiers: Tiers,
   facts: Omit<DatasetFacts, "since">,
 ): Map<string, Buffer> {
   return new Map([
-    ...records.flatMap((record) => renderProtocol(places, record)),
+    ...records.flatMap((record) => renderProtocol(addresses, record)),
     [layout.tiers, Buffer.from(JSON.stringify(tiers))],
-    [layout.feed, Buffer.from(renderFeed(places, tiers).text)],
-    [layout.sitemap, Buffer.from(renderSitemap(places, records).text)],
-    [layout.llms, Buffer.from(renderLlms(places))],
-    [layout.dataset, jsonFile(renderDataset(places, { ...facts, since: tiers.since }))],
-    [layout.apiCatalog, jsonFile(renderApiCatalog(places))],
+    [layout.feed, Buffer.from(renderFeed(addresses, tiers).text)],
+    [layout.sitemap, Buffer.from(renderSitemap(addresses, records).text)],
+    [layout.llms, Buffer.from(renderLlms(addresses))],
+    [layout.dataset, jsonFile(renderDataset(addresses, { ...facts, since: tiers.since }))],
+    [layout.apiCatalog, jsonFile(renderApiCatalog(addresses))],
   ]);
 }
 

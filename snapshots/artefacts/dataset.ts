@@ -5,15 +5,15 @@ import type { ExportRecord, ObjectRef } from "../../schemas/snapshot.ts";
 import { exportFileName } from "../export/export-records.ts";
 import { marketsTable } from "../sources/contract/source-tables.ts";
 import {
+  type Addresses,
   datasetAddress,
   feedAddress,
   homeAddress,
   listAddress,
-  type Places,
   pageAddress,
   recordAddress,
   siteName,
-} from "./places.ts";
+} from "./addresses.ts";
 
 /** The context that Croissant 1.0 asks for. */
 const context = {
@@ -57,7 +57,11 @@ const datasetDescription =
   `Risk scores of DeFi protocols, the current one of each. BRI: ${meanings.bri.meaning} Tier: ` +
   `${meanings.tier.meaning}`;
 
-const creatorOf = (places: Places) => ({ "@type": "Organization", name: siteName, url: homeAddress(places) });
+const creatorOf = (addresses: Addresses) => ({
+  "@type": "Organization",
+  name: siteName,
+  url: homeAddress(addresses),
+});
 
 /** The facts about the data, beside the records. */
 export interface DatasetFacts {
@@ -76,21 +80,21 @@ export interface DatasetFacts {
  * 1.0. Its version is MAJOR.COMMIT.0, MAJOR that of the API.
  */
 export function renderDataset(
-  places: Places,
+  addresses: Addresses,
   { list, commit, exported, since, newestUpdatedAt }: DatasetFacts,
 ) {
-  const { license, citeAs, api } = places;
+  const { license, citeAs, api } = addresses;
   const archive = exported && api !== null ? describeArchive(api, exported) : undefined;
   const file = "scores.json";
   return {
     "@context": context,
     "@type": "sc:Dataset",
-    "@id": datasetAddress(places),
+    "@id": datasetAddress(addresses),
     conformsTo: "http://mlcommons.org/croissant/1.0",
     name: siteName,
     description: datasetDescription,
-    url: homeAddress(places),
-    creator: creatorOf(places),
+    url: homeAddress(addresses),
+    creator: creatorOf(addresses),
     ...(license !== null && { license }),
     ...(citeAs !== null && { citeAs }),
     version: `1.${commit}.0`,
@@ -99,14 +103,14 @@ export function renderDataset(
     isLiveDataset: true,
     isAccessibleForFree: true,
     keywords: ["DeFi", "risk score", "protocol risk", "Forge Scale"],
-    subjectOf: { "@type": "DataFeed", name: `${siteName}: changes of tier`, url: feedAddress(places) },
+    subjectOf: { "@type": "DataFeed", name: `${siteName}: changes of tier`, url: feedAddress(addresses) },
     distribution: [
       {
         "@type": "cr:FileObject",
         "@id": file,
         name: file,
         description: "All scores, by BRI from the highest down.",
-        contentUrl: listAddress(places),
+        contentUrl: listAddress(addresses),
         contentSize: `${list.bytes} B`,
         encodingFormat: "application/json",
         sha256: list.hash,
@@ -137,12 +141,12 @@ export function renderDataset(
 function describeArchive(api: string, { snapshotId, files }: ExportRecord) {
   // The name by which tools for Croissant know Parquet.
   const encodingFormat = "application/x-parquet";
-  const fileObjects = files.map(({ bytes, rows, hash }, place) => ({
+  const fileObjects = files.map(({ bytes, rows, hash }, index) => ({
     "@type": "cr:FileObject",
-    "@id": exportFileName(place),
-    name: exportFileName(place),
+    "@id": exportFileName(index),
+    name: exportFileName(index),
     description: `${rows} markets of snapshot ${snapshotId}, from the newest on.`,
-    contentUrl: `${api}/markets/exports/${snapshotId}/${exportFileName(place)}`,
+    contentUrl: `${api}/markets/exports/${snapshotId}/${exportFileName(index)}`,
     contentSize: `${bytes} B`,
     encodingFormat,
     sha256: hash,
@@ -195,7 +199,7 @@ function describedField(name: keyof typeof ScoreListEntry.shape): { description?
 }
 
 /** A protocol's page as schema.org sees it: a page about the data of one protocol. */
-export function renderPageData(places: Places, record: ProtocolScore) {
+export function renderPageData(addresses: Addresses, record: ProtocolScore) {
   const { slug, bri, forgeScale, confidence, updatedAt, dimensions } = record;
   const measured = (name: string, value: number | string, description: string, maxValue?: number) => ({
     "@type": "PropertyValue",
@@ -208,25 +212,25 @@ export function renderPageData(places: Places, record: ProtocolScore) {
   return {
     "@context": "https://schema.org",
     "@type": "WebPage",
-    "@id": pageAddress(places, slug),
-    url: pageAddress(places, slug),
+    "@id": pageAddress(addresses, slug),
+    url: pageAddress(addresses, slug),
     name: `Risk score of ${slug}`,
     description: about,
     dateModified: updatedAt,
-    isPartOf: { "@type": "WebSite", name: siteName, url: homeAddress(places) },
+    isPartOf: { "@type": "WebSite", name: siteName, url: homeAddress(addresses) },
     mainEntity: {
       "@type": "Dataset",
       name: `Risk score of ${slug}`,
       description: about,
-      url: pageAddress(places, slug),
+      url: pageAddress(addresses, slug),
       dateModified: updatedAt,
-      creator: creatorOf(places),
+      creator: creatorOf(addresses),
       isAccessibleForFree: true,
-      isPartOf: datasetAddress(places),
+      isPartOf: datasetAddress(addresses),
       distribution: {
         "@type": "DataDownload",
         encodingFormat: "application/json",
-        contentUrl: recordAddress(places, slug),
+        contentUrl: recordAddress(addresses, slug),
       },
       variableMeasured: [
         measured("bri", bri, meanings.bri.meaning, 1000),

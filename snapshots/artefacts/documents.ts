@@ -1,40 +1,40 @@
 import { meanings } from "../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
-import { type Markup, markup } from "./markup.ts";
 import {
+  type Addresses,
   datasetAddress,
   feedAddress,
   homeAddress,
   listAddress,
-  type Places,
   pageAddress,
   recordAddress,
   serviceAddress,
   siteDescription,
   siteName,
-} from "./places.ts";
+} from "./addresses.ts";
+import { type Markup, markup } from "./markup.ts";
 
 /** The most addresses that a sitemap may hold. */
 const maxAddresses = 50_000;
 
 /** The pages for search engines (sitemaps.org). */
-export function renderSitemap(places: Places, records: readonly ProtocolScore[]): Markup {
+export function renderSitemap(addresses: Addresses, records: readonly ProtocolScore[]): Markup {
   const pages = records
     .slice(0, maxAddresses - 1)
     .map(
       ({ slug, updatedAt }) =>
-        markup`<url><loc>${pageAddress(places, slug)}</loc><lastmod>${updatedAt}</lastmod></url>\n`,
+        markup`<url><loc>${pageAddress(addresses, slug)}</loc><lastmod>${updatedAt}</lastmod></url>\n`,
     );
   return markup`<?xml version="1.0" encoding="utf-8"?>
 <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
-<url><loc>${homeAddress(places)}</loc></url>
+<url><loc>${homeAddress(addresses)}</loc></url>
 ${pages}</urlset>
 `;
 }
 
 /** A guide to the site for language models (llmstxt.org). */
-export function renderLlms(places: Places): string {
-  const { api, site } = places;
+export function renderLlms(addresses: Addresses): string {
+  const { api, site } = addresses;
   const link = (name: string, address: string, does: string) => `- [${name}](${address}): ${does}\n`;
   const { bri, tier, confidence, delta, protocolDimension } = meanings;
   const numbers = [bri, tier, confidence, delta, protocolDimension];
@@ -48,12 +48,12 @@ ${numbers.map(({ field, meaning }) => `- ${field}: ${meaning}\n`).join("")}
 ## Data
 
 ${[
-  link("All scores", listAddress(places), "JSON, by BRI from the highest down"),
-  link("One protocol", recordAddress(places, "SLUG"), "JSON; put the protocol's slug in place of SLUG"),
-  link("Page of a protocol", pageAddress(places, "SLUG"), "HTML that needs no script"),
-  link("Changes of tier", feedAddress(places), "Atom, 30 days"),
+  link("All scores", listAddress(addresses), "JSON, by BRI from the highest down"),
+  link("One protocol", recordAddress(addresses, "SLUG"), "JSON; put the protocol's slug in place of SLUG"),
+  link("Page of a protocol", pageAddress(addresses, "SLUG"), "HTML that needs no script"),
+  link("Changes of tier", feedAddress(addresses), "Atom, 30 days"),
   link("Tiers", `${site}tiers.json`, "JSON: the tier of every protocol and the changes of 30 days"),
-  link("Description of the data", datasetAddress(places), "schema.org Dataset with Croissant"),
+  link("Description of the data", datasetAddress(addresses), "schema.org Dataset with Croissant"),
   link("All pages", `${site}sitemap.xml`, "sitemap"),
 ].join("")}${
   api === null
@@ -74,11 +74,11 @@ ${[
 }
 
 /** The APIs of this site (RFC 9727), as a linkset (RFC 9264). */
-export function renderApiCatalog(places: Places) {
-  const { api, site } = places;
+export function renderApiCatalog(addresses: Addresses) {
+  const { api, site } = addresses;
   const files = {
-    anchor: listAddress(places),
-    describedby: [{ href: datasetAddress(places), type: "application/ld+json" }],
+    anchor: listAddress(addresses),
+    describedby: [{ href: datasetAddress(addresses), type: "application/ld+json" }],
     "service-doc": [{ href: `${site}llms.txt`, type: "text/plain" }],
   };
   const service = api !== null && {

@@ -36,7 +36,7 @@ function textOf(inserted: Inserted): string {
 
 /** HTML or XML whose inserted values stay text, in elements and in quoted attributes. */
 export function markup(parts: TemplateStringsArray, ...inserted: readonly Inserted[]): Markup {
-  return new Markup(parts.map((part, place) => part + textOf(inserted[place] ?? "")).join(""));
+  return new Markup(parts.map((part, index) => part + textOf(inserted[index] ?? "")).join(""));
 }
 
 /** JSON for a `script` element: no text in it can end the element or begin a comment. */

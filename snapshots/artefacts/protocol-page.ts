@@ -1,9 +1,9 @@
 import { meanings } from "../../schemas/meanings.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
+import { type Addresses, iconAddress, pageAddress, siteName } from "./addresses.ts";
 import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
-import { iconAddress, type Places, pageAddress, siteName } from "./places.ts";
 
 /** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
@@ -12,12 +12,12 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri '
  * A page about a protocol that needs no script. It depends on the protocol's record alone, so it changes only with
  * that.
  */
-export function renderProtocolPage(places: Places, record: ProtocolScore): Markup {
+export function renderProtocolPage(addresses: Addresses, record: ProtocolScore): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, evidenceHash } = record;
   const { cascade, findings, metadata, dimensions } = record;
   const title = `${slug}: risk score ${bri} of 1000, ${forgeScale}`;
   const description = `BRI ${bri} of 1000, tier ${forgeScale}, confidence ${confidence} of 100. ${meanings.bri.meaning}`;
-  const address = pageAddress(places, slug);
+  const address = pageAddress(addresses, slug);
   // Directions of foreign text must not spread to the words around it.
   const foreign = (text: string) => markup`<bdi>${text}</bdi>`;
   const facts: [string, Markup | string | number, string?][] = [
@@ -62,10 +62,10 @@ export function renderProtocolPage(places: Places, record: ProtocolScore): Marku
 <meta property="og:title" content="${title}">
 <meta property="og:description" content="${description}">
 <meta property="og:url" content="${address}">
-<meta property="og:image" content="${iconAddress(places)}">
+<meta property="og:image" content="${iconAddress(addresses)}">
 <meta property="og:image:alt" content="${siteName}">
 <meta name="twitter:card" content="summary">
-<script type="application/ld+json">${jsonMarkup(renderPageData(places, record))}</script>
+<script type="application/ld+json">${jsonMarkup(renderPageData(addresses, record))}</script>
 </head>
 <body>
 <header class="top"><div class="wide"><a class="brand" href="../../index.html"><img src="../../site/icon.svg" alt="" width="28" height="28">${siteName}</a></div></header>

@@ -94,9 +94,9 @@ export async function netSides(steps: readonly Sides[], yieldLoop?: YieldLoop): 
   // Stable: entries of one id stay in the order of the steps, and within a step the loss comes first.
   const order = await sortIndexes(range(all.size), (a, b) => all.compareIds(a, all, b), yieldLoop);
   const net: Sides = { before: new Entries(), after: new Entries() };
-  for (const [place, index] of order.entries()) {
-    if (yieldLoop && place % atOnce === 0) await yieldLoop();
-    const [earlier, later] = [order[place - 1], order[place + 1]];
+  for (const [position, index] of order.entries()) {
+    if (yieldLoop && position % atOnce === 0) await yieldLoop();
+    const [earlier, later] = [order[position - 1], order[position + 1]];
     const isFirst = earlier === undefined || all.compareIds(earlier, all, index) !== 0;
     const isLast = later === undefined || all.compareIds(later, all, index) !== 0;
     if (isFirst && isGained[index] === 0) net.before.copy(all, index);

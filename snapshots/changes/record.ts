@@ -15,7 +15,7 @@ import type { ReadObject } from "./walk.ts";
 export const maxRecordLines = 2_000_000;
 
 /** A market and its JSON text. */
-interface Text extends MarketKey {
+interface MarketLine extends MarketKey {
   line: Buffer;
 }
 
@@ -42,7 +42,13 @@ export class ChangeRecordWriter {
   }
 
   /** Takes what differs at one place of the archive; places come from the oldest to the newest. */
-  async add({ before, after }: { before?: Text | undefined; after?: Text | undefined }): Promise<void> {
+  async add({
+    before,
+    after,
+  }: {
+    before?: MarketLine | undefined;
+    after?: MarketLine | undefined;
+  }): Promise<void> {
     if (before) await this.#before.add(before);
     if (after) await this.#after.add(after);
   }
@@ -69,14 +75,14 @@ export class ChangeRecordWriter {
 class SideWriter {
   readonly #objects: Writer;
   readonly #parts: ChangeRecord["before"] = [];
-  #texts: Text[] = [];
+  #texts: MarketLine[] = [];
   lines = 0;
 
   constructor(objects: Writer) {
     this.#objects = objects;
   }
 
-  async add({ id, resolvedAt, line }: Text): Promise<void> {
+  async add({ id, resolvedAt, line }: MarketLine): Promise<void> {
     // A copy: the line may be a view of a whole page, or of a file's content.
     this.#texts.push({ id, resolvedAt, line: Buffer.from(line) });
     this.lines += 1;

@@ -40,7 +40,7 @@ export interface Changes {
 }
 
 /** A market of one side: its id and JSON text. */
-interface Text {
+interface IdentifiedLine {
   id: string;
   line: Buffer;
 }
@@ -63,7 +63,7 @@ export class DetailCount {
   readonly #fields = new Map<string, number>();
   readonly #composite = new Map<number, number>();
   readonly #tiers = new Map<string, number>();
-  /** Digests of the members of a changed market of which one text was seen, by its place in `changed`. */
+  /** Digests of the members of a changed market of which one text was seen, by its index in `changed`. */
   readonly #waiting = new Map<number, number[]>();
   #tooMany = false;
 
@@ -73,7 +73,7 @@ export class DetailCount {
   }
 
   /** Takes the texts at one place of the archive, of which at least one is there. */
-  add({ before, after }: { before?: Text | undefined; after?: Text | undefined }): void {
+  add({ before, after }: { before?: IdentifiedLine | undefined; after?: IdentifiedLine | undefined }): void {
     if (before) this.#shift(before.line, -1);
     if (after) this.#shift(after.line, 1);
     if (before && after) this.#compare(digestsOf(before.line), digestsOf(after.line));
@@ -103,26 +103,26 @@ export class DetailCount {
   }
 
   /** The other text of a changed market that moved is somewhere else in the archive. */
-  #pair({ id, line }: Text, side: keyof Sides): void {
-    const place = placeOf(
+  #pair({ id, line }: IdentifiedLine, side: keyof Sides): void {
+    const index = indexOf(
       id,
       (at) => this.#sides[side].id(this.#difference.changed[side][at]!),
       this.#difference.changed[side].length,
     );
-    if (place === undefined || this.#tooMany) return;
+    if (index === undefined || this.#tooMany) return;
     const digests = digestsOf(line);
-    const other = this.#waiting.get(place);
+    const other = this.#waiting.get(index);
     if (other) {
-      this.#waiting.delete(place);
+      this.#waiting.delete(index);
       this.#compare(other, digests);
-    } else this.#waiting.set(place, digests);
+    } else this.#waiting.set(index, digests);
     this.#tooMany = this.#waiting.size > maxWaiting;
     if (this.#tooMany) this.#waiting.clear();
   }
 
   #compare(before: readonly number[], after: readonly number[]): void {
-    for (const [place, name] of members.entries())
-      if (before[place] !== after[place]) this.#fields.set(name, (this.#fields.get(name) ?? 0) + 1);
+    for (const [member, name] of members.entries())
+      if (before[member] !== after[member]) this.#fields.set(name, (this.#fields.get(name) ?? 0) + 1);
   }
 }
 
@@ -148,8 +148,8 @@ const tierRank = (tier: string) => (forgeTiers as readonly string[]).indexOf(tie
 // A false match of one in 2^32 does no harm in a summary.
 const digestsOf = (line: Buffer) => members.map((name) => crc32(memberOfLine(line, name) ?? ""));
 
-/** The place of an id among ascending ones; undefined when it is not there. */
-function placeOf(id: string, at: (place: number) => string, count: number): number | undefined {
-  const place = firstWhere(0, count, (index) => at(index) >= id);
-  return place < count && at(place) === id ? place : undefined;
+/** The index of an id among ascending ones; undefined when it is not there. */
+function indexOf(id: string, at: (index: number) => string, count: number): number | undefined {
+  const first = firstWhere(0, count, (index) => at(index) >= id);
+  return first < count && at(first) === id ? first : undefined;
 }

@@ -15,7 +15,7 @@ export interface DifferingRow extends MarketKey {
   line: Buffer;
   page: StoredPage;
   /** Its place in the page, newest first. */
-  place: number;
+  index: number;
 }
 
 /** Markets at the same place of the archive, of which at least one is there. */
@@ -85,12 +85,12 @@ class Side {
         const newest = end - 1;
         const lines = await this.#lines(page);
         yield lines
-          .map((line, place) => ({
+          .map((line, index) => ({
             id: idOfLine(line),
-            resolvedAt: timeAt(times, newest - place),
+            resolvedAt: timeAt(times, newest - index),
             line,
             page,
-            place,
+            index,
           }))
           .reverse();
       }

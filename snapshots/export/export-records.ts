@@ -8,7 +8,7 @@ import type { Storage } from "../store/storage.ts";
 const maxRecordBytes = 1024 * 1024;
 
 /** The name of a file of an export, by its place. */
-export const exportFileName = (place: number) => `markets-${String(place + 1).padStart(4, "0")}.parquet`;
+export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;
 
 /** Reads the record of a snapshot's export; undefined when there is none. */
 export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {

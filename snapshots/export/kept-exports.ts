@@ -35,7 +35,7 @@ export async function keptExports(
 ): Promise<string[]> {
   const listed = await soundExports(storage, newest, trust);
   return listed
-    .filter(({ snapshotId }, place) => place < newestExports || snapshots.has(snapshotId))
+    .filter(({ snapshotId }, index) => index < newestExports || snapshots.has(snapshotId))
     .flatMap(keysOf);
 }
 

@@ -7,7 +7,7 @@ import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 const { fields } = marketsTable(new Date(0));
 
 /** SQL for the typed columns of a market, given its JSON text as `text`. */
-export function marketColumns(text: string): { from: string; columns: string } {
+export function exportColumns(text: string): { from: string; columns: string } {
   const columns = fields.map(({ name, published = name, shape }) => {
     const value = member("market", published);
     return `${shape.kind === "time" ? `${value}::TIMESTAMPTZ` : value} AS ${identifier(name)}`;

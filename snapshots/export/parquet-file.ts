@@ -6,7 +6,7 @@ import { leafHash, pageRootOf } from "../format/tree.ts";
 import { maxRecordBytes } from "../sources/contract/record-size.ts";
 import { openSession, type SessionOptions, withConnection } from "../sources/duckdb/duckdb.ts";
 import { quoted } from "../sources/duckdb/sql-literals.ts";
-import { marketColumns } from "./market-columns.ts";
+import { exportColumns } from "./market-columns.ts";
 
 /** Row groups consist of blocks of this many rows, which DuckDB handles at once. */
 export const blockRows = 2048;
@@ -31,7 +31,7 @@ export async function writeParquet(
 ): Promise<void> {
   const groupBlocks = blocksPerGroup(blocks);
   const largest = Math.max(0, ...groupsOf(blocks, groupBlocks)) / 1e6;
-  const columns = marketColumns("json");
+  const columns = exportColumns("json");
   // An empty quote, and a delimiter that JSON never contains: each line is one value.
   const lines =
     `read_csv(${quoted(from)}, columns = {'json': 'VARCHAR'}, auto_detect = false, header = false, delim = chr(1), ` +

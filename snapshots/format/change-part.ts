@@ -34,8 +34,8 @@ export async function encodeChangePart(markets: readonly (MarketKey & { line: Bu
   const ids = markets.map(({ id }) => Buffer.from(id.replaceAll("-", ""), "hex"));
   const leaves = markets.map(({ line }) => leafHash(line));
   const times = Buffer.alloc(markets.length * timeBytes);
-  for (const [place, { resolvedAt }] of markets.entries())
-    times.writeBigUInt64LE(BigInt(resolvedAt), place * timeBytes);
+  for (const [position, { resolvedAt }] of markets.entries())
+    times.writeBigUInt64LE(BigInt(resolvedAt), position * timeBytes);
   const raws = Array.from({ length: runsOf(markets.length) }, (_, run) =>
     Buffer.concat(markets.slice(run * runLines, (run + 1) * runLines).map(({ line }) => putLine(line))),
   );
@@ -129,14 +129,14 @@ export class ChangePart {
       .keys()
       .flatMap((run) => this.runLines(run))
       .toArray();
-    for (const [place, line] of lines.entries()) {
+    for (const [position, line] of lines.entries()) {
       const market = line.subarray(opening.length, -closing.length);
-      const { id, resolvedAt } = this.market(place);
+      const { id, resolvedAt } = this.market(position);
       const key = keyOfLine(market);
       const sound =
-        key.id === id && key.resolvedAt === resolvedAt && leafHash(market).equals(this.leaf(place));
+        key.id === id && key.resolvedAt === resolvedAt && leafHash(market).equals(this.leaf(position));
       if (!sound || !line.equals(putLine(market)))
-        throw this.#corrupt(`line ${place} is not the market of the table`);
+        throw this.#corrupt(`line ${position} is not the market of the table`);
     }
     return lines;
   }

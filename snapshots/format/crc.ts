@@ -20,8 +20,8 @@ const powersOfTwo = (() => {
 })();
 
 /** x^(8 * byte * 256^place) for every byte at every place of a length; needed thousands of times a second. */
-const shiftTables = Array.from({ length: 5 }, (_, place) =>
-  Uint32Array.from({ length: 256 }, (_, byte) => shiftBySquaring(byte * 256 ** place)),
+const shiftTables = Array.from({ length: 5 }, (_, index) =>
+  Uint32Array.from({ length: 256 }, (_, byte) => shiftBySquaring(byte * 256 ** index)),
 );
 
 function shiftBySquaring(length: number): number {
@@ -35,8 +35,8 @@ function shiftBySquaring(length: number): number {
 /** x^(8 * length) modulo the polynomial, the factor by which appending `length` bytes (below 2^40) multiplies a CRC. */
 function shiftOf(length: number): number {
   let power = shiftTables[0]![length % 256]!;
-  for (let rest = Math.floor(length / 256), place = 1; rest > 0; rest = Math.floor(rest / 256), place += 1) {
-    if (rest % 256 > 0) power = multiply(shiftTables[place]![rest % 256]!, power);
+  for (let rest = Math.floor(length / 256), index = 1; rest > 0; rest = Math.floor(rest / 256), index += 1) {
+    if (rest % 256 > 0) power = multiply(shiftTables[index]![rest % 256]!, power);
   }
   return power;
 }

@@ -91,9 +91,9 @@ async function headsOf(readTile: ReadTile, size: number, nodes: readonly Span[])
   /** The head of 2 ** height leaves, which are a node of one tile. */
   const headOfFull = async (start: number, height: number) => {
     const level = Math.floor(height / 8);
-    const [place, count] = [start / tileWidth ** level, 2 ** (height % 8)];
-    const tile = await tileOf(level, Math.floor(place / tileWidth));
-    const from = (place % tileWidth) * hashBytes;
+    const [position, count] = [start / tileWidth ** level, 2 ** (height % 8)];
+    const tile = await tileOf(level, Math.floor(position / tileWidth));
+    const from = (position % tileWidth) * hashBytes;
     return treeHead(
       Array.from({ length: count }, (_, n) =>
         tile.subarray(from + n * hashBytes, from + (n + 1) * hashBytes),

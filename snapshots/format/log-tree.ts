@@ -158,8 +158,8 @@ export function tileEncoder(entries: Entries): (tile: Tile) => Buffer | undefine
     const below = known(tile.level === "entries" ? entries : leaves, start, tile.width * span);
     if (!below || tile.level === "entries") return below && encodeEntries(below);
     return Buffer.concat(
-      Array.from({ length: tile.width }, (_, place) =>
-        treeHead(below.slice(place * span, (place + 1) * span)),
+      Array.from({ length: tile.width }, (_, position) =>
+        treeHead(below.slice(position * span, (position + 1) * span)),
       ),
     );
   };

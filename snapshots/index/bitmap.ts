@@ -53,8 +53,8 @@ export function setBit(bitmap: Bitmap, bit: number): void {
 
 /** Sets in `result` those bits at `ordinals` that are set in `bitmap`. */
 export function copyBits(bitmap: Bitmap, ordinals: Uint16Array, result: Bitmap): void {
-  for (let place = 0; place < ordinals.length; place += 1) {
-    const ordinal = ordinals[place]!;
+  for (let index = 0; index < ordinals.length; index += 1) {
+    const ordinal = ordinals[index]!;
     result[ordinal >>> 5]! |= bitmap[ordinal >>> 5]! & (1 << (ordinal & 31));
   }
 }

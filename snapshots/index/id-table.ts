@@ -54,12 +54,12 @@ export function ordinalsOf(stored: Buffer, wanted: number): number[] {
 
 /** The ordinals of those markets whose ids may have one of these long hashes, which ascend. */
 export function* mayShare(stored: Buffer, ascending: Float64Array): Generator<number> {
-  let place = 0;
+  let position = 0;
   for (let index = 0; index < countOf(stored); index += 1) {
     const hash = hashAt(stored, index);
-    while (place < ascending.length && shortHash(ascending[place]!) < hash) place += 1;
-    if (place === ascending.length) return;
-    if (shortHash(ascending[place]!) === hash) yield ordinalAt(stored, index);
+    while (position < ascending.length && shortHash(ascending[position]!) < hash) position += 1;
+    if (position === ascending.length) return;
+    if (shortHash(ascending[position]!) === hash) yield ordinalAt(stored, index);
   }
 }
 

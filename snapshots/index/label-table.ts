@@ -79,8 +79,8 @@ export class LabelTable {
   compare(a: number, b: number): number {
     const [one, other] = [this.#bytes(a), this.#bytes(b)];
     const length = Math.min(one.length, other.length);
-    for (let place = 0; place < length; place += 1)
-      if (one[place] !== other[place]) return codeUnitOrder(one[place]!) - codeUnitOrder(other[place]!);
+    for (let index = 0; index < length; index += 1)
+      if (one[index] !== other[index]) return codeUnitOrder(one[index]!) - codeUnitOrder(other[index]!);
     return one.length - other.length;
   }
 

@@ -62,7 +62,7 @@ export function readPageTable(
     throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
   const runTable = uint32s(buffer, section("runs", firstRun[pages]! * 12));
   // What is stored says how much there will be when it is inflated.
-  const tooLong = runTable.some((bytes, place) => place % 3 === 1 && bytes > maxPageRunBytes);
+  const tooLong = runTable.some((bytes, position) => position % 3 === 1 && bytes > maxPageRunBytes);
   if (tooLong || pageMarkets.some((count) => count > cuts.pageMax))
     throw new CorruptObjectError(key, "a page or a run of it is longer than one can be");
   const page = (index: number): StoredPage => ({

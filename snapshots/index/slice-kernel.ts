@@ -79,9 +79,9 @@ export function plainLoops(): SliceLoops {
       const ordinals = new Uint16Array(buffer, postings, (end - postings) / 2);
       const bit = (bitmap: number, n: number) => (words[(bitmap >>> 2) + (n >>> 5)]! >>> (n & 31)) & 1;
       let label = counts >>> 2;
-      for (let place = 0; place < ordinals.length; place += 1) {
-        const ordinal = ordinals[place]!;
-        label += bit(starts, place);
+      for (let index = 0; index < ordinals.length; index += 1) {
+        const ordinal = ordinals[index]!;
+        label += bit(starts, index);
         words[label]! += bit(bits, ordinal) | (bit(others, ordinal) << 16);
       }
     },
@@ -174,8 +174,8 @@ export class SliceKernel {
     }
     if (bounds.length > 0)
       this.#loops.countFrom(resultAt, end, partAt, slicesAt, words * 4, boundsAt, at * 4);
-    return bounds.map((_, place) => {
-      const counts = boundsAt / 4 + place * boundWords + 3;
+    return bounds.map((_, index) => {
+      const counts = boundsAt / 4 + index * boundWords + 3;
       return [memory[counts]!, memory[counts + 1]!];
     });
   }

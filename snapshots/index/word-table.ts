@@ -77,8 +77,8 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode = u
   const [dictionary, postings] = [new Bytes(), new Bytes()];
   const blocks: number[] = [];
   let before = "";
-  for (const [place, { bytes, ordinals }] of words.entries()) {
-    const first = place % blockWords === 0;
+  for (const [index, { bytes, ordinals }] of words.entries()) {
+    const first = index % blockWords === 0;
     const postingStart = postings.length;
     if (first) blocks.push(dictionary.length, postingStart);
     const shared = first ? 0 : sharedLength(before, bytes);
@@ -223,7 +223,7 @@ export class WordTable {
     const numbers = new Numbers(this.#key, this.#dictionary, this.#blocks[block * 2] ?? 0);
     let postingStart = this.#blocks[block * 2 + 1] ?? 0;
     let bytes: Buffer = Buffer.alloc(0);
-    for (let place = block * blockWords; place < this.#words; place += 1) {
+    for (let index = block * blockWords; index < this.#words; index += 1) {
       const [shared, more, postingBytes] = [numbers.next(), numbers.next(), numbers.next()];
       bytes = Buffer.concat([bytes.subarray(0, shared), numbers.bytes(more)]);
       yield { bytes, postingStart, postingBytes };

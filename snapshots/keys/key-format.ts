@@ -21,7 +21,7 @@ export function isWellFormedKey(text: string): boolean {
 function checksum(head: string): string {
   let rest = crc32(head);
   let digits = "";
-  for (let place = 0; place < checkDigits; place += 1) {
+  for (let index = 0; index < checkDigits; index += 1) {
     digits = alphabet[rest % alphabet.length] + digits;
     rest = Math.floor(rest / alphabet.length);
   }

@@ -16,7 +16,7 @@ import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts
 import { countedLog } from "../trust/believed-log.ts";
 import type { Trust } from "../trust/trust.ts";
 import { naming } from "./damaged-snapshot.ts";
-import { keepersOf, keepsChanges, type Retention, tiers } from "./retention.ts";
+import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 
 /** Options of a collection. */
 export interface CollectOptions extends Retention {
@@ -152,8 +152,8 @@ class Survey {
     this.#reach(options.site?.files(null).keys() ?? [], tiers.current);
   }
 
-  #reach(keys: Iterable<string>, keepers: number): void {
-    for (const key of keys) this.#reachable.set(key, (this.#reachable.get(key) ?? 0) | keepers);
+  #reach(keys: Iterable<string>, keptBy: number): void {
+    for (const key of keys) this.#reachable.set(key, (this.#reachable.get(key) ?? 0) | keptBy);
   }
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
@@ -165,18 +165,18 @@ class Survey {
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
-    const keepers = keepersOf(commits, this.#options);
-    await this.#reachSnapshots(commits, keepers);
+    const masks = tierMasksOf(commits, this.#options);
+    await this.#reachSnapshots(commits, masks);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
     const isOld = (info: ObjectInfo) => this.#isOld(info, published);
     // A record of changes that is too young to be deleted needs its parts, which may be older.
     const young = listed.filter((info) => info.key.startsWith(layout.changes) && !isOld(info));
     await this.#reachChanges(commits, new Set(young.map(({ key }) => key)));
-    await this.#reachExports(commits, keepers);
+    await this.#reachExports(commits, masks);
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
       isOld,
-      keptCommits: keepers.filter((mask) => mask > 0).length,
+      keptCommits: masks.filter((mask) => mask > 0).length,
       tiers: this.#bytesOf(listed),
     };
   }
@@ -200,11 +200,11 @@ class Survey {
   }
 
   /** Marks the objects that retained commits reach. Objects that an earlier survey marked are not read again. */
-  async #reachSnapshots(commits: readonly Commit[], keepers: readonly number[]): Promise<void> {
+  async #reachSnapshots(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
     const manifests = new Map<string, { commit: Commit; keptBy: number }>();
     for (const [index, commit] of commits.entries()) {
       const key = layout.manifest(commit.manifest.hash);
-      const keptBy = (manifests.get(key)?.keptBy ?? 0) | keepers[index]!;
+      const keptBy = (manifests.get(key)?.keptBy ?? 0) | masks[index]!;
       if (keptBy > 0) manifests.set(key, { commit, keptBy });
     }
     const segments = new Map<string, { ref: SegmentRef; keptBy: number; manifest: string }>();
@@ -269,9 +269,9 @@ class Survey {
   }
 
   /** The newest exports stay, and those of snapshots that stay for long. */
-  async #reachExports(commits: readonly Commit[], keepers: readonly number[]): Promise<void> {
+  async #reachExports(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
     for (const tier of [0, tiers.daily, tiers.monthly]) {
-      const kept = commits.filter((_, index) => (keepers[index]! & tier) > 0);
+      const kept = commits.filter((_, index) => (masks[index]! & tier) > 0);
       const snapshots = new Set(kept.map(({ snapshotId }) => snapshotId));
       const keys = await keptExports(this.#storage, commits.at(-1), snapshots, this.#trust);
       this.#reach(keys, tier || tiers.current);

@@ -21,7 +21,7 @@ const hour = 3_600_000;
 const day = 24 * hour;
 
 /** The tiers that keep the snapshot of each commit, as masks. `commits` is the whole log, oldest first. */
-export function keepersOf(commits: readonly Commit[], retention: Retention & { now: Date }): number[] {
+export function tierMasksOf(commits: readonly Commit[], retention: Retention & { now: Date }): number[] {
   const { now, keepHours, keepCommits, keepDaily = 0, keepMonthly = 0 } = retention;
   const since = now.getTime() - keepHours * hour;
   const daily = lastOfEach(commits, dayOf, dayOf(now) - keepDaily);

@@ -39,7 +39,7 @@ interface PlacedPage {
 type NewRow = StoredRow & Pick<SortedMarket, "file">;
 
 /** A market in the unfinished segment: its ordinal in the current snapshot, or the values for the index. */
-type Row = number | NewRow;
+type RowOrOrdinal = number | NewRow;
 
 /** A market to be written: one kept from the current snapshot, or a new or changed one. */
 type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
@@ -65,7 +65,7 @@ export class ArchiveWriter {
   readonly #progress: (markets: number) => void;
   readonly #inFlight = new Set<Promise<PlacedPage>>();
   #markets: Market[] = [];
-  #rows: Row[] = [];
+  #rows: RowOrOrdinal[] = [];
   #pages: Promise<PlacedPage>[] = [];
 
   /**
@@ -113,7 +113,7 @@ export class ArchiveWriter {
     const { page, start, newest, endsSegment } = this.#previous!.pages[index]!;
     if (!this.#cutter.atPageStart || endsSegment === undefined) return false;
     if (!this.#objects.keep(layout.page(page.hash), page.bytes)) return false;
-    for (let place = 0; place < page.markets; place += 1) this.#rows.push(start + place);
+    for (let position = 0; position < page.markets; position += 1) this.#rows.push(start + position);
     this.#written.newestResolvedAt = newest;
     this.#pages.push(Promise.resolve({ page, index }));
     if (this.#cutter.page(page.markets, endsSegment) === "segment") await this.#endSegment();
@@ -179,17 +179,17 @@ export class ArchiveWriter {
     return same;
   }
 
-  async #writeSegment(placed: readonly PlacedPage[], rows: readonly Row[]): Promise<SegmentRef> {
+  async #writeSegment(placed: readonly PlacedPage[], rows: readonly RowOrOrdinal[]): Promise<SegmentRef> {
     const pages = placed.map(({ page }) => page);
     const index: IndexRow[] = [];
     const digests = new BigUint64Array(rows.length);
     const idHashes: number[] = [];
     const allWords: (readonly string[])[] = [];
-    for (const [place, row] of rows.entries()) {
+    for (const [position, row] of rows.entries()) {
       const { resolvedAt, values, digest, idHash, words } =
         typeof row === "number" ? await this.#previous!.rows.row(row) : row;
       index.push({ resolvedAt, values });
-      digests[place] = digest;
+      digests[position] = digest;
       idHashes.push(idHash);
       allWords.push(words);
     }
@@ -217,7 +217,7 @@ export class ArchiveWriter {
     return same && this.#objects.keep(layout.originsOf(same.hash), same.bytes) ? same : undefined;
   }
 
-  #holdOrigins(rows: readonly Row[]): ObjectRef {
+  #holdOrigins(rows: readonly RowOrOrdinal[]): ObjectRef {
     const numbers = rows.map((row) => (typeof row === "number" ? this.#kept[row]! : row.file));
     const bytes = encodeOrigins(numbers, this.#files);
     const ref = referTo(bytes);

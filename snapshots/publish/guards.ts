@@ -92,8 +92,8 @@ export class RunDifference {
     const sides = { before: old, after: this.#fresh };
     const found = await difference(sides);
     const { added, changed, removed } = found;
-    const judgedChanges = changed.before.filter((index, place) => {
-      const same = old.tag(index) === sides.after.tag(changed.after[place]!);
+    const judgedChanges = changed.before.filter((index, position) => {
+      const same = old.tag(index) === sides.after.tag(changed.after[position]!);
       return same !== this.#upgrade;
     });
     const judged = { added: added.length, changed: judgedChanges.length, removed: removed.length };

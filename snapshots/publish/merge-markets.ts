@@ -5,9 +5,9 @@ import type { SortedMarket } from "./external-sort.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** A market and its JSON text. */
-type Text = MarketKey & { line: Buffer };
+type MarketLine = MarketKey & { line: Buffer };
 /** Takes what differs at one place of the archive, from the oldest place up. */
-export type TakeDifference = (rows: { before?: Text; after?: Text }) => Promise<void>;
+export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
 
 /**
  * Merges the rows of the current snapshot that are `kept` (not 0 at their ordinals) with the sorted `fresh` markets,
@@ -23,7 +23,7 @@ export async function mergeMarkets(
 ): Promise<void> {
   const markets = oneByOne(fresh);
   let next = await markets.next();
-  const addFresh = async (market: SortedMarket, before?: Text) => {
+  const addFresh = async (market: SortedMarket, before?: MarketLine) => {
     if (!before?.line.equals(market.line)) await differs?.({ ...(before && { before }), after: market });
     await writer.add(market);
     next = await markets.next();

@@ -8,14 +8,14 @@ import { type Signing, trustOf } from "../trust/signing.ts";
 import { updateCheckpoint, type Witnessed } from "./log-checkpoint.ts";
 import { updatePublicLog } from "./public-log.ts";
 import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
-import { type ApiPlace, publishedNames, putIfDifferent, type Site, updateSite } from "./site.ts";
+import { type ApiAddress, publishedNames, putIfDifferent, type Site, updateSite } from "./site.ts";
 
 /** The site to publish beside the scores. */
 export interface SiteOptions {
   /** The site; without one, the store's site files stay as they are. */
   site?: Site | undefined;
   /** The API that its pages ask; when left out, the one that the store already names. */
-  api?: ApiPlace | undefined;
+  api?: ApiAddress | undefined;
   /**
    * The address of the public tree, for which its artefacts are written; null for none. When left out, the one that the store
    * already names: badges that a run passed over would go on showing old scores.
@@ -52,8 +52,8 @@ export async function updateMutableObjects(
   const before = await publishedNames(storage);
   const { api = before.api, siteUrl = before.site, license = before.license, citeAs = before.citeAs } = told;
   const named = { api, site: siteUrl, license, citeAs };
-  const places = siteUrl === null ? undefined : { ...named, site: siteUrl };
-  const commit = await updatePublicNames(storage, inMemory, places, trust);
+  const addresses = siteUrl === null ? undefined : { ...named, site: siteUrl };
+  const commit = await updatePublicNames(storage, inMemory, addresses, trust);
   if (site) await updateSite(storage, site, named);
   return { commit, witnessed };
 }

@@ -43,7 +43,7 @@ export interface PreviousPage extends Span {
  * Parses the page table of a stored segment. Throws FormatError where a newer program made an index that this one would
  * lose.
  */
-export function readPageTable(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
+export function readPreviousPages(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
   const { times, fields, unknown } = readColumns(key, stored);
   if (unknown.length > 0) {
     const reason =

@@ -72,7 +72,9 @@ export class PreviousRows {
   async marketsOf(index: number): Promise<OldMarket[]> {
     const { start } = this.#pages[index]!;
     const lines = await this.pageLines(index);
-    return lines.toReversed().map((line, place) => ({ ...keyOfLine(line), ordinal: start + place, line }));
+    return lines
+      .toReversed()
+      .map((line, position) => ({ ...keyOfLine(line), ordinal: start + position, line }));
   }
 
   /** The JSON texts of a page's rows, newest first. */
@@ -100,11 +102,11 @@ export class PreviousRows {
       segment = { rows, digests, idHashes: decodeIds(ids), words: await this.#wordsOf(ref) };
       this.#rows.set(index, segment);
     }
-    const place = ordinal - start;
+    const position = ordinal - start;
     const { rows, digests, idHashes } = segment;
-    const words = segment.words?.[place] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
-    const row = rows?.[place] ?? indexRowOf(await this.#lineOf(ordinal));
-    return { ...row, digest: digests[place]!, idHash: idHashes[place]!, words };
+    const words = segment.words?.[position] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
+    const row = rows?.[position] ?? indexRowOf(await this.#lineOf(ordinal));
+    return { ...row, digest: digests[position]!, idHash: idHashes[position]!, words };
   }
 
   /** The id of an old row. */

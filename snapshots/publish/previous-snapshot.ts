@@ -10,7 +10,7 @@ import {
   type PreviousSegment,
   pageIndexOf,
   placePages,
-  readPageTable,
+  readPreviousPages,
 } from "./previous-pages.ts";
 import { PreviousRows } from "./previous-rows.ts";
 import { PreviousSources } from "./previous-sources.ts";
@@ -170,7 +170,7 @@ async function readPagesIfSound(
   damaged: (error: CorruptObjectError) => void,
 ) {
   try {
-    return readPageTable(key, await readObject(storage, key, ref));
+    return readPreviousPages(key, await readObject(storage, key, ref));
   } catch (error) {
     if (isDamage(error)) damaged(error);
     else if (!(error instanceof MissingObjectError)) throw error;

@@ -86,8 +86,8 @@ export class PreviousSources {
         if (rows[ordinal] === 0) continue;
         // The store has only a part of each hash. Few other ids share it.
         const hash = longIdHash(await stored.idOf(start + ordinal));
-        const place = firstWhere(0, idHashes.length, (index) => idHashes[index]! >= hash);
-        if (idHashes[place] === hash) return true;
+        const position = firstWhere(0, idHashes.length, (index) => idHashes[index]! >= hash);
+        if (idHashes[position] === hash) return true;
       }
     }
     return false;

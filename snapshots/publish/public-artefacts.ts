@@ -1,7 +1,7 @@
 import { ProtocolScore } from "../../schemas/records.ts";
 import type { Commit, Manifest, ObjectRef, Tiers } from "../../schemas/snapshot.ts";
+import type { Addresses } from "../artefacts/addresses.ts";
 import { renderArtefacts } from "../artefacts/artefacts.ts";
-import type { Places } from "../artefacts/places.ts";
 import { readTiers, tiersAfter } from "../artefacts/tiers.ts";
 import { soundExports } from "../export/kept-exports.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
@@ -23,20 +23,20 @@ export async function artefactsAt(
   storage: Storage,
   newest: Pick<Commit, "commit" | "publishedAt" | "withdrawn">,
   manifest: Manifest,
-  places: Places,
+  addresses: Addresses,
   trust: Trust | undefined,
   inMemory: ReadonlyMap<string, Buffer> = new Map(),
 ): Promise<Map<string, Buffer>> {
   const { commit, publishedAt } = newest;
   const { scores, newestUpdatedAt } = manifest;
-  const [exported] = places.api === null ? [] : await soundExports(storage, newest, trust);
+  const [exported] = addresses.api === null ? [] : await soundExports(storage, newest, trust);
   const records: ProtocolScore[] = [];
   await inParallel(Object.values(scores.records), async (ref) => {
     records.push(await recordAt(storage, ref, inMemory.get(ref.hash)));
   });
   records.sort((a, b) => (a.slug < b.slug ? -1 : 1));
   const tiers = tiersAfter(await storedTiers(storage), records, publishedAt);
-  return renderArtefacts(places, records, tiers, { list: scores.list, commit, exported, newestUpdatedAt });
+  return renderArtefacts(addresses, records, tiers, { list: scores.list, commit, exported, newestUpdatedAt });
 }
 
 /** A protocol's record. */

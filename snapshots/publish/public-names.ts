@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import type { Addresses } from "../artefacts/addresses.ts";
 import { artefactsOf } from "../artefacts/artefacts.ts";
-import type { Places } from "../artefacts/places.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { artefactFolders, layout, sha256 } from "../store/layout.ts";
@@ -22,28 +22,28 @@ const maxRounds = 16;
 
 /**
  * Updates the stable names of the public tree to the manifest of the newest commit, with `trust` of the newest that a
- * trusted key signed. Returns that commit's number, or 0 when there is none. With `places` the artefacts are brought up
+ * trusted key signed. Returns that commit's number, or 0 when there is none. With `addresses` the artefacts are brought up
  * to date too. Their content is always compared, since a publisher that was stopped or delayed may have left anything
  * there. Names of removed protocols stay until the next collection, because publishers may not delete.
  */
 export async function updatePublicNames(
   storage: Storage,
   inMemory: ObjectsByHash,
-  places: Places | undefined,
+  addresses: Addresses | undefined,
   trust: Trust | undefined,
 ): Promise<number> {
   for (let round = 0; round < maxRounds; round += 1) {
     // Listed before the newest commit is read: what the publisher of a later commit changes from here on has another
     // tag.
     const listed = new Map<string, ObjectInfo>();
-    for (const folder of [layout.stableScores, ...(places ? artefactFolders : [])])
+    for (const folder of [layout.stableScores, ...(addresses ? artefactFolders : [])])
       for await (const info of storage.list(folder)) listed.set(info.key, info);
     const commit = await newestBelieved(storage, trust);
     if (!commit) return 0;
     const manifest = await readManifest(storage, commit.manifest);
     const names = publicNames(manifest);
     const known = new Map(inMemory);
-    const artefacts = places && (await artefactsAt(storage, commit, manifest, places, trust, inMemory));
+    const artefacts = addresses && (await artefactsAt(storage, commit, manifest, addresses, trust, inMemory));
     for (const [key, bytes] of artefacts ?? []) {
       const ref = referTo(bytes);
       known.set(ref.hash, bytes);

@@ -37,7 +37,7 @@ import { treeBefore } from "./public-log.ts";
 import { namesOfProtocols } from "./public-names.ts";
 import { type ReadSources, readSources } from "./read-sources.ts";
 import { planRun } from "./run-plan.ts";
-import { publicObjects, referTo, type ScoreObjects, writeScores } from "./score-objects.ts";
+import { objectsByHash, referTo, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** A rollback puts publishing on hold; otherwise the next run would undo it. */
 export class PublishingOnHoldError extends Error {
@@ -186,7 +186,7 @@ async function publishRead(
   const witnessed =
     outcome === "dry-run"
       ? []
-      : await finishRun(storage, publicObjects(read.scores), outcome, now(), options);
+      : await finishRun(storage, objectsByHash(read.scores), outcome, now(), options);
   const { uploaded, unchanged, total } = objects;
   return {
     outcome,
@@ -345,9 +345,9 @@ function holdSourceFiles(
   files: Sources["files"],
   fileRows: readonly number[],
 ): ObjectRef {
-  const refs = files.map(({ name: _, unchanged: __, ...file }, place) => ({
+  const refs = files.map(({ name: _, unchanged: __, ...file }, index) => ({
     ...file,
-    rows: fileRows[place]!,
+    rows: fileRows[index]!,
   }));
   refs.sort((a, b) => (a.hash < b.hash ? -1 : 1));
   const content: SourceFiles = { formatVersion, files: refs };
@@ -386,7 +386,7 @@ function nextCommit(
 
 /** Reads records of protocols: those of this run from memory, the current snapshot's from the store. */
 function recordReader(storage: Storage, scores: ScoreObjects) {
-  const inMemory = publicObjects(scores);
+  const inMemory = objectsByHash(scores);
   return async (ref: ObjectRef) =>
     inMemory.get(ref.hash) ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
 }

@@ -69,7 +69,7 @@ async function readOnce(reading: Reading, known: KnownFiles | undefined): Promis
     const scores = renderScores(await sources.scores());
     const cutPoints = await sources.cutPoints(Math.ceil(sources.marketCount / bucketMarkets));
     sort = await ExternalSort.create(reading.temporaryDirectory, cutPoints);
-    const read = await readMarkets(reading, sources, sort);
+    const read = await sortMarkets(reading, sources, sort);
     if (known) checkUnread(known, sources, read.fileRows);
     // DuckDB would keep hundreds of megabytes while pages are written.
     await sources.close();
@@ -84,12 +84,12 @@ async function readOnce(reading: Reading, known: KnownFiles | undefined): Promis
 /** Throws UnreadFilesError when rows of an unread file are not where the current snapshot should have them. */
 function checkUnread(known: KnownFiles, { files }: Sources, fileRows: readonly number[]): void {
   const rowsOf = new Map(known.files.map(({ hash, rows }) => [hash, rows]));
-  for (const [place, { name, hash, unchanged }] of files.entries())
-    if (unchanged && fileRows[place] !== rowsOf.get(hash))
-      throw new UnreadFilesError(`${name}: ${fileRows[place]} of ${rowsOf.get(hash)} rows are known`);
+  for (const [index, { name, hash, unchanged }] of files.entries())
+    if (unchanged && fileRows[index] !== rowsOf.get(hash))
+      throw new UnreadFilesError(`${name}: ${fileRows[index]} of ${rowsOf.get(hash)} rows are known`);
 }
 
-async function readMarkets({ previous, progress }: Reading, sources: Sources, sort: ExternalSort) {
+async function sortMarkets({ previous, progress }: Reading, sources: Sources, sort: ExternalSort) {
   const { files, marketCount } = sources;
   // Two bytes a market suffice, unless there are very many files.
   const Numbers = files.length < 2 ** 16 ? Uint16Array : Uint32Array;
@@ -97,7 +97,7 @@ async function readMarkets({ previous, progress }: Reading, sources: Sources, so
   const difference = previous && new RunDifference(previous, kept);
   const fileRows = new Array<number>(files.length).fill(0);
   const unchanged = new Map<string, number>();
-  for (const [place, { hash, unchanged: same }] of files.entries()) if (same) unchanged.set(hash, place + 1);
+  for (const [index, { hash, unchanged: same }] of files.entries()) if (same) unchanged.set(hash, index + 1);
   const sameOrigins = unchanged.size > 0 ? await previous!.sources.keepFiles(unchanged, kept) : new Map();
   const comparable = previous?.manifest.rowDigests === sources.rowDigests;
   const fresh: number[] = [];

@@ -62,7 +62,7 @@ export async function writeScores(
 }
 
 /** The public score objects, by hash. */
-export function publicObjects({ list, records }: ScoreObjects): Map<string, Buffer> {
+export function objectsByHash({ list, records }: ScoreObjects): Map<string, Buffer> {
   return new Map([list, ...records.values()].map((bytes) => [sha256(bytes), bytes]));
 }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Terms } from "../artefacts/places.ts";
+import type { Terms } from "../artefacts/addresses.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
@@ -9,7 +9,7 @@ import { type Storage, StorageError } from "../store/storage.ts";
  * Where the site finds the API: a path relative to the page when the proxy serves both, or an absolute address. Null
  * means that there is no API, only the published files.
  */
-export type ApiPlace = string | null;
+export type ApiAddress = string | null;
 
 /** The site that publishers write into the public tree, so that a CDN can serve it without the proxy. */
 export interface Site {
@@ -17,7 +17,7 @@ export interface Site {
    * The files, by key in the store, for a page that asks this API. The others are told in `site/api.json`, except for
    * null.
    */
-  files(api: ApiPlace, others?: Omit<Named, "api">): ReadonlyMap<string, Buffer>;
+  files(api: ApiAddress, others?: Omit<Named, "api">): ReadonlyMap<string, Buffer>;
 }
 
 const Elsewhere = z.url({ protocol: /^https?$/, normalize: true });
@@ -38,7 +38,7 @@ export function siteAddressAt(base: string): string {
 
 /** The members of the store's `site/api.json`, each null when it is not there. */
 export interface Named extends Terms {
-  api: ApiPlace;
+  api: ApiAddress;
   /** The address of the public tree. */
   site: string | null;
 }

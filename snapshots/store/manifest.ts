@@ -110,8 +110,8 @@ async function readDivided(storage: Storage, { key, bytes, near }: StoredManifes
   const found: (readonly SegmentRef[])[] = [];
   const [scores] = await Promise.all([
     near?.parts.scores.hash === scoresRef.hash ? near.scores : readScoreRefs(storage, scoresRef),
-    inParallel(lists.entries(), async ([place, list]) => {
-      found[place] = known.get(nameOf(list)) ?? (await readList(storage, list));
+    inParallel(lists.entries(), async ([index, list]) => {
+      found[index] = known.get(nameOf(list)) ?? (await readList(storage, list));
     }),
   ]);
   return { ...root, segments: found.flat(), scores };

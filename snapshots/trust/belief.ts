@@ -9,7 +9,7 @@ import { newestTrusted } from "./newest-trusted.ts";
 import { type Trust, UntrustedError } from "./trust.ts";
 
 /** Kinds of records, each with the last reason that was told. */
-type Told = "commit" | "run" | "export";
+type RecordKind = "commit" | "run" | "export";
 
 /** Which records of a store a reader believes. Older commits are believed because the newest one leads back to them. */
 export interface Belief {
@@ -54,10 +54,10 @@ export function believeSigned(
   { file, refused }: { file?: CheckpointFile | undefined; refused: (error: Error) => void },
 ): Belief {
   const lineage = new Lineage(storage);
-  const told = new Map<Told, string>();
+  const told = new Map<RecordKind, string>();
   /** The digest of the run's record that named a commit above the newest when it was last looked at. */
   let aheadBefore: string | undefined;
-  const tell = (what: Told, error: Error | undefined) => {
+  const tell = (what: RecordKind, error: Error | undefined) => {
     if (error && error.message !== told.get(what)) refused(error);
     if (error) told.set(what, error.message);
     else told.delete(what);

@@ -44,8 +44,8 @@ export async function checkLog(
   const log: (Commit | undefined)[] = [];
   let collected = 0;
   let newest: CheckedCommit | undefined;
-  for (const [place, number] of numbers.entries()) {
-    const expected = place === 0 ? number : numbers[place - 1]! + 1;
+  for (const [index, number] of numbers.entries()) {
+    const expected = index === 0 ? number : numbers[index - 1]! + 1;
     if (number !== expected) missing(expected);
     const before = log.at(-1);
     const commit = await checkCommit(check, number, before);

@@ -33,7 +33,7 @@ export function checkManifest(key: string, manifest: Manifest, segments: readonl
   if (rootOver("archive", manifest.segments).toString("hex") !== manifest.archiveRoot) {
     throw new CorruptObjectError(key, "its archive root does not match its segments");
   }
-  if (segments.some(({ index }, place) => index !== manifest.segments[place]!.index)) {
+  if (segments.some(({ index }, position) => index !== manifest.segments[position]!.index)) {
     throw new CorruptObjectError(key, "its hashes of index headers are not those of its segments");
   }
   if (indexRootOf(manifest.segments) !== manifest.indexRoot) {

@@ -106,7 +106,7 @@ export async function checkPublicLog(
   if (!newest) return check.countOnly(layout.log);
   const size = newest.commit.commit;
   const listed = await listTiles(check.storage, size);
-  const known = Array.from({ length: size }, (_, place) => commits.get(place + 1)).map(
+  const known = Array.from({ length: size }, (_, index) => commits.get(index + 1)).map(
     (commit) => commit && entryOf(commit),
   );
   const entries = await completeEntries(check.storage, known, listed);

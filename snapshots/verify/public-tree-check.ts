@@ -58,8 +58,8 @@ export async function checkArtefacts(
   trust: Trust | undefined,
 ): Promise<void> {
   if (site === null) return;
-  const places = { ...named, site };
-  const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, places, trust));
+  const addresses = { ...named, site };
+  const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, addresses, trust));
   if (expected) await checkFiles(check, expected, `it differs from what commit ${commit.commit} shows`);
 }
 

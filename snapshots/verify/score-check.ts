@@ -72,7 +72,7 @@ async function readAll<T extends { slug: string }>(
 function historyFault({ count, points }: ScoreHistory, record: ProtocolScore | undefined) {
   if (count !== points.length) return "its count differs from the number of its points";
   const times = points.map(({ updatedAt }) => Date.parse(updatedAt));
-  if (times.some((time, place) => place > 0 && time <= times[place - 1]!))
+  if (times.some((time, index) => index > 0 && time <= times[index - 1]!))
     return "its points are not in order";
   const days = (times.at(-1)! - times[0]!) / (24 * 3_600_000);
   if (days > historyDays) return `its points are more than ${historyDays} days apart`;

@@ -26,7 +26,7 @@ import type { Storage } from "../store/storage.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /** The index row, the key and the words of a market. */
-type Row = IndexRow & MarketKey & { words: string[] };
+type CheckedRow = IndexRow & MarketKey & { words: string[] };
 
 /** What the check of a manifest needs to know about a valid segment. */
 export interface CheckedSegment {
@@ -56,7 +56,7 @@ export async function checkSegment(
   }
   const pages = readPages(key, stored);
   const schema = marketOf(feedVersion);
-  const rows: Row[] = [];
+  const rows: CheckedRow[] = [];
   let faulty = false;
   for (const page of pages) {
     const pageKey = layout.page(page.hash);
@@ -98,12 +98,12 @@ function checkIndex(
   check: StoreCheck,
   key: string,
   stored: Buffer,
-  { pages, rows, beside }: { pages: readonly Page[]; rows: readonly Row[]; beside: Beside },
+  { pages, rows, beside }: { pages: readonly Page[]; rows: readonly CheckedRow[]; beside: Beside },
 ): void {
   const { fields, others } = readColumns(key, stored);
-  const sameRow = ({ resolvedAt, values }: IndexRow, place: number) =>
-    resolvedAt === rows[place]!.resolvedAt &&
-    fields.every(({ field }) => values[field] === rows[place]!.values[field]);
+  const sameRow = ({ resolvedAt, values }: IndexRow, position: number) =>
+    resolvedAt === rows[position]!.resolvedAt &&
+    fields.every(({ field }) => values[field] === rows[position]!.values[field]);
   if (!others && encodeSegment(pages, rows, beside, fields).equals(stored)) return;
   // Other columns, other sections or another header are of another version.
   const header = isIndexHeader(key, stored, beside);
@@ -115,7 +115,7 @@ function checkIndex(
 }
 
 /** Returns the version of Unicode that the words were made by. */
-function checkWords(check: StoreCheck, key: string, stored: Buffer, rows: readonly Row[]): string {
+function checkWords(check: StoreCheck, key: string, stored: Buffer, rows: readonly CheckedRow[]): string {
   const { unicode } = new WordTable(key, stored);
   const words = rows.map((row) => row.words);
   if (encodeWords(words, unicode).equals(stored)) return unicode;
@@ -145,7 +145,7 @@ function checkPage(
   stored: Buffer,
   page: Page,
   schema: typeof HistoricalMarket,
-): Row[] {
+): CheckedRow[] {
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
   const text = inflatePage(pageKey, stored);
@@ -173,7 +173,7 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
-function parseMarket(key: string, line: Buffer, schema: typeof HistoricalMarket): Row {
+function parseMarket(key: string, line: Buffer, schema: typeof HistoricalMarket): CheckedRow {
   try {
     const market = schema.parse(JSON.parse(line.toString("utf8")));
     return {
@@ -189,7 +189,7 @@ function parseMarket(key: string, line: Buffer, schema: typeof HistoricalMarket)
   }
 }
 
-function checkOrder(key: string, rows: readonly Row[]): void {
+function checkOrder(key: string, rows: readonly CheckedRow[]): void {
   rows.forEach((row, ordinal) => {
     const before = rows[ordinal - 1];
     if (before && compareKeys(before, row) >= 0) {
@@ -199,7 +199,7 @@ function checkOrder(key: string, rows: readonly Row[]): void {
 }
 
 /** Checks that pages end where the format cuts. The segment's own end depends on what follows, so it is not checked. */
-function checkCuts(key: string, pages: readonly Page[], rows: readonly Row[]): void {
+function checkCuts(key: string, pages: readonly Page[], rows: readonly CheckedRow[]): void {
   const cutter = new Cutter();
   const ends = new Set<number>();
   let markets = 0;

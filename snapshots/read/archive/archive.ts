@@ -5,7 +5,7 @@ import type { LabelTables, Segment } from "../../index/segment.ts";
 import { lowerBound, timeAt } from "../../index/time-column.ts";
 
 /** Where a market is stored: its segment, the page within the segment, and its line in the page, newest first. */
-export interface Place {
+export interface Location {
   segment: number;
   page: number;
   line: number;
@@ -55,7 +55,7 @@ export class Archive {
     return { from: bound(time), to: bound(time + 1) };
   }
 
-  locate(ordinal: number): Place {
+  locate(ordinal: number): Location {
     const segment = this.#segmentOf(ordinal);
     const { pageStarts } = this.segments[segment]!;
     const local = ordinal - this.starts[segment]!;
@@ -63,7 +63,7 @@ export class Archive {
     return { segment, page, line: pageStarts[page + 1]! - 1 - local };
   }
 
-  page({ segment, page }: Place): StoredPage {
+  page({ segment, page }: Location): StoredPage {
     return this.segments[segment]!.page(page);
   }
 

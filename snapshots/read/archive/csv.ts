@@ -31,8 +31,8 @@ export const csvForm: RowsForm = {
   async textOf(markets, version) {
     const members = membersIn(version);
     let text = "";
-    for (const [place, market] of markets.entries()) {
-      if (place % marketsPerStep === 0) await awaitBudget();
+    for (const [index, market] of markets.entries()) {
+      if (index % marketsPerStep === 0) await awaitBudget();
       text += recordOf(valuesOf(JSON.parse(market.toString("utf8")), members));
     }
     return Buffer.from(text);

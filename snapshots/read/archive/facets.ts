@@ -114,16 +114,16 @@ class IntegerCounter implements Counter {
   async result(): Promise<LabelFacet | ScoreFacet> {
     const { values, bucketWidth: width, max } = this.#row;
     if (values) {
-      const found = this.#tallies.map((tally, place) => ({ value: values[place]!, ...tally }));
+      const found = this.#tallies.map((tally, position) => ({ value: values[position]!, ...tally }));
       const all = found.filter(({ count }) => count > 0);
       const ordered = all.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
       const other = { count: 0, disputed: 0 };
       for (const tally of ordered.slice(this.#limit)) addTo(other, tally);
       return { distinct: all.length, buckets: ordered.slice(0, this.#limit), other };
     }
-    const buckets = this.#tallies.map((tally, place) => {
-      const next = this.#starts[place + 1];
-      return { from: this.#starts[place]!, to: next === undefined ? max : next - 1, ...tally };
+    const buckets = this.#tallies.map((tally, position) => {
+      const next = this.#starts[position + 1];
+      return { from: this.#starts[position]!, to: next === undefined ? max : next - 1, ...tally };
     });
     return { width, buckets };
   }
@@ -155,8 +155,8 @@ class LabelCounter implements Counter {
     const tallies = part.tally(codes, 1, codes.max - codes.min + 1);
     // Code 0 stands for all rare labels together.
     const rare = codes.min === 0 ? tallies.shift() : undefined;
-    for (const [place, tally] of tallies.entries())
-      this.#add(frequentIds[place]!, tally.count, tally.disputed);
+    for (const [position, tally] of tallies.entries())
+      this.#add(frequentIds[position]!, tally.count, tally.disputed);
     if (!rare?.count) return;
     const { bits, disputedBits } = part;
     const found = sliceKernel.countPostings(postings, starts, rareIds.length, bits, disputedBits);
@@ -228,8 +228,8 @@ class MonthCounter implements Counter {
     const found = [...this.#months.keys()];
     const first = Math.min(...found);
     const length = found.length === 0 ? 0 : Math.max(...found) - first + 1;
-    const buckets = Array.from({ length }, (_, place) => {
-      const month = first + place;
+    const buckets = Array.from({ length }, (_, position) => {
+      const month = first + position;
       const [year, ofYear] = [Math.floor(month / 12), (month % 12) + 1];
       const value = `${String(year).padStart(4, "0")}-${String(ofYear).padStart(2, "0")}`;
       return { value, ...(this.#months.get(month) ?? { count: 0, disputed: 0 }) };

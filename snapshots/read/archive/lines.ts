@@ -6,7 +6,7 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { DerivedCache, ObjectCache } from "../catalog/caches.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
-import type { Archive, Place } from "./archive.ts";
+import type { Archive, Location } from "./archive.ts";
 
 const joint = storedPiece(separator);
 // The S3 client has this many connections.
@@ -161,19 +161,19 @@ function neededOfRuns(stretches: readonly Stretch[]): Map<string, number> {
 
 function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
   const stretches: Stretch[] = [];
-  let before: Place | undefined;
+  let before: Location | undefined;
   for (let index = 0; index < ordinals.length; ) {
     const ordinal = ordinals[index]!;
-    const place = archive.locate(ordinal);
-    const samePage = before?.segment === place.segment && before.page === place.page;
-    const page = samePage ? stretches.at(-1)!.page : archive.page(place);
+    const location = archive.locate(ordinal);
+    const samePage = before?.segment === location.segment && before.page === location.page;
+    const page = samePage ? stretches.at(-1)!.page : archive.page(location);
     // Within a page the next older market is on the next line, so only the first one has to be located.
-    const longest = Math.min(page.markets - place.line, ordinals.length - index);
+    const longest = Math.min(page.markets - location.line, ordinals.length - index);
     let length = 1;
     while (length < longest && ordinals[index + length] === ordinal - length) length += 1;
-    stretches.push({ page, from: place.line, to: place.line + length });
+    stretches.push({ page, from: location.line, to: location.line + length });
     index += length;
-    before = place;
+    before = location;
   }
   return stretches;
 }

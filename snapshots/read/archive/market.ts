@@ -41,12 +41,12 @@ export async function proveMarket(
   { archive, manifest, commit }: Snapshot,
   { ordinal, line }: FoundMarket,
 ): Promise<MarketProof> {
-  const place = archive.locate(ordinal);
-  const { markets } = archive.page(place);
-  const oldest = ordinal - (markets - 1 - place.line);
+  const location = archive.locate(ordinal);
+  const { markets } = archive.page(location);
+  const oldest = ordinal - (markets - 1 - location.line);
   const ordinals = Array.from({ length: markets }, (_, index) => oldest + markets - 1 - index);
   const lines = await (await Lines.read(archive, ordinals, catalog)).all();
-  const ref = manifest.segments[place.segment]!;
+  const ref = manifest.segments[location.segment]!;
   const key = layout.segment(ref.hash);
   const pages = readPages(key, await catalog.objects.get(key, ref));
   return {
@@ -55,8 +55,8 @@ export async function proveMarket(
     commit: commit.commit,
     proof: {
       page: levelOf(ordinal - oldest, markets, lines.toReversed().map(leafHash)),
-      segment: levelOf(place.page, ref.markets, hashesOf(pages)),
-      archive: levelOf(place.segment, manifest.counts.markets, hashesOf(manifest.segments)),
+      segment: levelOf(location.page, ref.markets, hashesOf(pages)),
+      archive: levelOf(location.segment, manifest.counts.markets, hashesOf(manifest.segments)),
       scoresRoot: manifest.scoresRoot,
       protocols: manifest.counts.protocols,
       feedVersion: manifest.feedVersion,

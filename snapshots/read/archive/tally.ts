@@ -47,7 +47,7 @@ export class Part {
   }
 
   #tallyAll({ slices }: IntegerColumn, width: number, buckets: number): Tally[] {
-    const bounds = Array.from({ length: buckets - 1 }, (_, place) => (place + 1) * width);
+    const bounds = Array.from({ length: buckets - 1 }, (_, position) => (position + 1) * width);
     const above = sliceKernel.countFrom(slices, bounds, this.bits, this.disputedBits);
     const { count: all, disputed: allDisputed } = this.#total;
     return [[all, allDisputed] as const, ...above].map(([count, disputed], bucket) => {
@@ -79,10 +79,10 @@ export class Part {
 
 function ordinalsOf(bits: Bitmap, count: number): Uint16Array {
   const ordinals = new Uint16Array(count);
-  let place = 0;
+  let position = 0;
   for (let word = 0; word < bits.length; word += 1) {
     for (let rest = bits[word]!; rest !== 0; rest &= rest - 1)
-      ordinals[place++] = word * 32 + 31 - Math.clz32(rest & -rest);
+      ordinals[position++] = word * 32 + 31 - Math.clz32(rest & -rest);
   }
   return ordinals;
 }

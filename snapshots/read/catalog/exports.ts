@@ -22,8 +22,8 @@ export async function listExports(exports: Exports): Promise<ExportList> {
     bytes: sum(files.map((file) => file.bytes)),
     format: "parquet" as const,
     archiveRoot,
-    files: files.map(({ rows, bytes, hash }, place) => {
-      const name = exportFileName(place);
+    files: files.map(({ rows, bytes, hash }, index) => {
+      const name = exportFileName(index);
       return { name, url: `/api/v1/markets/exports/${snapshotId}/${name}`, rows, bytes, sha256: hash };
     }),
   }));
@@ -66,7 +66,7 @@ export class Exports {
   /** A file by its name. Throws ExportNotFoundError or DamagedLogError. */
   async file(snapshotId: string, name: string): Promise<ExportFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
-    const file = record?.files.find((_, place) => exportFileName(place) === name);
+    const file = record?.files.find((_, index) => exportFileName(index) === name);
     if (file) return file;
     // Throws where an export cannot be believed because the log does not lead to its commit.
     if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);

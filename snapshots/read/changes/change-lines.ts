@@ -3,7 +3,7 @@ import { idColumn, idCount, idText } from "../../changes/entries.ts";
 import { atOnce, type YieldLoop } from "../../changes/sort.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
 import type { StreamChunk } from "../stream.ts";
-import { type ChangeTexts, KeptRuns, placeOf } from "./change-texts.ts";
+import { type ChangeTexts, KeptRuns, sourceOf } from "./change-texts.ts";
 
 /** The net difference between two snapshots. */
 export interface NetChanges {
@@ -21,13 +21,13 @@ export async function netOf(sides: Sides, texts: ChangeTexts, yieldLoop: YieldLo
   const found = await difference(sides, yieldLoop);
   const puts = await putsOf(found, sides.after, yieldLoop);
   const deletes = idColumn(found.removed.length);
-  for (const [place, index] of puts.entries()) {
-    if (place % atOnce === 0) await yieldLoop();
-    puts[place] = sides.after.tag(index);
+  for (const [position, index] of puts.entries()) {
+    if (position % atOnce === 0) await yieldLoop();
+    puts[position] = sides.after.tag(index);
   }
-  for (const [place, index] of found.removed.entries()) {
-    if (place % atOnce === 0) await yieldLoop();
-    sides.before.copyId(index, deletes, place);
+  for (const [position, index] of found.removed.entries()) {
+    if (position % atOnce === 0) await yieldLoop();
+    sides.before.copyId(index, deletes, position);
   }
   return { deletes, puts, texts, bytes: deletes.byteLength + puts.byteLength + texts.bytes };
 }
@@ -69,19 +69,20 @@ function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generato
   const gone = idCount(deletes);
   for (let at = skip; at < gone; at += deletesAtOnce) {
     const count = Math.min(deletesAtOnce, gone - at);
-    const lines = () => Array.from({ length: count }, (_, place) => deleteLine(idText(deletes, at + place)));
+    const lines = () =>
+      Array.from({ length: count }, (_, position) => deleteLine(idText(deletes, at + position)));
     yield { count, text: async () => Buffer.from(lines().join("")) };
   }
   for (let at = Math.max(0, skip - gone); at < puts.length; ) {
     const whole = wholeRunAt(puts, at, texts);
     const count = whole || looseFrom(puts, at, texts);
     const some = puts.subarray(at, at + count);
-    const { place, line } = placeOf(some[0]!);
+    const { source, line } = sourceOf(some[0]!);
     const { piece } = texts;
     yield {
       count,
       text: () => textOf(some, runs),
-      ...(whole && piece && { piece: () => texts.piece!(place, line / texts.runLines) }),
+      ...(whole && piece && { piece: () => texts.piece!(source, line / texts.runLines) }),
     };
     at += count;
   }
@@ -91,8 +92,8 @@ const deleteLine = (id: string) => `{"op":"delete","id":"${id}"}\n`;
 
 /** How many lines the stored run has that begins here and is wanted as a whole; 0 when there is none. */
 function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
-  const { place, line } = placeOf(puts[at]!);
-  const count = Math.min(texts.runLines, texts.lines(place) - line);
+  const { source, line } = sourceOf(puts[at]!);
+  const count = Math.min(texts.runLines, texts.lines(source) - line);
   const last = at + count - 1;
   const begins = line % texts.runLines === 0 && last < puts.length;
   if (!begins) return 0;

@@ -15,19 +15,19 @@ export interface ChangeTexts {
   /** The memory that it takes. */
   readonly bytes: number;
   /** Lines of an object. */
-  lines(place: number): number;
+  lines(source: number): number;
   /** The lines of a run, each as a put with its line feed. */
-  run(place: number, run: number): Promise<Buffer[]>;
+  run(source: number, run: number): Promise<Buffer[]>;
   /** The same lines compressed, where they are stored in this form. */
-  piece?(place: number, run: number): Promise<DeflatePiece>;
+  piece?(source: number, run: number): Promise<DeflatePiece>;
 }
 
 const most = Math.max(partLines, cuts.pageMax);
 
 /** A number for a line of an object. */
-export const tagOf = (place: number, line: number) => place * most + line;
+export const tagOf = (source: number, line: number) => source * most + line;
 /** The object and the line that a number stands for. */
-export const placeOf = (tag: number) => ({ place: Math.floor(tag / most), line: tag % most });
+export const sourceOf = (tag: number) => ({ source: Math.floor(tag / most), line: tag % most });
 
 // An object of a part or a page table entry with up to 32 runs.
 const [partBytes, pageBytes] = [300, 4000];
@@ -53,20 +53,20 @@ export class PartTexts implements ChangeTexts {
     return this.#parts.push(part) - 1;
   }
 
-  lines(place: number): number {
-    return this.#parts[place]!.lines;
+  lines(source: number): number {
+    return this.#parts[source]!.lines;
   }
 
-  async run(place: number, run: number): Promise<Buffer[]> {
-    return (await this.#part(place)).runLines(run);
+  async run(source: number, run: number): Promise<Buffer[]> {
+    return (await this.#part(source)).runLines(run);
   }
 
-  async piece(place: number, run: number): Promise<DeflatePiece> {
-    return (await this.#part(place)).run(run);
+  async piece(source: number, run: number): Promise<DeflatePiece> {
+    return (await this.#part(source)).run(run);
   }
 
-  async #part(place: number): Promise<ChangePart> {
-    const ref = this.#parts[place]!;
+  async #part(source: number): Promise<ChangePart> {
+    const ref = this.#parts[source]!;
     const key = layout.changePart(ref.hash);
     const stored = await this.#objects.get(key, ref);
     await awaitBudget();
@@ -94,12 +94,12 @@ export class PageTexts implements ChangeTexts {
     return this.#pages.length - 1;
   }
 
-  lines(place: number): number {
-    return this.#pages[place]!.markets;
+  lines(source: number): number {
+    return this.#pages[source]!.markets;
   }
 
-  async run(place: number, run: number): Promise<Buffer[]> {
-    const page = this.#pages[place]!;
+  async run(source: number, run: number): Promise<Buffer[]> {
+    const page = this.#pages[source]!;
     const key = layout.page(page.hash);
     const stored = await this.#objects.get(key, page);
     return readRun(key, stored, page.runs, run).map(putLine);
@@ -117,14 +117,14 @@ export class KeptRuns {
 
   /** The line that a number stands for. */
   async line(tag: number): Promise<Buffer> {
-    const { place, line } = placeOf(tag);
+    const { source, line } = sourceOf(tag);
     const { runLines } = this.#texts;
     const run = Math.floor(line / runLines);
-    const name = `${place}/${run}`;
+    const name = `${source}/${run}`;
     let lines = this.#runs.get(name);
     if (!lines) {
       await awaitBudget(4);
-      lines = await this.#texts.run(place, run);
+      lines = await this.#texts.run(source, run);
       this.#runs.set(name, lines);
     }
     return lines[line % runLines]!;

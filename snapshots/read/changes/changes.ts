@@ -165,10 +165,10 @@ export class ChangesReader {
         // The bound on lines was checked with the record's numbers.
         if (part.lines !== ref.lines)
           throw new CorruptObjectError(key, "its record is wrong about its lines");
-        const place = texts.add(ref);
+        const source = texts.add(ref);
         for (let line = 0; line < part.lines; line += 1) {
           if (line % linesAtOnce === 0) await yieldLoop();
-          side.add(part.market(line), part.leaf(line), tagOf(place, line));
+          side.add(part.market(line), part.leaf(line), tagOf(source, line));
         }
       }
       return side;
@@ -190,7 +190,7 @@ export class ChangesReader {
     return unless(MissingObjectError, async () => {
       for await (const { before, after } of differingRows(this.#read, older, newer, yieldLoop)) {
         if (before) sides.before.add(before, leafHash(before.line));
-        if (after) sides.after.add(after, leafHash(after.line), tagOf(texts.add(after.page), after.place));
+        if (after) sides.after.add(after, leafHash(after.line), tagOf(texts.add(after.page), after.index));
         if (sides.before.size + sides.after.size > maxEntries) return undefined;
       }
       return netOf(sides, texts, yieldLoop);

@@ -139,8 +139,8 @@ async function markKept(connection: DuckDBConnection, kept: FileNumbers): Promis
 
 /** SQL for the number of a row's file, among all files of the source. */
 function fileNumber({ files }: OpenSource, group: FileGroup): string {
-  const places = new Map(files.map((file, place) => [file, place]));
-  const numbers = group.files.map((file) => places.get(file)! + 1);
+  const positions = new Map(files.map((file, index) => [file, index]));
+  const numbers = group.files.map((file) => positions.get(file)! + 1);
   return numbers.length === 1 ? `${numbers[0]}` : `[${numbers.join(", ")}][file_index::BIGINT + 1]`;
 }
 
@@ -150,7 +150,7 @@ function marketsQuery(group: FileGroup, file: string): string {
   const sound = soundRow(group.fields, group.rowRules);
   const values = [...columnsOf(group), `${sound} AS sound`, `(${file})::INTEGER AS file`];
   // The rules include those that bound the row, so each is evaluated once.
-  return `SELECT ${marketColumns(group, "sound").join(", ")} FROM (SELECT *, ${rowDigest(group, "sound")} AS digest
+  return `SELECT ${selectedColumns(group, "sound").join(", ")} FROM (SELECT *, ${rowDigest(group, "sound")} AS digest
     FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}))`;
 }
 
@@ -158,7 +158,7 @@ function marketsQuery(group: FileGroup, file: string): string {
 function comparedQuery(group: FileGroup, file: string): string {
   // A CASE evaluates a branch only for the rows that take it, so known rows cost nothing but their digest.
   const sound = soundRow(group.fields, group.rowRules);
-  const [number, ...others] = marketColumns(group, sound);
+  const [number, ...others] = selectedColumns(group, sound);
   const columns = others.map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
   const values = [...columnsOf(group), `${rowDigest(group)} AS digest`, `(${file})::INTEGER AS file`];
   return `SELECT ordinal, ${number}, ${columns.join(", ")}
@@ -179,7 +179,7 @@ function filterValue(row: FilterField): string {
  * Columns as rowsOf takes them: four of their own, then the filter table's. The record is null when the row breaks a
  * rule.
  */
-function marketColumns({ fields }: FileGroup, sound: string): string[] {
+function selectedColumns({ fields }: FileGroup, sound: string): string[] {
   const record = `CASE WHEN ${sound} THEN encode(${jsonOfRow(fields)}) END`;
   const values = filterFields.map((row) =>
     row.kind === "label" ? filterValue(row) : `TRY_CAST(${filterValue(row)} AS INTEGER)`,
@@ -187,7 +187,7 @@ function marketColumns({ fields }: FileGroup, sound: string): string[] {
   return ["file", "digest", `${milliseconds("resolved_at")}::DOUBLE`, record, ...values];
 }
 
-/** Rows of vectors of equal length, one for each of marketColumns; undefined when one of the rows breaks a rule. */
+/** Rows of vectors of equal length, one for each of selectedColumns; undefined when one of the rows breaks a rule. */
 function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined {
   const [files, digests, times, records, ...valueColumns] = columns;
   if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");

@@ -12,7 +12,7 @@ export const ownerPattern = "(?:([0-9a-f]{8})-([0-9]+)(?:_([0-9]+))?-)?";
  */
 export function ownerMark(pid = process.pid): string {
   const started = processOf(pid)?.started;
-  return `${place()}-${pid}${started === undefined ? "" : `_${started}`}-`;
+  return `${machine()}-${pid}${started === undefined ? "" : `_${started}`}-`;
 }
 
 /**
@@ -21,7 +21,7 @@ export function ownerMark(pid = process.pid): string {
  */
 export function ownerRuns(match: RegExpExecArray): boolean | undefined {
   const [, where, pid, started] = match;
-  if (where !== place()) return undefined;
+  if (where !== machine()) return undefined;
   const found = processOf(Number(pid));
   if (!found) return false;
   if (found.started !== undefined && started !== undefined) return found.started === started;
@@ -55,7 +55,7 @@ function isRunning(pid: number): boolean {
 let known: string | undefined;
 
 /** Identifies where a process id is unique: the machine, its current boot, and the container. */
-function place(): string {
+function machine(): string {
   const unlessMissing = (read: () => string) => {
     try {
       return read();

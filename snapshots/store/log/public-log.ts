@@ -98,14 +98,14 @@ export async function completeEntries(
   const entries = [...known];
   const bundles = [...listed.values()].filter(({ level }) => level === "entries");
   bundles.sort((a, b) => b.width - a.width);
-  const lacking = new Set(known.flatMap((entry, place) => (entry ? [] : [indexOf(place + 1)])));
+  const lacking = new Set(known.flatMap((entry, position) => (entry ? [] : [indexOf(position + 1)])));
   await inParallel(lacking, async (index) => {
     const start = index * tileWidth;
     const lacks = () => entries.slice(start, start + tileWidth).includes(undefined);
     for (const bundle of bundles) {
       if (bundle.index !== index || !lacks()) continue;
       const found = (await readBundle(storage, bundle)) ?? [];
-      for (const [place, entry] of found.entries()) entries[start + place] ??= entry;
+      for (const [position, entry] of found.entries()) entries[start + position] ??= entry;
     }
   });
   return entries;

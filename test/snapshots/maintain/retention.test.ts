@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/snapshot.ts";
-import { keepersOf, type Retention, tiers } from "../../../snapshots/maintain/retention.ts";
+import { type Retention, tierMasksOf, tiers } from "../../../snapshots/maintain/retention.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
 import { listed } from "../../helpers/store/storages.ts";
@@ -71,7 +71,7 @@ describe("the tiers that keep a commit", () => {
               : 0)
           );
         });
-        expect(keepersOf(commits, { ...keep, now })).toEqual(expected);
+        expect(tierMasksOf(commits, { ...keep, now })).toEqual(expected);
       }),
     );
   });

@@ -12,7 +12,7 @@ export interface Terms {
 }
 
 /** Where the public tree and the service are found, and the terms of the data. */
-export interface Places extends Terms {
+export interface Addresses extends Terms {
   /** The address of the public tree, with a slash at its end. */
   site: string;
   /** The address of the API, https://HOST/api/v1, if there is one. */
@@ -21,14 +21,14 @@ export interface Places extends Terms {
 
 // Not every CDN shows the index.html of a folder under the folder's own name.
 /** The address of a protocol's page. */
-export const pageAddress = ({ site }: Places, slug: string) => `${site}protocols/${slug}/index.html`;
+export const pageAddress = ({ site }: Addresses, slug: string) => `${site}protocols/${slug}/index.html`;
 /** The PNG icon: most link previews do not show SVG. */
-export const iconAddress = ({ site }: Places) => `${site}site/icon.png`;
-export const recordAddress = ({ site }: Places, slug: string) => `${site}api/v1/scores/${slug}.json`;
-export const listAddress = ({ site }: Places) => `${site}api/v1/scores.json`;
-export const datasetAddress = ({ site }: Places) => `${site}dataset.jsonld`;
-export const feedAddress = ({ site }: Places) => `${site}feed.xml`;
-export const homeAddress = ({ site }: Places) => `${site}index.html`;
+export const iconAddress = ({ site }: Addresses) => `${site}site/icon.png`;
+export const recordAddress = ({ site }: Addresses, slug: string) => `${site}api/v1/scores/${slug}.json`;
+export const listAddress = ({ site }: Addresses) => `${site}api/v1/scores.json`;
+export const datasetAddress = ({ site }: Addresses) => `${site}dataset.jsonld`;
+export const feedAddress = ({ site }: Addresses) => `${site}feed.xml`;
+export const homeAddress = ({ site }: Addresses) => `${site}index.html`;
 
 /** A path of the service, beside its API. */
 export function serviceAddress(api: string, path: string): string {
