@@ -124,7 +124,8 @@ const failures: [string, () => Promise<[string, string]>][] = [
 describe("a key leaves no trace but its digest", () => {
   test.each(failures)("while %s fails", async (what, fail) => {
     const [path, expected] = await fail();
-    expect(await ask(path)).toBe(expected);
+    // On a busy machine a request may take longer than the second that it has here.
+    await until(`${expected} for ${path}`, async () => (await ask(path)) === expected);
     // Every key at every place is tried once, where nothing fails.
     const inTurn = what !== "nothing";
     await attack(requestsWith, inTurn);

@@ -80,7 +80,8 @@ describe("a body that comes in parts", () => {
     clearInterval(drip);
     expect(told(received)).toEqual(["408 REQUEST_TIMEOUT"]);
     expect(headerOf(answersIn(received)[0]!, "x-ratelimit-remaining")).toBe("999");
-    expect(await left()).toBe(999);
+    // On a busy machine this request may be late, too.
+    await until("the usage", async () => (await left()) === 999);
   });
 
   test.each([
@@ -98,7 +99,6 @@ describe("a body that comes in parts", () => {
   });
 
   test("that breaks off in a chunk that is none is answered at once, not when its time is over", async () => {
-    await hurry();
     expect(told(await open(`${head(chunked)}zz\r\n{}\r\n0\r\n\r\n`).closed)).toEqual(["400 BAD_REQUEST"]);
   });
 
