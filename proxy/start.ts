@@ -7,9 +7,9 @@ import type { S3Environment } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
-import { type Belief, believeAll, believeSigned } from "../snapshots/trust/belief.ts";
 import { CheckpointFile } from "../snapshots/trust/checkpoint-file.ts";
 import { readTrustedKeys } from "../snapshots/trust/key-files.ts";
+import { type LogReader, readAnyLog, readSignedLog } from "../snapshots/trust/log-reader.ts";
 import { Trust } from "../snapshots/trust/trust.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { listen } from "./connection/listen.ts";
@@ -54,12 +54,12 @@ export async function startService(
   const limits = { ...defaultLimits, ...changes };
   const metrics = createMetrics();
   const storage = await openStorage(config.snapshotStore, directory, environment, limits.store);
-  const belief = await openBelief(storage, config, directory, log, () => metrics.untrusted.inc());
+  const reader = await openLogReader(storage, config, directory, log, () => metrics.untrusted.inc());
   const catalog = new Catalog(storage, {
     cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)),
     pollSeconds: config.pollSeconds,
     now,
-    belief,
+    reader,
   });
   const keys = keyRing(storage, {
     now,
@@ -147,21 +147,21 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
 }
 
 /** Whose commits are taken up. Throws ConfigError if a file cannot be used. */
-async function openBelief(
+async function openLogReader(
   storage: Storage,
   { trustedKeys, checkpointFile }: Config,
   directory: string,
   log: Logger,
   refused: () => void,
-): Promise<Belief> {
+): Promise<LogReader> {
   if (checkpointFile !== undefined && trustedKeys === undefined)
     throw new ConfigError("CHECKPOINT_FILE needs TRUSTED_KEYS, which say whose checkpoints count");
-  if (trustedKeys === undefined) return believeAll(storage);
+  if (trustedKeys === undefined) return readAnyLog(storage);
   const keys = await usable("TRUSTED_KEYS", () => readTrustedKeys(resolve(directory, trustedKeys)));
   const path = checkpointFile && resolve(directory, checkpointFile);
   if (!path)
     log.warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
-  return believeSigned(storage, new Trust(keys), {
+  return readSignedLog(storage, new Trust(keys), {
     file: path ? await usable("CHECKPOINT_FILE", () => CheckpointFile.open(path)) : undefined,
     refused(error) {
       refused();

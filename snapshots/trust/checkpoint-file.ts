@@ -1,6 +1,6 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hasCode } from "../store/errors.ts";
-import { parseCheckpoint, type Stated } from "./checkpoint.ts";
+import { type Checkpoint, parseTree } from "./tree-head.ts";
 
 /** The file cannot be used. The message names it. */
 export class CheckpointFileError extends Error {
@@ -12,9 +12,9 @@ export class CheckpointFileError extends Error {
  */
 export class CheckpointFile {
   readonly #path: string;
-  #newest: Stated | undefined;
+  #newest: Checkpoint | undefined;
 
-  private constructor(path: string, newest: Stated | undefined) {
+  private constructor(path: string, newest: Checkpoint | undefined) {
     this.#path = path;
     this.#newest = newest;
   }
@@ -25,7 +25,7 @@ export class CheckpointFile {
   }
 
   /** Undefined before the first. */
-  get newest(): Stated | undefined {
+  get newest(): Checkpoint | undefined {
     return this.#newest;
   }
 
@@ -34,21 +34,21 @@ export class CheckpointFile {
    * CheckpointFileError, and tries again with the next call.
    */
   async keep(note: string): Promise<void> {
-    const stated = parseCheckpoint(note);
-    if (stated.commit <= (this.#newest?.commit ?? 0)) return;
+    const stated = parseTree(note);
+    if (stated.size <= (this.#newest?.size ?? 0)) return;
     const held = await readNewest(this.#path);
-    if (held?.commit === stated.commit && held.digest !== stated.digest)
+    if (held?.size === stated.size && !held.head.equals(stated.head))
       throw new CheckpointFileError(
-        `${this.#path} holds another commit ${stated.commit} than the one to keep`,
+        `${this.#path} holds another checkpoint of ${stated.size} entries than the one to keep`,
       );
-    if (stated.commit > (held?.commit ?? 0)) await replace(this.#path, note);
+    if (stated.size > (held?.size ?? 0)) await replace(this.#path, note);
     this.#newest = stated;
   }
 }
 
-async function readNewest(path: string): Promise<Stated | undefined> {
+async function readNewest(path: string): Promise<Checkpoint | undefined> {
   try {
-    return parseCheckpoint(await readFile(path, "utf8"));
+    return parseTree(await readFile(path, "utf8"));
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
     const reason = error instanceof Error ? error.message : error;

@@ -10,54 +10,33 @@ import type { Trust, UntrustedError } from "./trust.ts";
 const maxRefused = 100;
 
 /** Why a commit cannot be believed. */
-export type Refusal = UntrustedError | CorruptObjectError;
+type Refusal = UntrustedError | CorruptObjectError;
 
 /**
- * The newest commit that is trusted, if there is one, and why those found above it are not, from the lowest number up.
- */
-export interface NewestTrusted {
-  commit: Commit | undefined;
-  refused: Refusal[];
-}
-
-/**
- * Finds the newest commit that a trusted key signed. Commits above it that cannot be believed are passed over, so that
- * they hide none that is good. `known` is the number of one that was good before, or 0. Throws StorageError.
- */
-export async function newestTrusted(storage: Storage, trust: Trust, known: number): Promise<NewestTrusted> {
-  let commit: Commit | undefined;
-  const refused = new Map<number, Refusal>();
-  for await (const number of candidates(storage, known)) {
-    const found = await judge(storage, trust, number);
-    if (found instanceof Error) refused.set(number, found);
-    else commit = found;
-    if (commit) break;
-  }
-  let last = commit?.commit ?? known;
-  for (let number = last + 1; number - last <= maxRefused; number += 1) {
-    const found = await judge(storage, trust, number);
-    if (!found) break;
-    if (found instanceof Error) {
-      refused.set(number, found);
-    } else {
-      commit = found;
-      last = number;
-    }
-  }
-  const above = [...refused].filter(([number]) => number > (commit?.commit ?? 0)).sort(([a], [b]) => a - b);
-  return { commit, refused: above.map(([, refusal]) => refusal) };
-}
-
-/**
- * The newest commit, with `trust` the newest that a trusted key signed; `known` as in newestTrusted. Throws as
- * newestCommit does.
+ * The newest commit; with `trust` the newest that a trusted key signed, whatever stands above it. `known` is the number of one that
+ * was good before, or 0. Throws StorageError, and without `trust` as newestCommit does.
  */
 export async function newestBelieved(
   storage: Storage,
   trust: Trust | undefined,
   known = 0,
 ): Promise<Commit | undefined> {
-  return trust ? (await newestTrusted(storage, trust, known)).commit : newestCommit(storage, known);
+  if (!trust) return newestCommit(storage, known);
+  let commit: Commit | undefined;
+  for await (const number of candidates(storage, known)) {
+    const found = await judge(storage, trust, number);
+    if (found && !(found instanceof Error)) commit = found;
+    if (commit) break;
+  }
+  let last = commit?.commit ?? known;
+  for (let number = last + 1; number - last <= maxRefused; number += 1) {
+    const found = await judge(storage, trust, number);
+    if (!found) break;
+    if (found instanceof Error) continue;
+    commit = found;
+    last = number;
+  }
+  return commit;
 }
 
 /** Numbers to begin at, best first. Commits are listed only where nothing is known. */

@@ -8,7 +8,7 @@ import { readManifest } from "../../store/manifest.ts";
 import { readObject } from "../../store/objects.ts";
 import { unseal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
-import { type Belief, believeAll } from "../../trust/belief.ts";
+import { type LogReader, readAnyLog } from "../../trust/log-reader.ts";
 import { Archive } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
@@ -36,7 +36,7 @@ export interface CatalogOptions {
   /** Epoch milliseconds. */
   now?: () => number;
   /** Which commits are taken up; left out, all of them. */
-  belief?: Belief;
+  reader?: LogReader;
 }
 
 /** The snapshots of one store. Keeps serving the last good one while the store fails. */
@@ -60,7 +60,7 @@ export class Catalog {
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly #storage: Storage;
-  readonly #belief: Belief;
+  readonly #reader: LogReader;
   readonly #readable: Recent<readonly LogEntry[]>;
   readonly #tables: LabelTables = createLabelTables();
   /** Segments by hash. Snapshots share them, and memory is freed with the last snapshot that holds a segment. */
@@ -75,10 +75,10 @@ export class Catalog {
 
   constructor(
     storage: Storage,
-    { cacheBytes, pollSeconds = 5, now = Date.now, belief = believeAll(storage) }: CatalogOptions,
+    { cacheBytes, pollSeconds = 5, now = Date.now, reader = readAnyLog(storage) }: CatalogOptions,
   ) {
     this.#storage = storage;
-    this.#belief = belief;
+    this.#reader = reader;
     this.now = now;
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
     this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
@@ -91,7 +91,7 @@ export class Catalog {
     this.ids = new IdIndex(storage, this.objects);
     const recent = { log: this.log, seconds: pollSeconds, now };
     this.#readable = new Recent(() => readableCommits(storage, this.log), recent);
-    this.exports = new Exports(storage, { objects: this.objects, belief, ...recent });
+    this.exports = new Exports(storage, { objects: this.objects, reader, ...recent });
   }
 
   /** The snapshot that `refresh` loaded last; undefined before the first one. */
@@ -151,7 +151,7 @@ export class Catalog {
       const { newest } = this.log;
       if (newest && newest.digest !== this.#current?.commit.digest)
         this.#makeCurrent(await this.#load(await this.#list(newest)));
-      if (newest?.checkpoint !== undefined) await this.#belief.remember(newest.checkpoint);
+      await this.#reader.remember();
       this.#checkedAt = await this.#readChecked();
     } finally {
       // Also beside a log or a record that cannot be believed, which may stay so for long.
@@ -180,7 +180,7 @@ export class Catalog {
    */
   #followLog(): Promise<void> {
     return this.#following.run("log", async () => {
-      const commit = await this.#belief.newest(this.log.newest);
+      const commit = await this.#reader.newest(this.log.newest);
       if (commit) await this.log.takeUp(commit);
     });
   }
@@ -238,7 +238,7 @@ export class Catalog {
     if (newest?.digest === digest) return newest.checkpoint ?? null;
     const found = await readCommit(this.#storage, commit);
     // A commit's digest does not cover its checkpoint, so anybody can have changed that.
-    return (found?.digest === digest && this.#belief.checkpointOf(found)) || null;
+    return (found?.digest === digest && this.#reader.checkpointOf(found)) || null;
   }
 
   /**
@@ -305,7 +305,7 @@ export class Catalog {
     const bytes = await this.#storage.get(layout.checked, { maxBytes: 4096 });
     const checked = bytes && unseal(layout.checked, bytes, Checked);
     const { commit, publishedAt } = this.#current?.commit ?? {};
-    const believed = checked && this.#belief.believesRun(checked, this.log.newest?.commit ?? 0);
+    const believed = checked && this.#reader.believesRun(checked, this.log.newest?.commit ?? 0);
     // The record of a run that ended with another commit says nothing of this one.
     if (believed && checked.commit === commit) return checked.checkedAt;
     // A forged record must not make the data look older either than what is known of it.

@@ -5,7 +5,7 @@ import { exportFileName, readSoundExport } from "../../export/export-records.ts"
 import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
-import type { Belief } from "../../trust/belief.ts";
+import type { LogReader } from "../../trust/log-reader.ts";
 import { DamagedLogError, ExportNotFoundError } from "../errors.ts";
 import type { Stream } from "../stream.ts";
 import type { ObjectCache } from "./caches.ts";
@@ -42,19 +42,19 @@ export class Exports {
   readonly #storage: Storage;
   readonly #objects: ObjectCache;
   readonly #log: CommitLog;
-  readonly #belief: Belief;
+  readonly #reader: LogReader;
   readonly #recent: Recent<readonly ExportRecord[]>;
   /** By key and tag, what the last look made of the records, so that each is read once. */
   #known = new Map<string, ExportRecord | undefined>();
 
   constructor(
     storage: Storage,
-    parts: { objects: ObjectCache; log: CommitLog; belief: Belief; seconds: number; now: () => number },
+    parts: { objects: ObjectCache; log: CommitLog; reader: LogReader; seconds: number; now: () => number },
   ) {
     this.#storage = storage;
     this.#objects = parts.objects;
     this.#log = parts.log;
-    this.#belief = parts.belief;
+    this.#reader = parts.reader;
     this.#recent = new Recent(() => this.#look(), parts);
   }
 
@@ -119,7 +119,7 @@ export class Exports {
   /** A record that is sound and believed. */
   async #read(key: string): Promise<ExportRecord | undefined> {
     const record = await readSoundExport(this.#storage, hashIn(key));
-    return record && this.#belief.believesExport(record) ? record : undefined;
+    return record && this.#reader.believesExport(record) ? record : undefined;
   }
 
   /** Whether a record agrees with a commit that no rollback withdrew. */

@@ -1,0 +1,138 @@
+import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
+import { inclusionFromTiles, TileError } from "../format/log-proofs.ts";
+import type { TreeHead } from "../format/log-tree.ts";
+import { headFrom, leafHash } from "../format/tree.ts";
+import { CorruptObjectError, unless } from "../store/errors.ts";
+import { layout } from "../store/layout.ts";
+import { newestCommit, readCommit } from "../store/log/commits.ts";
+import { entryOf, tilesConnect, tilesIn } from "../store/log/public-log.ts";
+import type { Storage } from "../store/storage.ts";
+import type { CheckpointFile } from "./checkpoint-file.ts";
+import { judge } from "./newest-trusted.ts";
+import { storedCheckpoint } from "./stored-checkpoint.ts";
+import { told } from "./tree-head.ts";
+import { type Trust, type TrustedCheckpoint, UntrustedError } from "./trust.ts";
+
+/** Kinds of records, each with the last reason that was told. */
+type RecordKind = "commit" | "run" | "export";
+
+/** Which records of a store a reader believes. Older commits are believed because the newest one leads back to them. */
+export interface LogReader {
+  /**
+   * The newest commit; undefined when there is none. Where keys are trusted, it is that of the newest checkpoint which counts. Throws
+   * CorruptObjectError when the one that is known is gone, or the log is not the one that was taken up before; or StorageError.
+   */
+  newest(known: Pick<Commit, "commit"> | undefined): Promise<Commit | undefined>;
+  /** What is believed of an older commit's checkpoint; undefined where that is nothing. */
+  checkpointOf(commit: Commit): string | undefined;
+  /** Whether the record of a publish run is believed, where `newest` is the number of the newest commit. */
+  believesRun(run: Checked, newest: number): boolean;
+  /** Whether the record of an export is believed. */
+  believesExport(record: ExportRecord): boolean;
+  /** Remembers over restarts the log that was taken up. Throws CheckpointFileError. */
+  remember(): Promise<void>;
+}
+
+/** A reader that believes whoever can write to the store. */
+export function readAnyLog(storage: Storage): LogReader {
+  return {
+    async newest(known) {
+      const commit = await newestCommit(storage, known?.commit);
+      if (!commit || !known || commit.commit >= known.commit) return commit;
+      const reason = `it is gone, and commit ${commit.commit} the newest`;
+      throw new CorruptObjectError(layout.commit(known.commit), reason);
+    },
+    checkpointOf: ({ checkpoint }) => checkpoint,
+    believesRun: () => true,
+    believesExport: () => true,
+    async remember() {},
+  };
+}
+
+/**
+ * A reader that believes the holders of trusted keys. `file` keeps the newest checkpoint over restarts. `refused` is called
+ * with the reason when a record of the newest state cannot be believed, and again only when the reason changes.
+ */
+export function readSignedLog(
+  storage: Storage,
+  trust: Trust,
+  { file, refused }: { file?: CheckpointFile | undefined; refused: (error: Error) => void },
+): LogReader {
+  /** What was taken up last. */
+  let taken: { checkpoint: TrustedCheckpoint; commit: Commit } | undefined;
+  const reasons = new Map<RecordKind, string>();
+  /** The digest of the run's record that named a commit above the newest when it was last looked at. */
+  let aheadBefore: string | undefined;
+  const tell = (what: RecordKind, error: Error | undefined) => {
+    if (error && error.message !== reasons.get(what)) refused(error);
+    if (error) reasons.set(what, error.message);
+    else reasons.delete(what);
+  };
+  return {
+    async newest() {
+      const kept = file?.newest;
+      const least = taken && taken.checkpoint.size >= (kept?.size ?? 0) ? taken.checkpoint : kept;
+      const { checkpoint, refused: why } = await storedCheckpoint(storage, trust, least?.size);
+      // A commit that nobody signed has no checkpoint. Whoever made it by mistake is to be told.
+      const next = await judge(storage, trust, (checkpoint?.size ?? 0) + 1);
+      tell("commit", next instanceof Error ? next : why);
+      if (least && !(checkpoint && (await tilesConnect(storage, least, checkpoint)))) {
+        const found = checkpoint
+          ? `it is of ${told(checkpoint)}, which does not continue`
+          : "it is gone, and so is";
+        throw new CorruptObjectError(
+          layout.logCheckpoint,
+          `${found} the log of ${told(least)} that was taken up before`,
+        );
+      }
+      if (!checkpoint) return undefined;
+      const commit = await lastOf(storage, checkpoint, taken?.commit);
+      const trusted = trust.commit(commit);
+      taken = {
+        checkpoint,
+        commit: trusted instanceof Error ? { ...commit, checkpoint: undefined } : trusted,
+      };
+      return taken.commit;
+    },
+    checkpointOf(commit) {
+      const trusted = trust.commit(commit);
+      return trusted instanceof Error ? undefined : trusted.checkpoint;
+    },
+    believesRun(run, newest) {
+      const ahead = run.commit > newest;
+      // One that is signed shows that a commit was taken away, unless it was made since the log was read.
+      const gone =
+        ahead &&
+        run.digest === aheadBefore &&
+        new UntrustedError(
+          layout.checked,
+          `it is signed and names commit ${run.commit}, which the log does not have`,
+        );
+      const error = trust.run(run) ?? (gone || undefined);
+      aheadBefore = ahead ? run.digest : undefined;
+      tell("run", error);
+      return error === undefined && !ahead;
+    },
+    believesExport(record) {
+      const error = trust.export(record);
+      tell("export", error);
+      return error === undefined;
+    },
+    async remember() {
+      if (taken) await file?.keep(taken.checkpoint.note);
+    },
+  };
+}
+
+/** The last commit of a log, which its tiles show to be that. Throws CorruptObjectError where they do not, or StorageError. */
+async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined): Promise<Commit> {
+  const { size } = log;
+  const commit = await readCommit(storage, size);
+  const key = layout.commit(size);
+  if (!commit) throw new CorruptObjectError(key, `it is gone, and ${layout.logCheckpoint} names it`);
+  if (commit.digest === known?.digest) return commit;
+  const path = await unless(TileError, () => inclusionFromTiles(tilesIn(storage), size - 1, size));
+  const head = path && headFrom(leafHash(entryOf(commit)), { index: size - 1, size, path });
+  if (head?.equals(log.head)) return commit;
+  throw new CorruptObjectError(key, `its entry is not the last one of the signed log of ${told(log)}`);
+}

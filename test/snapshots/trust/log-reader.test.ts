@@ -1,0 +1,188 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { CheckpointFile } from "../../../snapshots/trust/checkpoint-file.ts";
+import { readSignedLog } from "../../../snapshots/trust/log-reader.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
+
+// A reader remembers a log. Whatever is newer must continue it: who can take commits away can make a publisher sign a second
+// history.
+
+const folder = testFolder();
+const ours = testKey();
+const records = [market(1), market(2), market(3)];
+type Objects = Map<string, Buffer>;
+/** The store at each of seven commits; and the same where those from the fifth on are others. */
+const main: Objects[] = [new Map()];
+const fork: Objects[] = [];
+
+const publishOn = (objects: Objects, bri: number) =>
+  publishRecords(memoryStorage(objects), records, bri, { signing: { key: ours } });
+
+/** What the next publish makes of a store. */
+async function after(objects: Objects, bri: number): Promise<Objects> {
+  const next = new Map(objects);
+  await publishOn(next, bri);
+  return next;
+}
+
+beforeAll(async () => {
+  for (const bri of [601, 602, 603, 604, 605, 606, 607]) main.push(await after(main.at(-1)!, bri));
+  fork.push(...main.slice(0, 5));
+  for (const bri of [615, 616, 617]) fork.push(await after(fork.at(-1)!, bri));
+});
+
+/** A reader of a store whose objects can be exchanged. */
+function readerOf(objects: Objects, file?: CheckpointFile) {
+  const own = new Map(objects);
+  const storage = countingStorage(memoryStorage(own));
+  const reader = readSignedLog(storage, new Trust([ours]), { file, refused: () => {} });
+  const show = (next: Objects) => {
+    own.clear();
+    for (const [key, bytes] of next) own.set(key, bytes);
+  };
+  return { newest: async () => (await reader.newest(undefined))?.commit, reader, storage, show, own };
+}
+
+describe("a newer log", () => {
+  test.each([1, 3, 4, 6])("is taken up when it continues the one of %i commits", async (known) => {
+    const { newest, show } = readerOf(main[known]!);
+    expect(await newest()).toBe(known);
+    show(main[7]!);
+    expect(await newest()).toBe(7);
+  });
+
+  test.each([5, 6, 7])(
+    "is refused when it continues another one of %i commits, and both are named",
+    async (known) => {
+      const { newest, show } = readerOf(main[known]!);
+      await newest();
+      show(fork[7]!);
+      for (let count = 0; count < 2; count += 1)
+        await expect(newest()).rejects.toThrow(
+          new RegExp(
+            `public/log/checkpoint: it is of 7 entries with root [0-9a-f]{64}, which does not continue the log of ${known} entries with root [0-9a-f]{64} that was taken up before`,
+          ),
+        );
+      show(main[7]!);
+      expect(await newest()).toBe(7);
+    },
+  );
+
+  test("is refused when it is shorter, without its checkpoint, its commit or a tile, and with one of the other log's", async () => {
+    const { newest, show, own } = readerOf(main[6]!);
+    await newest();
+    show(main[5]!);
+    await expect(newest()).rejects.toThrow("it is of 5 entries");
+    const seven = layout.logCheckpointOf(7);
+    for (const keys of [[layout.logCheckpoint, seven], [layout.commit(7)], [layout.logTile("0/000.p/7")]]) {
+      show(main[7]!);
+      for (const key of [...keys]) own.delete(key);
+      if (keys.includes(seven)) own.delete(layout.logCheckpointOf(6));
+      await expect(newest(), String(keys)).rejects.toThrow();
+    }
+    for (const key of [layout.commit(7), layout.logTile("0/000.p/7"), layout.logCheckpoint]) {
+      show(main[7]!);
+      own.set(key, fork[7]!.get(key)!);
+      await expect(newest(), key).rejects.toThrow();
+    }
+  });
+
+  test("is found by the checkpoints of its sizes where the newest is gone, foreign or an older one", async () => {
+    const { newest, show, own } = readerOf(main[5]!);
+    await newest();
+    for (const put of [undefined, Buffer.from("x"), main[3]!.get(layout.logCheckpoint)!]) {
+      show(main[7]!);
+      own.delete(layout.logCheckpoint);
+      if (put) own.set(layout.logCheckpoint, put);
+      own.set(layout.logCheckpointOf(99), Buffer.from("anybody's"));
+      expect(await newest()).toBe(7);
+    }
+  });
+
+  test("costs three reads while nothing is new", async () => {
+    const { newest, storage } = readerOf(main[6]!);
+    await newest();
+    storage.calls.length = 0;
+    await newest();
+    expect(storage.calls.map(({ key }) => key)).toEqual([
+      layout.logCheckpoint,
+      layout.commit(7),
+      layout.commit(6),
+    ]);
+  });
+});
+
+test("a checkpoint file outlives a fork, and is shared by processes that saw the same", async () => {
+  const path = join(folder, "checkpoint");
+  const file = await CheckpointFile.open(path);
+  const other = await CheckpointFile.open(path);
+  const noteOf = (objects: Objects) => objects.get(layout.logCheckpoint)!.toString();
+  await file.keep(noteOf(main[4]!));
+  await file.keep(noteOf(main[6]!));
+  const kept = await readFile(path, "utf8");
+  const restarted = await CheckpointFile.open(path);
+  await expect(readerOf(fork[7]!, restarted).newest()).rejects.toThrow(
+    /does not continue the log of 6 entries/,
+  );
+  await expect(other.keep(noteOf(fork[6]!))).rejects.toThrow(/holds another checkpoint of 6 entries/);
+  expect(await readFile(path, "utf8")).toBe(kept);
+  expect(await readerOf(main[7]!, restarted).newest()).toBe(7);
+});
+
+describe("a run that is killed between its commit and the checkpoint", () => {
+  /** A store after such a run, which wrote some objects of the log. */
+  async function killed(survives: (key: string) => boolean): Promise<Objects> {
+    const objects = new Map(main[4]!);
+    const storage = memoryStorage(objects);
+    const live = (key: string) => {
+      if (objects.has(layout.commit(5)) && !survives(key)) throw new Error("killed");
+      return storage;
+    };
+    const dying = changedStorage(storage, {
+      put: async (key, body) => live(key).put(key, body),
+      putIfAbsent: async (key, body) => live(key).putIfAbsent(key, body),
+      replace: async (key, body, tag) => live(key).replace(key, body, tag),
+    });
+    await expect(publishRecords(dying, records, 605, { signing: { key: ours } })).rejects.toThrow("killed");
+    return objects;
+  }
+
+  test.each([
+    ["before its tiles", () => false],
+    ["before its tiles, after the hint", (key: string) => key === layout.head],
+    ["after its tiles", (key: string) => key === layout.head || key.startsWith(layout.logTiles)],
+  ])(
+    "%s leaves readers where they were, and the next run signs, also with nothing new",
+    async (_, survives) => {
+      for (const bri of [605, 606]) {
+        const objects = await killed(survives);
+        const { newest, show } = readerOf(main[4]!);
+        await newest();
+        show(objects);
+        expect(await newest()).toBe(4);
+        await publishOn(objects, bri);
+        show(objects);
+        expect(await newest()).toBe(bri === 605 ? 5 : 6);
+        expect(await faultsOf(memoryStorage(objects))).toEqual([]);
+      }
+    },
+  );
+});
+
+test("of two publishers at once one commits, and the log has one history", async () => {
+  const objects = new Map(main[4]!);
+  const runs = await Promise.allSettled([publishOn(objects, 620), publishOn(objects, 621)]);
+  expect(runs.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  const { newest, show } = readerOf(main[4]!);
+  await newest();
+  show(objects);
+  expect(await newest()).toBe(5);
+  expect(await faultsOf(memoryStorage(objects))).toEqual([]);
+});
