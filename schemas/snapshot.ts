@@ -50,8 +50,9 @@ export const SegmentRef = ObjectRef.extend({
 export type SegmentRef = z.infer<typeof SegmentRef>;
 
 /**
- * A file of markets that a snapshot was made from: the SHA-256 and the length of its content, its number of rows, and the columns
- * and members in it that the contract does not name. `listed` is the digest of its address, ETag and size, where it came from S3.
+ * A file of markets that a snapshot was made from: the SHA-256 and the length of its content, its number of rows, and
+ * the columns and members in it that the contract does not name. `listed` is the digest of its address, ETag and size,
+ * where it came from S3.
  */
 export const SourceFileRef = ObjectRef.extend({
   rows: Count,
@@ -93,7 +94,8 @@ export const ScoreRefs = z.object({
 export type ScoreRefs = z.infer<typeof ScoreRefs>;
 
 /**
- * `manifests/<hash>.json`: what a snapshot consists of. Its parts name the objects, the lists of segments from the oldest up.
+ * `manifests/<hash>.json`: what a snapshot consists of. Its parts name the objects, the lists of segments from the
+ * oldest up.
  */
 export const ManifestRoot = z.object({
   formatVersion: FormatVersion,
@@ -130,8 +132,8 @@ export const ChangePartRef = ObjectRef.extend({ lines: z.int().min(1) });
 export type ChangePartRef = z.infer<typeof ChangePartRef>;
 
 /**
- * `private/changes/<hash>.json`: what the archive lost from the snapshot `since` to the snapshot `until`, `before`, and what
- * it gained, `after` (snapshots/SPEC.md, "Change records"). Parts are listed from the oldest up.
+ * `private/changes/<hash>.json`: what the archive lost from the snapshot `since` to the snapshot `until`, `before`, and
+ * what it gained, `after` (snapshots/SPEC.md, "Change records"). Parts are listed from the oldest up.
  */
 export const ChangeRecord = z.object({
   formatVersion: FormatVersion,
@@ -144,12 +146,13 @@ export const ChangeRecord = z.object({
 export type ChangeRecord = z.infer<typeof ChangeRecord>;
 
 /**
- * `commits/<number>.json`: one published state. `feedVersion` and the roots are the manifest's. `changes` refers to the record of what the
- * archive gained and lost since the commit before; null where there is none. `changeCounts` counts these markets; null where
- * the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's. `previous` is the digest of the commit before,
- * null in the first one. A rollback sets `hold`, which stops publishing, and adds the commits it takes back to `withdrawn`
- * as [first, last]. `tree` is the head of the public log over the entries of all commits before. `checkpoint` is a signed note about
- * the digest, and `note` one about the commit's own entry, where the publisher has a key.
+ * `commits/<number>.json`: one published state. `feedVersion` and the roots are the manifest's. `changes` refers to the
+ * record of what the archive gained and lost since the commit before; null where there is none. `changeCounts` counts
+ * these markets; null where the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's.
+ * `previous` is the digest of the commit before, null in the first one. A rollback sets `hold`, which stops publishing,
+ * and adds the commits it takes back to `withdrawn` as [first, last]. `tree` is the head of the public log over the
+ * entries of all commits before. `checkpoint` is a signed note about the digest, and `note` one about the commit's own
+ * entry, where the publisher has a key.
  */
 export const Commit = z.object({
   formatVersion: FormatVersion,
@@ -180,8 +183,8 @@ export const Head = z.object({ commit: CommitNumber, digest: Digest });
 export type Head = z.infer<typeof Head>;
 
 /**
- * `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`. `note` is a
- * signed note about the digest, where the publisher has a key.
+ * `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`. `note`
+ * is a signed note about the digest, where the publisher has a key.
  */
 export const Checked = z.object({
   checkedAt: Timestamp,
@@ -193,13 +196,16 @@ export const Checked = z.object({
 export type Checked = z.infer<typeof Checked>;
 
 /**
- * A Parquet file of an export. `root` is that of a tree over the pages that it was made from, as in a segment; `chunks` refers
- * to the SHA-256 of each of its chunks (snapshots/SPEC.md, "Exports").
+ * A Parquet file of an export. `root` is that of a tree over the pages that it was made from, as in a segment; `chunks`
+ * refers to the SHA-256 of each of its chunks (snapshots/SPEC.md, "Exports").
  */
 export const ExportFile = ObjectRef.extend({ rows: z.int().min(1), root: Digest, chunks: ObjectRef });
 export type ExportFile = z.infer<typeof ExportFile>;
 
-/** `private/exports/records/<snapshotId>.json`: the files of a snapshot's export, from the newest markets to the oldest; `note` as in Checked. */
+/**
+ * `private/exports/records/<snapshotId>.json`: the files of a snapshot's export, from the newest markets to the oldest;
+ * `note` as in Checked.
+ */
 export const ExportRecord = z.object({
   formatVersion: FormatVersion,
   commit: CommitNumber,
@@ -223,8 +229,8 @@ export const TierChange = z.strictObject({
 export type TierChange = z.infer<typeof TierChange>;
 
 /**
- * `public/tiers.json`: the tier of each protocol, and the changes of 30 days, newest first. `since` is the `publishedAt` of the
- * commit with which this record began.
+ * `public/tiers.json`: the tier of each protocol, and the changes of 30 days, newest first. `since` is the
+ * `publishedAt` of the commit with which this record began.
  */
 export const Tiers = z.strictObject({
   since: Timestamp,
@@ -237,8 +243,8 @@ export type Tiers = z.infer<typeof Tiers>;
 export const Collecting = z.object({ keys: z.array(z.string()), digest: Digest });
 
 /**
- * What `gc` keeps unless it is told otherwise: superseded snapshots by hours, by newest commits, as the last one of a UTC day
- * or month for so many days and months; and change records by days. Whatever one of these keeps stays.
+ * What `gc` keeps unless it is told otherwise: superseded snapshots by hours, by newest commits, as the last one of a
+ * UTC day or month for so many days and months; and change records by days. Whatever one of these keeps stays.
  */
 export const retention = {
   keepHours: 48,

@@ -46,8 +46,8 @@ export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): strin
 }
 
 /**
- * The policy of --trust-policy or TRUST_POLICY, or that of the keys in --trusted-key or TRUSTED_KEYS; options go before variables.
- * Undefined where none is given. Throws UsageError or KeyFileError.
+ * The policy of --trust-policy or TRUST_POLICY, or that of the keys in --trusted-key or TRUSTED_KEYS; options go before
+ * variables. Undefined where none is given. Throws UsageError or KeyFileError.
  */
 export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Policy | undefined> {
   const options = [values["trust-policy"], values["trusted-key"]];
@@ -61,7 +61,10 @@ export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Po
   return keys ? policyOf(await readTrustedKeys(shell.path(keys))) : undefined;
 }
 
-/** How SIGNING_KEY, SIGNING_NAME, WITNESS_POLICY and the options say that a run signs. Throws UsageError or KeyFileError. */
+/**
+ * How SIGNING_KEY, SIGNING_NAME, WITNESS_POLICY and the options say that a run signs. Throws UsageError or
+ * KeyFileError.
+ */
 export async function readSigning(
   shell: Shell,
   values: TrustValues & { "sign-over"?: string | undefined } = {},

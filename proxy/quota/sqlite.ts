@@ -50,7 +50,8 @@ const lookSql = `SELECT rows, EXISTS (${oldSql}) AS old FROM total`;
 const deleteOldSql = `DELETE FROM quota WHERE rowid IN (${oldSql} LIMIT ?2)`;
 const deleteLeastSql = `
   DELETE FROM quota WHERE rowid IN (
-    SELECT rowid FROM quota WHERE account GLOB '${freeAccounts}*' AND used <= ${mostForgotten} ORDER BY used, rowid LIMIT ?1
+    SELECT rowid FROM quota WHERE account GLOB '${freeAccounts}*' AND used <= ${mostForgotten}
+    ORDER BY used, rowid LIMIT ?1
   )
 `;
 

@@ -13,7 +13,8 @@ const stretched = (name, box, shapes) =>
   svg("svg", { class: name, viewBox: box, preserveAspectRatio: "none", "aria-hidden": "true" }, ...shapes);
 
 /**
- * A bar of length `value / max`. Screen readers skip it, so show the number as text beside it. `mark` is a second value.
+ * A bar of length `value / max`. Screen readers skip it, so show the number as text beside it. `mark` is a second
+ * value.
  * @param {number} value
  * @param {number} max
  * @param {number} [mark]
@@ -88,8 +89,8 @@ export function columnChart(columns, { label, axis, hot }) {
 }
 
 /**
- * Lets the pointer choose a run of columns: by dragging, or one by a click. `moved` hears of every change on the way, `ended` of
- * the end, with the run if one was chosen. Until then the frame must stay where it is.
+ * Lets the pointer choose a run of columns: by dragging, or one by a click. `moved` hears of every change on the way,
+ * `ended` of the end, with the run if one was chosen. Until then the frame must stay where it is.
  * @param {HTMLElement} frame of a columnChart
  * @param {number} count
  * @param {(first: number, last: number) => void} moved
@@ -192,7 +193,8 @@ const isFew = ({ n }) => n < 30;
 
 /**
  * Shares of several groups as dots, each with its interval. `second` stands beside them in another form.
- * @param {{ names: readonly string[], first: readonly Estimate[], second?: readonly Estimate[], mean?: number, label: string }} about
+ * @param {{ names: readonly string[], first: readonly Estimate[], second?: readonly Estimate[], mean?: number, label:
+ * string }} about
  * @param {number} width
  */
 export function intervalChart({ names, first, second, mean, label: name }, width) {

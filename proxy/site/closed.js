@@ -23,7 +23,8 @@ export const promise = ({ api, askForKey }, words) =>
   );
 
 /**
- * What a reader without an Aegis key sees of the archive: what was asked, how large the archive is, and what the key opens.
+ * What a reader without an Aegis key sees of the archive: what was asked, how large the archive is, and what the key
+ * opens.
  * @param {Site} site
  * @param {string} subject
  * @param {URLSearchParams} [query] of the address
@@ -54,7 +55,10 @@ export function closedTo(site, subject, query = new URLSearchParams()) {
     size,
     promise(
       site,
-      `${subject} needs a key of the Aegis plan${api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : ""}. It opens search, exact counts beside every choice, the distribution of every score, and every market with its evidence and a proof to verify.`,
+      `${subject} needs a key of the Aegis plan` +
+        (api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : "") +
+        ". It opens search, exact counts beside every choice, the distribution of every score, and every market " +
+        "with its evidence and a proof to verify.",
     ),
   ].filter((part) => part instanceof HTMLElement);
 }

@@ -48,8 +48,8 @@ export function curve(points, scores, name, signal) {
 const endsOf = (ticks) => [ticks[0] ?? 0, ticks.at(-1) ?? 1];
 
 /**
- * Where tiers begin, from the scores that have them: the service publishes tiers, not their borders. Undefined when scores of
- * one tier lie among those of another, as after a change of the formula.
+ * Where tiers begin, from the scores that have them: the service publishes tiers, not their borders. Undefined when
+ * scores of one tier lie among those of another, as after a change of the formula.
  * @param {readonly { bri: number, forgeScale: string }[]} scores
  * @returns {Border[] | undefined}
  */

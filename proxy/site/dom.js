@@ -4,8 +4,8 @@
  */
 
 /**
- * Attributes by name. A function becomes a listener: `onclick` listens to clicks. False and undefined leave the attribute
- * out, true makes it empty. Do not use `style`: the page's Content-Security-Policy forbids it.
+ * Attributes by name. A function becomes a listener: `onclick` listens to clicks. False and undefined leave the
+ * attribute out, true makes it empty. Do not use `style`: the page's Content-Security-Policy forbids it.
  * @typedef {Record<string, string | number | boolean | undefined | ((event: Event) => void)>} Attributes
  */
 
@@ -81,8 +81,8 @@ export function part(id) {
 }
 
 /**
- * A link to another site. It opens in a new tab, because leaving this page forgets the key. Addresses that are not http or
- * https are shown as text.
+ * A link to another site. It opens in a new tab, because leaving this page forgets the key. Addresses that are not http
+ * or https are shown as text.
  * @param {string} address
  * @param {string} [label]
  */

@@ -210,7 +210,9 @@ export function histogram(facet, go) {
         },
       ]),
       {
-        label: `${months ? "Markets per month" : spoken(facet)}: ${counted(total, "market")}${peak ? `, most at ${peak.name}` : ""}`,
+        label:
+          `${months ? "Markets per month" : spoken(facet)}: ${counted(total, "market")}` +
+          (peak ? `, most at ${peak.name}` : ""),
         axis: months ? axisOf(spans.map(({ name }) => name)) : [`${spans[0]?.from}`, direction, grouped(top)],
         ...(chosen && { hot: within }),
       },

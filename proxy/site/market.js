@@ -138,7 +138,8 @@ export function openMarket(site, id, query) {
                 ? `which the publisher signed as commit ${grouped(proof.commit)}.`
                 : proof.checkpoint === null
                   ? `which is commit ${grouped(proof.commit)}. Nobody signed it.`
-                  : `which is commit ${grouped(proof.commit)}. It is signed; enter the publisher’s key to check that.`,
+                  : `which is commit ${grouped(proof.commit)}. ` +
+                    "It is signed; enter the publisher’s key to check that.",
             ),
           ),
         );

@@ -15,7 +15,8 @@ import { change, counted, grouped, moment, signed, spoken, stepOf, tier } from "
  */
 
 /**
- * One protocol: its record and its place among the others, and with a key its history and the changes of its dimensions.
+ * One protocol: its record and its place among the others, and with a key its history and the changes of its
+ * dimensions.
  * @param {Site} site
  * @param {string} slug
  * @returns {View}
@@ -285,7 +286,7 @@ function drawHistory(section, { points }, scores, signal) {
       `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} ` +
         `(${signed(last.bri - first.bri)}). `,
       before &&
-        `${tierMove} ${confidenceMove ? `Its confidence moved by ${signed(confidenceMove)}.` : "Its confidence stayed."}`,
+        `${tierMove} Its confidence ${confidenceMove ? `moved by ${signed(confidenceMove)}` : "stayed"}.`,
     ),
     ...curve(points, scores, name, signal),
     html(
@@ -375,7 +376,8 @@ function card(title, rows) {
 const badgeColours = ["#5f6468", "#4a6a73", "#2f6f74", "#1a6d6f", "#0f6669", "#096266", "#044a50"];
 
 /**
- * A badge for other pages: a picture and its source. Where badges are published, the source names the file, which is renewed.
+ * A badge for other pages: a picture and its source. Where badges are published, the source names the file, which is
+ * renewed.
  * @param {ProtocolScore} record
  * @param {string} [published]
  */

@@ -7,8 +7,8 @@ import { fill, part } from "./dom.js";
  */
 
 /**
- * The current view. `update`, if present, shows another route of the same name without recreating the view. `close` aborts
- * its pending requests.
+ * The current view. `update`, if present, shows another route of the same name without recreating the view. `close`
+ * aborts its pending requests.
  * @typedef {{ title: string, element: HTMLElement, close: () => void, update?: (route: Route) => void }} View
  */
 
@@ -30,7 +30,8 @@ export function routeOf(hash) {
 }
 
 /**
- * Shows the view for the current address, and a new one whenever that changes. Then the new view's heading gets the focus.
+ * Shows the view for the current address, and a new one whenever that changes. Then the new view's heading gets the
+ * focus.
  * @param {(route: Route) => View} open
  * @param {(route: Route) => void} shown
  * @returns {{ again: () => void }} `again` recreates the view without moving the focus

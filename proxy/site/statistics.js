@@ -4,7 +4,8 @@
 const z = 1.959964;
 
 /**
- * The share of `hits` among `n`, with its 95 % interval after Wilson, which holds for small shares and small numbers too.
+ * The share of `hits` among `n`, with its 95 % interval after Wilson, which holds for small shares and small numbers
+ * too.
  * @param {number} hits
  * @param {number} n
  * @returns {Estimate}
@@ -19,8 +20,8 @@ export function wilson(hits, n) {
 }
 
 /**
- * How much larger the first of two independent shares is, from −1 to 1, with its 95 % interval after Newcombe (1998, method
- * 10). Two intervals may overlap although this one excludes 0.
+ * How much larger the first of two independent shares is, from −1 to 1, with its 95 % interval after Newcombe (1998,
+ * method 10). Two intervals may overlap although this one excludes 0.
  * @param {Estimate} first
  * @param {Estimate} second
  */
@@ -34,8 +35,8 @@ export function difference(first, second) {
 }
 
 /**
- * Whether the share of `hits` among `n` rises or falls from group to group: the test after Cochran and Armitage, for groups at
- * equal distances. `z` is above 0 where the share rises; `p` is two-sided.
+ * Whether the share of `hits` among `n` rises or falls from group to group: the test after Cochran and Armitage, for
+ * groups at equal distances. `z` is above 0 where the share rises; `p` is two-sided.
  * @param {readonly { hits: number, n: number }[]} groups
  */
 export function trend(groups) {
@@ -52,8 +53,8 @@ export function trend(groups) {
 }
 
 /**
- * How likely a normal variable lies further than this from its mean, in either direction (Numerical Recipes, erfcc), with a
- * relative error below 1.2e-7.
+ * How likely a normal variable lies further than this from its mean, in either direction (Numerical Recipes, erfcc),
+ * with a relative error below 1.2e-7.
  * @param {number} deviations at least 0
  */
 function twoSided(deviations) {

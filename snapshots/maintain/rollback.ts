@@ -29,10 +29,10 @@ export class RollbackError extends Error {
 
 /**
  * Makes an earlier snapshot current by a new commit, withdraws the commits in between, and puts publishing on hold.
- * `target` is a commit number, or the first 8 or more digits of a snapshot id. Also updates the public names. Returns the
- * new commit, or the current one when that already is this rollback.
- * Throws RollbackError, UnknownSnapshotError, UntrustedPredecessorError, CommitLostError, CollectedMeanwhileError,
- * CommitUnknownError, CorruptObjectError or StorageError.
+ * `target` is a commit number, or the first 8 or more digits of a snapshot id. Also updates the public names. Returns
+ * the new commit, or the current one when that already is this rollback. Throws RollbackError, UnknownSnapshotError,
+ * UntrustedPredecessorError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or
+ * StorageError.
  */
 export async function rollback(
   storage: Storage,
@@ -101,9 +101,9 @@ async function requireComplete(storage: Storage, current: Commit, commit: Commit
 }
 
 /**
- * Writes again every object that the current snapshot does not reach. A collection that is about to delete one then finds
- * it changed. Throws CollectedMeanwhileError when a collection may have checked it before. The manifest comes last, as in
- * a publish run.
+ * Writes again every object that the current snapshot does not reach. A collection that is about to delete one then
+ * finds it changed. Throws CollectedMeanwhileError when a collection may have checked it before. The manifest comes
+ * last, as in a publish run.
  */
 async function rewriteObjects(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
   const safe = (await PreviousSnapshot.readIfKept(storage, current))?.present ?? new Map();
@@ -121,8 +121,9 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
 }
 
 /**
- * Records what the rollback changes in the archive. Undefined when that is too much, or when the snapshot that is taken back
- * is damaged, which may be the reason for the rollback. Throws CollectedMeanwhileError, CorruptObjectError or StorageError.
+ * Records what the rollback changes in the archive. Undefined when that is too much, or when the snapshot that is taken
+ * back is damaged, which may be the reason for the rollback. Throws CollectedMeanwhileError, CorruptObjectError or
+ * StorageError.
  */
 async function recordChanges(storage: Storage, current: Commit, wanted: Commit) {
   const objects = new ObjectWriter(storage, new Set(), false);

@@ -15,14 +15,16 @@ import { treeUpTo } from "./public-log.ts";
 /** Another round is needed only when another publisher signed meanwhile. */
 const maxRounds = 16;
 
-/** Whether a witness of the publisher's policy cosigned the newest checkpoint: when, in seconds since 1970, or why not. */
+/**
+ * Whether a witness of the publisher's policy cosigned the newest checkpoint: when, in seconds since 1970, or why not.
+ */
 export type Witnessed = { name: string } & ({ time: number } | { fault: string });
 
 /**
- * Signs the tree of the log that ends with the newest commit, whoever made that: a run may have been killed before it signed. Then it
- * asks those witnesses that have not cosigned it yet. It signs nothing without a key, and where no trusted key signed the commit's
- * entry. Throws UntrustedPredecessorError when the tree does not begin with every one that was signed before, or a witness remembers
- * another one; CorruptObjectError or StorageError.
+ * Signs the tree of the log that ends with the newest commit, whoever made that: a run may have been killed before it
+ * signed. Then it asks those witnesses that have not cosigned it yet. It signs nothing without a key, and where no
+ * trusted key signed the commit's entry. Throws UntrustedPredecessorError when the tree does not begin with every one
+ * that was signed before, or a witness remembers another one; CorruptObjectError or StorageError.
  */
 export async function updateCheckpoint(
   storage: Storage,
@@ -66,7 +68,10 @@ interface Place {
   keys: Parameters<typeof mergeNotes>[1];
 }
 
-/** Adds a checkpoint's signatures to what is stored of it. Returns what then is; undefined when another publisher went on. */
+/**
+ * Adds a checkpoint's signatures to what is stored of it. Returns what then is; undefined when another publisher went
+ * on.
+ */
 async function mergeCheckpoint(place: Place, note: string): Promise<string | undefined> {
   const ofSize = layout.logCheckpointOf(place.newest.commit);
   const merged = await mergeInto(ofSize, place, note);

@@ -17,8 +17,8 @@ export interface SiteOptions {
   /** The API that its pages ask; when left out, the one that the store already names. */
   api?: ApiAddress | undefined;
   /**
-   * The address of the public tree, for which its artefacts are written; null for none. When left out, the one that the store
-   * already names: badges that a run passed over would go on showing old scores.
+   * The address of the public tree, for which its artefacts are written; null for none. When left out, the one that the
+   * store already names: badges that a run passed over would go on showing old scores.
    */
   siteUrl?: string | null | undefined;
   /** The terms told with the data; null for none. When left out, those that the store already names. */
@@ -31,8 +31,9 @@ export interface SiteOptions {
 }
 
 /**
- * Updates head.json, the public log, the public checkpoint, the public names and the artefacts to the newest commit, and the site to this version. Returns the commit's number,
- * or 0 before the first, and what became of its checkpoint at the witnesses. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
+ * Updates head.json, the public log, the public checkpoint, the public names and the artefacts to the newest commit,
+ * and the site to this version. Returns the commit's number, or 0 before the first, and what became of its checkpoint
+ * at the witnesses. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  * Throws MissingObjectError, CorruptObjectError or StorageError.
  */
 export async function updateMutableObjects(
@@ -59,9 +60,9 @@ export async function updateMutableObjects(
 }
 
 /**
- * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a key. Returns what
- * became of the checkpoint at the witnesses.
- * `inMemory` holds objects that the run has just made, so that they need not be read. Throws as updateMutableObjects does.
+ * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a
+ * key. Returns what became of the checkpoint at the witnesses. `inMemory` holds objects that the run has just made, so
+ * that they need not be read. Throws as updateMutableObjects does.
  */
 export async function finishRun(
   storage: Storage,

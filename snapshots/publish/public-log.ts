@@ -18,10 +18,10 @@ import type { Storage } from "../store/storage.ts";
 import { putIfDifferent } from "./site.ts";
 
 /**
- * Brings the public log to a commit. It compares what the last bundle and its tile hold, and sees that the others are there;
- * what those hold it compares at every 256th commit, and where some are `faulty`. What is missing or wrong is made anew from the
- * bundles that agree with their tiles, or else from the commits. Where neither has an entry any more, nothing is written. Throws
- * StorageError.
+ * Brings the public log to a commit. It compares what the last bundle and its tile hold, and sees that the others are
+ * there; what those hold it compares at every 256th commit, and where some are `faulty`. What is missing or wrong is
+ * made anew from the bundles that agree with their tiles, or else from the commits. Where neither has an entry any
+ * more, nothing is written. Throws StorageError.
  */
 export async function updatePublicLog(
   storage: Storage,
@@ -45,7 +45,10 @@ export async function updatePublicLog(
   if (!entries.includes(undefined)) await putTiles(storage, tiles, entries);
 }
 
-/** The entries of the last bundle: as it is stored, or as the one before goes on. Undefined where neither fits the commit. */
+/**
+ * The entries of the last bundle: as it is stored, or as the one before goes on. Undefined where neither fits the
+ * commit.
+ */
 async function tailOf(storage: Storage, newest: Commit): Promise<Buffer[] | undefined> {
   const [size, entry] = [newest.commit, entryOf(newest)];
   const stored = await readBundle(storage, lastBundle(size));
@@ -65,7 +68,10 @@ async function putTiles(storage: Storage, tiles: readonly Tile[], entries: Entri
   });
 }
 
-/** The tree of the log up to a commit, of which the tiles are mended where they do not give it. Throws as LogTree.upTo does. */
+/**
+ * The tree of the log up to a commit, of which the tiles are mended where they do not give it. Throws as LogTree.upTo
+ * does.
+ */
 export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTree> {
   // What a killed run left is cheap to add; what is damaged takes reading all of it.
   for (const faulty of [undefined, new Set([layout.logTiles])]) {
@@ -76,7 +82,10 @@ export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTre
   return LogTree.upTo(storage, newest);
 }
 
-/** The head, in hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. Throws as treeUpTo does. */
+/**
+ * The head, in hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. Throws as
+ * treeUpTo does.
+ */
 export async function treeBefore(storage: Storage, newest: Commit | undefined): Promise<string> {
   return (newest ? (await treeUpTo(storage, newest)).head : treeHead([])).toString("hex");
 }

@@ -22,9 +22,9 @@ const maxRounds = 16;
 
 /**
  * Updates the stable names of the public tree to the manifest of the newest commit, with `trust` of the newest that a
- * trusted key signed. Returns that commit's number, or 0 when there is none. With `addresses` the artefacts are brought up
- * to date too. Their content is always compared, since a publisher that was stopped or delayed may have left anything
- * there. Names of removed protocols stay until the next collection, because publishers may not delete.
+ * trusted key signed. Returns that commit's number, or 0 when there is none. With `addresses` the artefacts are brought
+ * up to date too. Their content is always compared, since a publisher that was stopped or delayed may have left
+ * anything there. Names of removed protocols stay until the next collection, because publishers may not delete.
  */
 export async function updatePublicNames(
   storage: Storage,

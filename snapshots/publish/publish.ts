@@ -78,7 +78,9 @@ export interface PublishReport {
   counts: Manifest["counts"];
   /** Compared with the snapshot that was current before; null when what that takes of it is gone or damaged. */
   changes: Changes | null;
-  /** Of the commit that is current after the run, or would be. `lost`: the one before was signed, and this one is not. */
+  /**
+   * Of the commit that is current after the run, or would be. `lost`: the one before was signed, and this one is not.
+   */
   signature: "signed" | "unsigned" | "lost";
   /** Segments of the snapshot before that lacked a column for a filter, and were made anew. */
   reindexed: number;
@@ -105,7 +107,9 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   if (current?.hold && !resume) {
     // The rollback may have been interrupted before it updated the public names.
     if (!options.dryRun && signing.over !== current.commit) await updateMutableObjects(storage, options);
-    const detail = `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end that`;
+    const detail =
+      `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end ` +
+      "that";
     throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
   }
   const faulty = new Set(options.faulty);

@@ -54,7 +54,9 @@ export const layout = {
   /** The public log, whose files are served under the same names below /api/v1/log/. */
   log: "public/log/",
   logFile: (name: string) => `public/log/${name}`,
-  /** The newest checkpoint of the public log, and that of each size which was signed (snapshots/SPEC.md, "Checkpoints"). */
+  /**
+   * The newest checkpoint of the public log, and that of each size which was signed (snapshots/SPEC.md, "Checkpoints").
+   */
   logCheckpoint: "public/log/checkpoint",
   logCheckpoints: "public/log/checkpoints/",
   logCheckpointOf: (size: number) => `public/log/checkpoints/${size}`,

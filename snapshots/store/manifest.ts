@@ -86,9 +86,9 @@ const readers: Readonly<Record<number, (storage: Storage, stored: StoredManifest
 };
 
 /**
- * Reads a manifest and its parts. Parts that `near` has too are taken from there, and shared in memory. Throws FormatError
- * where this program does not know the version of the format or of the feed, CorruptObjectError, MissingObjectError or
- * StorageError.
+ * Reads a manifest and its parts. Parts that `near` has too are taken from there, and shared in memory. Throws
+ * FormatError where this program does not know the version of the format or of the feed, CorruptObjectError,
+ * MissingObjectError or StorageError.
  */
 export async function readManifest(storage: Storage, ref: ObjectRef, near?: Manifest): Promise<Manifest> {
   const key = layout.manifest(ref.hash);

@@ -20,8 +20,8 @@ export function parseObject<T>(key: string, bytes: Buffer, schema: z.ZodType<T>)
 }
 
 /**
- * The reader for the version of the format that an object names: `readers` has one for each version that this program reads.
- * Throws CorruptObjectError, or FormatError when there is none.
+ * The reader for the version of the format that an object names: `readers` has one for each version that this program
+ * reads. Throws CorruptObjectError, or FormatError when there is none.
  */
 export function readerFor<Reader>(
   key: string,

@@ -11,7 +11,9 @@ export interface Submission {
   /** With no more than the log's own signatures: witnesses bound what they read. */
   note: string;
   size: number;
-  /** The hashes that show the first entries, `from` of them, 1 or more, to be the beginning of the checkpoint's tree. */
+  /**
+   * The hashes that show the first entries, `from` of them, 1 or more, to be the beginning of the checkpoint's tree.
+   */
   consistency(from: number): Promise<readonly Buffer[]>;
 }
 
@@ -41,7 +43,10 @@ class Refusal extends Error {
   }
 }
 
-/** Asks all witnesses at once, each within ten seconds. Throws nothing that a witness is to blame for; `consistency` may. */
+/**
+ * Asks all witnesses at once, each within ten seconds. Throws nothing that a witness is to blame for; `consistency`
+ * may.
+ */
 export function askWitnesses(
   witnesses: readonly Witness[],
   submission: Submission,

@@ -16,7 +16,9 @@ export class KeyFileError extends Error {
   override readonly name = "KeyFileError";
 }
 
-/** Reads a file with one public key a line. Empty lines, and lines that begin with #, are skipped. Throws KeyFileError. */
+/**
+ * Reads a file with one public key a line. Empty lines, and lines that begin with #, are skipped. Throws KeyFileError.
+ */
 export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   const keys = (await linesOf(path)).map(({ text, line }) =>
     parsed(path, line, () => parseVerifierKey(text)),

@@ -25,9 +25,9 @@ export function submissionOf(storage: Storage, note: string, { size }: TreeHead)
 }
 
 /**
- * What witnesses remember that does not fit the checkpoint of the store, or that is ahead of it. They are shown that checkpoint once
- * more. Where it is gone they are shown the empty tree, with which every log begins, and answer with the size that they have seen.
- * Throws StorageError.
+ * What witnesses remember that does not fit the checkpoint of the store, or that is ahead of it. They are shown that
+ * checkpoint once more. Where it is gone they are shown the empty tree, with which every log begins, and answer with
+ * the size that they have seen. Throws StorageError.
  */
 export async function rememberedBy(storage: Storage, trust: Trust, signing: Signing): Promise<Remembered[]> {
   const { key, witnesses } = signing;

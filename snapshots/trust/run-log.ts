@@ -11,7 +11,9 @@ import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from
 import { storedCheckpoint } from "./stored-checkpoint.ts";
 import type { Trust } from "./trust.ts";
 
-/** What a signed record says of the log: how many entries it had, and the head of its tree where the record tells it. */
+/**
+ * What a signed record says of the log: how many entries it had, and the head of its tree where the record tells it.
+ */
 interface Evidence extends Pick<TreeHead, "size"> {
   head?: TreeHead["head"];
   /** The record's key in the store. */
@@ -21,9 +23,9 @@ interface Evidence extends Pick<TreeHead, "size"> {
 const maxBytes = 64 * 1024;
 
 /**
- * The commit on which a run builds, the newest; undefined in an empty store. With keys in `signing`, one of them must have
- * signed it, and the log must have what signed records name: a run that went on from an earlier commit would sign a second
- * one of the same number. Throws UntrustedPredecessorError, CorruptObjectError or StorageError.
+ * The commit on which a run builds, the newest; undefined in an empty store. With keys in `signing`, one of them must
+ * have signed it, and the log must have what signed records name: a run that went on from an earlier commit would sign
+ * a second one of the same number. Throws UntrustedPredecessorError, CorruptObjectError or StorageError.
  */
 export async function newestForRun(storage: Storage, signing: Signing): Promise<Commit | undefined> {
   const trust = trustOf(signing);
@@ -36,8 +38,8 @@ export async function newestForRun(storage: Storage, signing: Signing): Promise<
 }
 
 /**
- * The same again, right before a run makes the commit that follows `newest`. When another publisher has made it already, nothing is
- * said: the run will find that out.
+ * The same again, right before a run makes the commit that follows `newest`. When another publisher has made it
+ * already, nothing is said: the run will find that out.
  */
 export async function requireStillNewest(
   storage: Storage,
@@ -53,7 +55,9 @@ export async function requireStillNewest(
   requireRemembered(storage, newest, remembered);
 }
 
-/** Throws UntrustedPredecessorError when somebody remembers more of the log than it has up to `newest`, or another one. */
+/**
+ * Throws UntrustedPredecessorError when somebody remembers more of the log than it has up to `newest`, or another one.
+ */
 export function requireRemembered(
   { location }: Storage,
   newest: Commit | undefined,
@@ -67,13 +71,15 @@ export function requireRemembered(
     ? `another log than this one of ${size} entries: one that differs in the first ${found.size}`
     : `${found.size} entries of the log, which has ${size} here`;
   throw new UntrustedPredecessorError(
-    `${location}: ${who} has seen ${seen}. A store that was set back signs no second commit of a number: put ` +
-      `${layout.commits}, ${layout.logTiles} and ${layout.logCheckpoints} back, from a backup or older versions of the objects. ` +
-      "Whoever says so without reason can be left out of WITNESS_POLICY",
+    `${location}: ${who} has seen ${seen}. A store that was set back signs no second commit of a number: ` +
+      `put ${layout.commits}, ${layout.logTiles} and ${layout.logCheckpoints} back, from a backup or older ` +
+      "versions of the objects. Whoever says so without reason can be left out of WITNESS_POLICY",
   );
 }
 
-/** What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError. */
+/**
+ * What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError.
+ */
 export async function evidenceIn(storage: Storage, trust: Trust): Promise<Evidence[]> {
   const [{ checkpoint }, run] = await Promise.all([
     storedCheckpoint(storage, trust),
@@ -86,8 +92,8 @@ export async function evidenceIn(storage: Storage, trust: Trust): Promise<Eviden
 }
 
 /**
- * Throws UntrustedPredecessorError unless the log up to `newest` begins with every one that a signed record names, CorruptObjectError when
- * that log is gone, or StorageError.
+ * Throws UntrustedPredecessorError unless the log up to `newest` begins with every one that a signed record names,
+ * CorruptObjectError when that log is gone, or StorageError.
  */
 export async function requireNamed(
   storage: Storage,
@@ -105,10 +111,11 @@ export async function requireNamed(
     const root = tree ? `, root ${tree.head.toString("hex")}` : "";
     const present = newest ? `its newest commit is ${newest.commit}${root}` : "it has no commit";
     throw new UntrustedPredecessorError(
-      `${storage.location}: ${key} is signed and names commit ${named}, which the log does not lead to; ${present}. Others can ` +
-        `write to this store, or it was set back. Put ${layout.commit(size)} back, from a backup or an older version of the ` +
-        `object. If you set it back yourself, delete ${layout.logCheckpoint}, ${layout.logCheckpoints} and ${layout.checked}; ` +
-        `proxies and copies that remember commit ${size} refuse what follows`,
+      `${storage.location}: ${key} is signed and names commit ${named}, which the log does not lead to; ` +
+        `${present}. Others can write to this store, or it was set back. Put ${layout.commit(size)} back, ` +
+        "from a backup or an older version of the object. If you set it back yourself, delete " +
+        `${layout.logCheckpoint}, ${layout.logCheckpoints} and ${layout.checked}; proxies and copies that ` +
+        `remember commit ${size} refuse what follows`,
     );
   }
 }

@@ -41,7 +41,10 @@ export function signNote(text: string, key: SigningKey): string {
   return `${text}\n${signatureLine(key, text)}\n`;
 }
 
-/** The line of one key's signature of a text, without a line feed. `time` is that of a cosignature, in seconds since 1970. */
+/**
+ * The line of one key's signature of a text, without a line feed. `time` is that of a cosignature, in seconds since
+ * 1970.
+ */
 export function signatureLine(key: SigningKey, text: string, time?: number): string {
   const signature = signatureOf(key, text, time);
   return `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), signature]).toString("base64")}`;
@@ -72,8 +75,8 @@ export function parseSignature(line: string): NoteSignature {
 }
 
 /**
- * Checks the signatures of the keys given, and ignores those of others. Throws NoteError when the note is malformed, when
- * one of these keys' signatures is wrong, or when there is none.
+ * Checks the signatures of the keys given, and ignores those of others. Throws NoteError when the note is malformed,
+ * when one of these keys' signatures is wrong, or when there is none.
  */
 export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote {
   const { text, signatures } = parseNote(note);
@@ -94,8 +97,8 @@ export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote
 }
 
 /**
- * A note with the signatures that any of several notes of one text has, each key's once. Of these keys wrong ones are left out;
- * those of others are kept, as far as there is room: whoever knows them may count them.
+ * A note with the signatures that any of several notes of one text has, each key's once. Of these keys wrong ones are
+ * left out; those of others are kept, as far as there is room: whoever knows them may count them.
  */
 export function mergeNotes(notes: readonly string[], keys: readonly VerifierKey[]): string {
   const parsed = notes.map(parseNote);

@@ -26,8 +26,8 @@ export class UntrustedPredecessorError extends Error {
 }
 
 /**
- * Throws UntrustedPredecessorError unless a trusted key signed the commit. A signature vouches for all commits before it too,
- * so a run that built on whatever it finds would sign what a thief has put there.
+ * Throws UntrustedPredecessorError unless a trusted key signed the commit. A signature vouches for all commits before
+ * it too, so a run that built on whatever it finds would sign what a thief has put there.
  */
 export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
   const { commit: number } = commit;

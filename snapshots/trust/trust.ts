@@ -51,7 +51,10 @@ export class Trust {
     return typeof this.#open(commit.note, (text, name) => text === entryText(name, commit)) === "string";
   }
 
-  /** What a checkpoint of the public log says that the policy is satisfied with, with no more of its note than counts; or why it is not. */
+  /**
+   * What a checkpoint of the public log says that the policy is satisfied with, with no more of its note than counts;
+   * or why it is not.
+   */
   tree(note: string): TrustedCheckpoint | { reason: string } {
     const signed = this.signedTree(note);
     return "reason" in signed || signed.lacking === undefined ? signed : { reason: signed.lacking };

@@ -1,7 +1,9 @@
 import { type Answer, askWitnesses, type Submission } from "./ask-witnesses.ts";
 import type { Policy, Witness } from "./policy.ts";
 
-/** The witnesses of a publisher's policy during one run. Nobody who failed once in it is asked, or waited for, again. */
+/**
+ * The witnesses of a publisher's policy during one run. Nobody who failed once in it is asked, or waited for, again.
+ */
 export class Witnesses {
   readonly policy: Policy;
   readonly #failed = new Map<Witness, Answer>();

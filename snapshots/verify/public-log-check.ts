@@ -22,8 +22,8 @@ const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefin
   );
 
 /**
- * Checks that each commit names the tree of those before it, and that every checkpoint is one of this log and signed, by a key of `trust` where
- * that is given.
+ * Checks that each commit names the tree of those before it, and that every checkpoint is one of this log and signed,
+ * by a key of `trust` where that is given.
  */
 async function checkTrees(
   check: StoreCheck,
@@ -77,8 +77,8 @@ async function checkTrees(
 }
 
 /**
- * What a checkpoint says. Throws CorruptObjectError when it is malformed or, with `trust`, does not count: the newest must satisfy the
- * policy, and those of single sizes be signed by the log.
+ * What a checkpoint says. Throws CorruptObjectError when it is malformed or, with `trust`, does not count: the newest
+ * must satisfy the policy, and those of single sizes be signed by the log.
  */
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
   try {
@@ -94,8 +94,9 @@ function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): Tre
 }
 
 /**
- * Checks that the public log is that of the commits up to the newest. Entries of commits that are gone are taken from bundles that
- * agree with their tiles. Tiles of later commits, which somebody may be adding, are left to the check of what remains.
+ * Checks that the public log is that of the commits up to the newest. Entries of commits that are gone are taken from
+ * bundles that agree with their tiles. Tiles of later commits, which somebody may be adding, are left to the check of
+ * what remains.
  */
 export async function checkPublicLog(
   check: StoreCheck,

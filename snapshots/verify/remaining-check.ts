@@ -18,8 +18,8 @@ interface Known {
 }
 
 /**
- * Checks the objects that no other check has seen: key records, collections that are under way, and objects that no commit
- * reaches. Returns the number of the latter.
+ * Checks the objects that no other check has seen: key records, collections that are under way, and objects that no
+ * commit reaches. Returns the number of the latter.
  */
 export async function checkRemaining(check: StoreCheck, known: Known): Promise<number> {
   let unreferenced = 0;

@@ -31,9 +31,9 @@ export interface VerifyReport {
 
 /**
  * Checks every byte of a store: the commit log, all its snapshots, the public names, the site, the key records, and
- * unreferenced objects. Returns the faults; throws only StorageError, or FormatError for a store of another format. With
- * `keys: false` the key records are skipped, as publishers may not read them. Without a `site` its files are skipped. With
- * `trust`, signatures must be of its keys; what checkpoints say is checked in any case.
+ * unreferenced objects. Returns the faults; throws only StorageError, or FormatError for a store of another format.
+ * With `keys: false` the key records are skipped, as publishers may not read them. Without a `site` its files are
+ * skipped. With `trust`, signatures must be of its keys; what checkpoints say is checked in any case.
  */
 export async function verify(
   storage: Storage,

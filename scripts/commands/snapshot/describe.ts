@@ -26,7 +26,8 @@ export function describePublish(done: PublishReport): string[] {
     ...(changes && outcome !== "unchanged" && wouldCommit !== false
       ? describeChanges(outcome === "dry-run" ? "It would change" : "It changes", changes)
       : []),
-    `${counted(counts.markets, "market")} in ${counted(counts.pages, "page")} and ${counted(counts.segments, "segment")}, ` +
+    `${counted(counts.markets, "market")} in ${counted(counts.pages, "page")} and ` +
+      `${counted(counts.segments, "segment")}, ` +
       counted(counts.protocols, "protocol"),
     `objects: ${describeSize(uploaded)} uploaded, ${describeSize(unchanged)} unchanged, ${describeSize(total)} total`,
     ...(reindexed > 0 ? [`re-indexed ${counted(reindexed, "segment")} that another version made`] : []),
@@ -41,7 +42,7 @@ export function describeWitnesses(witnessed: readonly Witnessed[]): string[] {
   const cosigned = witnessed.filter((each) => "time" in each).map(({ name }) => name);
   const names = cosigned.length > 0 ? `: ${cosigned.join(", ")}` : "";
   return [
-    `cosigned by ${cosigned.length} of ${witnessed.length === 1 ? "1 witness" : `${witnessed.length} witnesses`}${names}`,
+    `cosigned by ${cosigned.length} of ${witnessed.length} witness${witnessed.length === 1 ? "" : "es"}${names}`,
     ...witnessed.flatMap((each) => ("fault" in each ? [`  not by ${each.name}: ${each.fault}`] : [])),
   ];
 }

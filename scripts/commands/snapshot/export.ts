@@ -34,7 +34,8 @@ export const exportCommand = command({
     const { outcome, snapshotId, commit, rows, total, uploaded } = done;
     shell.report(values.json ?? false, done, [
       `${outcome === "exported" ? "Exported" : "Exported before:"} snapshot ${snapshotId} of commit ${commit}`,
-      `${counted(rows, "market")} in ${counted(total.objects, "file")} (${total.bytes} bytes), ${uploaded.objects} of them made now`,
+      `${counted(rows, "market")} in ${counted(total.objects, "file")} (${total.bytes} bytes), ` +
+        `${uploaded.objects} of them made now`,
     ]);
   },
 });

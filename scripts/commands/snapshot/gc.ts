@@ -58,9 +58,10 @@ export const gcCommand = command({
       ...(dryRun ? shorten(deleted.keys) : []),
       `${dryRun ? "Would delete" : "Deleted"} ${counted(deleted.keys.length, "object")} (${deleted.bytes} bytes); ` +
         `${counted(keptCommits, "commit")} kept, too young to go: ${counted(young, "unreachable object")}`,
-      `Without it would also go: ${counted(kept.keepHours, "hour")} ${tiers.hours} bytes, ${counted(kept.keepCommits, "commit")} ${tiers.commits} bytes, ` +
-        `${counted(kept.keepDaily, "day")} ${tiers.daily} bytes, ${counted(kept.keepMonthly, "month")} ${tiers.monthly} bytes, ` +
-        `changes of ${counted(kept.keepChangesDays, "day")} ${tiers.changes} bytes`,
+      `Without it would also go: ${counted(kept.keepHours, "hour")} ${tiers.hours} bytes, ` +
+        `${counted(kept.keepCommits, "commit")} ${tiers.commits} bytes, ${counted(kept.keepDaily, "day")} ` +
+        `${tiers.daily} bytes, ${counted(kept.keepMonthly, "month")} ${tiers.monthly} bytes, changes of ` +
+        `${counted(kept.keepChangesDays, "day")} ${tiers.changes} bytes`,
       ...(leftovers > 0 ? [`Removed what ${counted(leftovers, "killed run")} left behind`] : []),
     ]);
   },

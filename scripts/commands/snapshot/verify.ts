@@ -47,8 +47,9 @@ export const verifyCommand = command({
       ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
       ...waysBack(faults.map(({ key }) => key)),
       ...shorten(unchecked.map(({ key, reason }) => `${key}: not checked, because ${reason}`)),
-      `${faults.length === 0 ? "All good" : counted(faults.length, "fault")}: ${counted(commits, "commit")} (${collected} collected), ` +
-        `${counted(markets, "market")}, ${counted(objects, "object")} (${bytes} bytes), ${unreferenced} of them unreferenced`,
+      `${faults.length === 0 ? "All good" : counted(faults.length, "fault")}: ` +
+        `${counted(commits, "commit")} (${collected} collected), ${counted(markets, "market")}, ` +
+        `${counted(objects, "object")} (${bytes} bytes), ${unreferenced} of them unreferenced`,
     ]);
     return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
   },

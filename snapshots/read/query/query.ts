@@ -421,7 +421,8 @@ function timeOf(name: string, text: string, dateOnlyAddition: number, orElse = "
   if (!groups?.date || Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== groups.date) {
     throw new InvalidParameterError(
       name,
-      `${name} must be ${orElse}a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm (write + as %2B).`,
+      `${name} must be ${orElse}a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm ` +
+        "(write + as %2B).",
     );
   }
   if (!groups.clock) return day + dateOnlyAddition;

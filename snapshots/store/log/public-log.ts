@@ -127,8 +127,8 @@ export async function tilesConnect(storage: Storage, before: TreeHead, after: Tr
 }
 
 /**
- * The tree of the log up to a commit, which vouches for it: the commit's entry is the last leaf, and its `tree` the head over
- * those before. What tiles do not tell follows from the commits.
+ * The tree of the log up to a commit, which vouches for it: the commit's entry is the last leaf, and its `tree` the
+ * head over those before. What tiles do not tell follows from the commits.
  */
 export class LogTree implements TreeHead {
   readonly size: number;
@@ -147,7 +147,9 @@ export class LogTree implements TreeHead {
   static async upTo(storage: Storage, commit: Commit): Promise<LogTree> {
     const tree = (await LogTree.fromTiles(storage, commit)) ?? (await LogTree.#fromCommits(storage, commit));
     if (tree) return tree;
-    const reason = `the log before commit ${commit.commit} is gone or altered; put ${layout.commits} or ${layout.logTiles} back`;
+    const reason =
+      `the log before commit ${commit.commit} is gone or altered; put ${layout.commits} or ` +
+      `${layout.logTiles} back`;
     throw new CorruptObjectError(layout.commit(commit.commit), reason);
   }
 

@@ -13,7 +13,9 @@ import { freePort } from "./programs.ts";
 
 const run = promisify(execFile);
 
-/** The programs of real witnesses, or undefined where none is installed; `.ci/run` installs them and sets the variables. */
+/**
+ * The programs of real witnesses, or undefined where none is installed; `.ci/run` installs them and sets the variables.
+ */
 export function findWitness(): WitnessPrograms | undefined {
   const {
     TEST_LITEWITNESS: litewitness,
@@ -102,8 +104,8 @@ export async function startWitness(
 }
 
 /**
- * Makes a log known to a witness, as `witnessctl add-log` and `add-key` do. That program is not used because Go cannot install it
- * everywhere: one of its modules is not in every module proxy.
+ * Makes a log known to a witness, as `witnessctl add-log` and `add-key` do. That program is not used because Go cannot
+ * install it everywhere: one of its modules is not in every module proxy.
  */
 function know(database: string, { origin, vkeys }: { origin: string; vkeys: readonly string[] }): void {
   withDatabase(database, (db) => {

@@ -84,7 +84,8 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
 
     const { faults } = await verify(storage, () => {}, { trust: new Trust(policy) });
     expect(faults).toEqual([]);
-    // Two of three are enough. With one the newest is none that this policy counts, and others before it may lack what they do.
+    // Two of three are enough. With one the newest is none that this policy counts, and others before it may lack what
+    // they do.
     const short = after
       .split("\n")
       .filter((line) => !/^— witness.example\/[12]/.test(line))
