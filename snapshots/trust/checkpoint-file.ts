@@ -1,5 +1,6 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hasCode } from "../store/errors.ts";
+import { layout } from "../store/layout.ts";
 import { type Checkpoint, parseTree } from "./tree-head.ts";
 
 /** The file cannot be used. The message names it. */
@@ -46,12 +47,18 @@ export class CheckpointFile {
   }
 }
 
+/** What the checkpoints of format 2 say, which no later one does. */
+const ofFormat2 = /^[^\n]+\n\d+\n[^\n]+\nsnapshot [0-9a-f]{64}\n/;
+
 async function readNewest(path: string): Promise<Checkpoint | undefined> {
+  let note = "";
   try {
-    return parseTree(await readFile(path, "utf8"));
+    note = await readFile(path, "utf8");
+    return parseTree(note);
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
-    const reason = error instanceof Error ? error.message : error;
+    const older = `it holds a checkpoint of format 2, from which only ${layout.keys} of a store carries over, by copying it: remove it`;
+    const reason = ofFormat2.test(note) ? older : error instanceof Error ? error.message : error;
     throw new CheckpointFileError(`${path} cannot be used: ${reason}`, { cause: error });
   }
 }

@@ -250,6 +250,10 @@ describe("after a restart", () => {
     [{ trustedKeys: "bad.keys" }, /TRUSTED_KEYS: .*bad\.keys, line 3: its last part is not base64/],
     [{ trustedKeys: "empty.keys" }, /TRUSTED_KEYS: .*empty\.keys holds no key/],
     [{ trustedKeys, checkpointFile: "bad.keys" }, /CHECKPOINT_FILE: .*bad\.keys cannot be used/],
+    [
+      { trustedKeys, checkpointFile: "old" },
+      /CHECKPOINT_FILE: .*old cannot be used: .* format 2, .* only keys\//,
+    ],
     [{ trustedKeys: undefined, checkpointFile: "x" }, /CHECKPOINT_FILE needs TRUSTED_KEYS/],
   ];
   test.for(bad)(
@@ -257,6 +261,8 @@ describe("after a restart", () => {
     async ([{ trustedKeys: keys, checkpointFile }, reason]) => {
       await writeFile(join(folder, "bad.keys"), `# ours\n${verifierText(ours)}\n${verifierText(ours)}x\n`);
       await writeFile(join(folder, "empty.keys"), "# none\n");
+      const text = `${ours.name}\n3\n${"A".repeat(43)}=\nsnapshot ${"0".repeat(64)}\n`;
+      await writeFile(join(folder, "old"), signNote(text, ours));
       const storage = await signedStore();
       const at = (file: string | undefined) => file && join(folder, file.split("/").at(-1)!);
       const options = { trustedKeys: at(keys), checkpointFile: at(checkpointFile) };

@@ -21,6 +21,8 @@ import { inArchiveOrder, market, sourcesOf } from "../helpers/publish/records.ts
 //
 //     npm exec -- node --import tsx/esm test/conformance/example-store.ts
 //
+// Once a format is released, its folder stays as it is, and a later format gets one beside it.
+//
 // Pages are compressed as the zlib of the Node that runs this does it; `made.json` names that zlib.
 
 const day = 86_400_000;
