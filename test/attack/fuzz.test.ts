@@ -13,24 +13,14 @@ import { market } from "../helpers/publish/records.ts";
 
 const canonical = [archive, `${archive}?pageSize=1`, "/api/v1/scores", "/api/v1/scores/aave"];
 const nasty = [
-  "/api/v1//markets/historical",
-  "//api/v1/markets/historical",
-  "/api/v1/scores/../markets/historical",
-  "/api/v1/scores/%2e%2e/markets/historical",
-  "/api/v1/scores/..%2fmarkets/historical",
-  "/api/v1/markets%2fhistorical",
-  "/api/v1/markets/%68istorical",
-  "/api/v1/markets/%2568istorical",
-  "/api/v1/markets/historical%00",
-  "/api/v1/markets/historical\0",
-  "/api/v1/markets/historical\t",
-  "/api/v1/markets/historical\r",
-  "/api/v1/markets/historical/",
-  "/api/v1/markets/historical;x",
-  "/api/v1/markets/historical#",
-  "/api\\v1\\markets\\historical",
-  "/api/v1/scores/..\\markets\\historical",
-  "\\api/v1/markets/historical",
+  ...["/api/v1//markets/historical", "//api/v1/markets/historical"],
+  ...["/api/v1/scores/../markets/historical", "/api/v1/scores/%2e%2e/markets/historical"],
+  ...["/api/v1/scores/..%2fmarkets/historical", "/api/v1/markets%2fhistorical"],
+  ...["/api/v1/markets/%68istorical", "/api/v1/markets/%2568istorical", "/api/v1/markets/historical%00"],
+  ...["/api/v1/markets/historical\0", "/api/v1/markets/historical\t", "/api/v1/markets/historical\r"],
+  ...["/api/v1/markets/historical/", "/api/v1/markets/historical;x", "/api/v1/markets/historical#"],
+  ...["/api\\v1\\markets\\historical", "/api/v1/scores/..\\markets\\historical"],
+  ...["\\api/v1/markets/historical"],
   `http://proxy.test${archive}`,
   `http:/${archive}`,
   `//proxy.test${archive}`,
@@ -70,16 +60,7 @@ const often = <T>(usual: T, others: readonly T[], weight: number): fc.Arbitrary<
   fc.oneof({ weight, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
 
 const otherMethods = [
-  "HEAD",
-  "POST",
-  "OPTIONS",
-  "DELETE",
-  "TRACE",
-  "CONNECT",
-  "PUT",
-  "QUERY",
-  "PROPFIND",
-  "PRI",
+  ...["HEAD", "POST", "OPTIONS", "DELETE", "TRACE", "CONNECT", "PUT", "QUERY", "PROPFIND", "PRI"],
 ];
 const method = often("GET", [...otherMethods, "get", "G\0ET", "\rGET", " GET", "GET\t", ""], 4);
 const target = fc.oneof(
@@ -89,14 +70,7 @@ const target = fc.oneof(
   { weight: 1, arbitrary: fc.array(crumb, { maxLength: 9 }).map((parts) => parts.join("")) },
 );
 const otherVersions = [
-  "HTTP/1.0",
-  "HTTP/0.9",
-  "HTTP/2.0",
-  "HTTP/1.10",
-  "http/1.1",
-  "HTTP/1,1",
-  "",
-  "HTTP/1.1\t",
+  ...["HTTP/1.0", "HTTP/0.9", "HTTP/2.0", "HTTP/1.10", "http/1.1", "HTTP/1,1", "", "HTTP/1.1\t"],
 ];
 const version = often("HTTP/1.1", otherVersions, 6);
 const lineEnd = often("\r\n", ["\n", "\r", "\r\r\n", "\n\r", "\r\n ", "\r\n\t", "\0\r\n"], 40);

@@ -23,16 +23,8 @@ describe("npm run keys", () => {
   const run = (...args: string[]) => runCommand("keys", args, { from: directory });
 
   test("issues a key that is printed once, alone on stdout", async () => {
-    const { stdout, stderr, code } = await run(
-      "issue",
-      "--plan",
-      "aegis",
-      "--owner",
-      "acme",
-      "--store",
-      "store",
-      "--create",
-    );
+    const line = "issue --plan aegis --owner acme --store store --create";
+    const { stdout, stderr, code } = await run(...line.split(" "));
     expect(code).toBe(0);
     expect(isWellFormedKey(stdout.trim())).toBe(true);
     expect(stderr).not.toContain(stdout.trim());
@@ -46,14 +38,7 @@ describe("npm run keys", () => {
     const options = [
       "--owner",
       "dev co",
-      "--quota",
-      "5",
-      "--expires",
-      "2030-01-01",
-      "--store",
-      "store",
-      "--create",
-      "--json",
+      ..."--quota 5 --expires 2030-01-01 --store store --create --json".split(" "),
     ];
     const issued = JSON.parse((await run("issue", "--plan", "developer", ...options)).stdout);
     expect(issued).toMatchObject({
