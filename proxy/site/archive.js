@@ -396,14 +396,14 @@ class Explorer {
     fill(this.#side);
     for (const { clear } of [...this.#lists.values(), ...this.#histograms.values()]) clear();
     const name = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
-    const place = document.getElementById(`problem-${name}`);
-    if (!place)
+    const panel = document.getElementById(`problem-${name}`);
+    if (!panel)
       return fill(
         this.#problem,
         failure(error, () => this.show(this.#query)),
       );
-    place.closest("details")?.setAttribute("open", "");
-    fill(place, failure(inLabels(error)));
+    panel.closest("details")?.setAttribute("open", "");
+    fill(panel, failure(inLabels(error)));
     const field = document.getElementById(name);
     field?.setAttribute("aria-invalid", "true");
     field?.focus();

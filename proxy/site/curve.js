@@ -88,7 +88,7 @@ function lineChart(points, ticks, borders, width, name) {
   const x = (/** @type {number} */ time) => margin.left + ((time - first) / (last - first)) * room;
   const y = (/** @type {number} */ value) =>
     height - margin.bottom - ((value - low) / (high - low)) * (height - margin.top - margin.bottom);
-  const places = points.map(({ updatedAt, bri, forgeScaleNum }) => ({
+  const marks = points.map(({ updatedAt, bri, forgeScaleNum }) => ({
     at: updatedAt,
     value: bri,
     number: forgeScaleNum,
@@ -99,7 +99,7 @@ function lineChart(points, ticks, borders, width, name) {
   const every = Math.max(1, Math.ceil((days * 56) / room));
   const labels = Array.from(
     { length: Math.floor(days / every) + 1 },
-    (_, place) => first + place * every * day,
+    (_, index) => first + index * every * day,
   );
   return chart(width, height, name, [
     label("BRI", 0, 12, "start"),
@@ -113,13 +113,13 @@ function lineChart(points, ticks, borders, width, name) {
       ]),
     svg("polyline", {
       class: "line",
-      points: places.map((place) => `${place.x.toFixed(1)},${place.y.toFixed(1)}`).join(" "),
+      points: marks.map((mark) => `${mark.x.toFixed(1)},${mark.y.toFixed(1)}`).join(" "),
     }),
-    ...places.map((place) =>
+    ...marks.map((mark) =>
       svg(
         "circle",
-        { class: `point tier-${place.number}`, cx: place.x, cy: place.y, r: 3.5 },
-        svg("title", {}, `${minutes(place.at)}: ${place.value}`),
+        { class: `point tier-${mark.number}`, cx: mark.x, cy: mark.y, r: 3.5 },
+        svg("title", {}, `${minutes(mark.at)}: ${mark.value}`),
       ),
     ),
   ]);

@@ -188,25 +188,25 @@ export function histogram(facet, go) {
     );
     const [first, last] = [query.get(low), query.get(high)];
     const chosen = first !== null || last !== null;
-    const within = (/** @type {number} */ place) => {
-      const span = spans[place];
+    const within = (/** @type {number} */ index) => {
+      const span = spans[index];
       if (!span) return false;
       if (months) return (first ?? "") <= `${span.to}T24` && (last ?? "9999") >= `${span.from}`;
       return Number(first ?? 0) <= Number(span.to) && Number(last ?? 1000) >= Number(span.from);
     };
     const top = Number(spans.at(-1)?.to);
     const placeholders = [spans[0]?.from, spans.at(-1)?.to];
-    for (const [place, { input }] of ends.entries())
-      input.placeholder = `${placeholders[place] ?? ["from", "to"][place]}`;
+    for (const [index, { input }] of ends.entries())
+      input.placeholder = `${placeholders[index] ?? ["from", "to"][index]}`;
     const total = spans.reduce((sum, { count }) => sum + count, 0);
     const peak = spans.toSorted((a, b) => b.count - a.count)[0];
     const chart = columnChart(
-      spans.map(({ count, name }, place) => [
+      spans.map(({ count, name }, index) => [
         {
           value: count,
           title: `${name}: ${counted(count, "market")}`,
           // Of a score, as its scale is divided.
-          class: months ? "column" : `column tier-${stepOf(place / spans.length)}`,
+          class: months ? "column" : `column tier-${stepOf(index / spans.length)}`,
         },
       ]),
       {

@@ -8,16 +8,16 @@ export const planNames = { free: "Free", developer: "Developer", aegis: "Aegis" 
 
 /**
  * The strip that shows plan and quota, and lets the reader enter a key and forget it again.
- * @param {HTMLElement} place
+ * @param {HTMLElement} panel
  * @param {Api} api
  * @param {() => void} changed called after the key was entered or forgotten
  * @returns {{ ask: () => void }} `ask` opens the form and focuses its field
  */
-export function accessStrip(place, api, changed) {
+export function accessStrip(panel, api, changed) {
   if (!api.live) {
     const why =
       "This copy of the site has only files. It shows the scores; history and archive need the service.";
-    fill(place, html("p", { class: "quiet" }, why));
+    fill(panel, html("p", { class: "quiet" }, why));
     return { ask: () => {} };
   }
   const standing = html("p", { class: "standing" });
@@ -46,7 +46,7 @@ export function accessStrip(place, api, changed) {
   );
   const entry = html("details", { class: "key" }, html("summary", {}, "Enter an API key"), form);
   const forget = html("button", { type: "button", class: "plain", onclick: drop }, "Forget key");
-  fill(place, html("div", { class: "access" }, standing, entry, forget));
+  fill(panel, html("div", { class: "access" }, standing, entry, forget));
   api.onquota = () => {
     const { quota, plan } = api;
     const left = quota && `${grouped(quota.remaining)} of ${grouped(quota.limit)} left today`;

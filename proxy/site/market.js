@@ -34,27 +34,27 @@ export function openMarket(site, id, query) {
   const asOf = query.get("asOf") ?? undefined;
   let snapshot = asOf;
   const heading = html("h1", { class: "ask" }, "Market");
-  const place = html("div");
+  const panel = html("div");
   const element = html(
     "article",
     {},
     html("p", { class: "path" }, html("a", { href: lastArchive() }, "All markets")),
     heading,
-    place,
+    panel,
   );
   if (api.plan === "aegis") load();
-  else fill(place, ...closedTo(site, "A market’s page"));
+  else fill(panel, ...closedTo(site, "A market’s page"));
   return { title: "Market", element, close: () => ending.abort() };
 
   async function load() {
-    fill(place, html("p", { class: "quiet" }, "Loading the market…"));
+    fill(panel, html("p", { class: "quiet" }, "Loading the market…"));
     try {
       snapshot = asOf ?? (await api.pin()).snapshotId;
       const market = await api.service.market(id, { signal, asOf: snapshot });
       fill(heading, market.question);
-      fill(place, ...detailsOf(market), proofOf(market));
+      fill(panel, ...detailsOf(market), proofOf(market));
     } catch (error) {
-      if (!signal.aborted) fill(place, failure(error, load));
+      if (!signal.aborted) fill(panel, failure(error, load));
     }
   }
 
@@ -288,7 +288,7 @@ const anyList = (values) =>
   );
 
 /** @param {readonly unknown[]} values */
-const listed = (values) => values.flatMap((value, place) => [place > 0 ? "; " : "", ...anything(value)]);
+const listed = (values) => values.flatMap((value, index) => [index > 0 ? "; " : "", ...anything(value)]);
 
 /**
  * Shows any JSON value as text, with web addresses as links.
@@ -299,8 +299,8 @@ function anything(value) {
   if (typeof value === "string") return [/^https?:\/\//i.test(value) ? outsideLink(value) : value];
   if (Array.isArray(value)) return listed(value);
   if (typeof value !== "object" || value === null) return [`${value}`];
-  return Object.entries(value).flatMap(([key, member], place) => [
-    place > 0 ? ", " : "",
+  return Object.entries(value).flatMap(([key, member], index) => [
+    index > 0 ? ", " : "",
     `${key}: `,
     ...anything(member),
   ]);

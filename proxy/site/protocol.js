@@ -25,13 +25,13 @@ export function openProtocol(site, slug) {
   const { api } = site;
   const ending = new AbortController();
   const { signal } = ending;
-  const place = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the score…"));
+  const panel = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the score…"));
   const element = html(
     "article",
     {},
     html("p", { class: "path" }, html("a", { href: scoreboardAddress() }, "All scores")),
     html("h1", {}, slug),
-    place,
+    panel,
   );
   /** Asked for once for all parts of the page.
    * @type {Promise<ScoreList> | undefined} */
@@ -46,7 +46,7 @@ export function openProtocol(site, slug) {
       const history = html("section", { "aria-labelledby": "history" });
       const dimensions = html("section", { "aria-labelledby": "dimensions" });
       fill(dimensions, dimensionTable(record));
-      fill(place, summary(record, among), dimensions, history, about(record), badge(record, api.published));
+      fill(panel, summary(record, among), dimensions, history, about(record), badge(record, api.published));
       const parts = [loadAmong(record, among)];
       if (api.keyed) parts.push(loadHistory(history), loadMoves(record, dimensions));
       else if (api.live)
@@ -61,9 +61,9 @@ export function openProtocol(site, slug) {
         );
       await Promise.all(parts);
     } catch (error) {
-      if (!signal.aborted) fill(place, failure(error, load));
+      if (!signal.aborted) fill(panel, failure(error, load));
     }
-    place.removeAttribute("aria-busy");
+    panel.removeAttribute("aria-busy");
   }
 
   async function allScores() {

@@ -133,13 +133,13 @@ export function openScoreboard({ api }, query) {
   choose(query);
   const ending = new AbortController();
   const { signal } = ending;
-  const place = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the scores…"));
+  const panel = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the scores…"));
   const about = html("p", { class: "lede" }, "DeFi protocols by their risk. Higher is safer.");
   const element = html(
     "article",
     {},
     html("div", { class: "opening" }, html("h1", {}, "Risk scores"), about),
-    place,
+    panel,
   );
   /** @type {readonly ScoreListEntry[]} */
   let scores = [];
@@ -162,13 +162,13 @@ export function openScoreboard({ api }, query) {
       about.append(` Updated ${minutes(list.updatedAt)}.`);
       draw();
     } catch (error) {
-      if (!signal.aborted) fill(place, failure(error, load));
+      if (!signal.aborted) fill(panel, failure(error, load));
     }
-    place.removeAttribute("aria-busy");
+    panel.removeAttribute("aria-busy");
   }
 
   function draw() {
-    fill(place, ...board(scores, api.keyed ? curveOf : undefined));
+    fill(panel, ...board(scores, api.keyed ? curveOf : undefined));
   }
 
   /** @param {string} slug */
@@ -178,12 +178,12 @@ export function openScoreboard({ api }, query) {
       const name = `BRI of ${slug} over ${counted(points.length, "run")}`;
       return html("div", {}, curve(points, scores, name, signal));
     } catch (error) {
-      const place = html("div");
+      const panel = html("div");
       fill(
-        place,
-        failure(error, async () => fill(place, await curveOf(slug))),
+        panel,
+        failure(error, async () => fill(panel, await curveOf(slug))),
       );
-      return place;
+      return panel;
     }
   }
 }
@@ -191,13 +191,13 @@ export function openScoreboard({ api }, query) {
 /** Columns of the distribution: each of 25 points of BRI, piled up by tier.
  * @param {readonly ScoreListEntry[]} scores */
 export function distribution(scores) {
-  return Array.from({ length: 40 }, (_, place) => {
-    const within = scores.filter(({ bri }) => Math.min(39, Math.floor(bri / 25)) === place);
+  return Array.from({ length: 40 }, (_, index) => {
+    const within = scores.filter(({ bri }) => Math.min(39, Math.floor(bri / 25)) === index);
     return tiers.flatMap((name, number) => {
       const value = within.filter(({ forgeScale }) => forgeScale === name).length;
       const title =
-        `${counted(value, "protocol")} of tier ${name} with a BRI of ${25 * place} to ` +
-        `${place === 39 ? 1000 : 25 * place + 24}`;
+        `${counted(value, "protocol")} of tier ${name} with a BRI of ${25 * index} to ` +
+        `${index === 39 ? 1000 : 25 * index + 24}`;
       return value === 0 ? [] : [{ value, class: `column tier-${number + 1}`, title }];
     });
   });
@@ -218,7 +218,7 @@ function board(scores, curveOf) {
     { class: "quiet", hidden: true },
     "No protocol matches. Shorten the text or choose another tier.",
   );
-  const headings = columns.map((column, place) =>
+  const headings = columns.map((column, index) =>
     html(
       "th",
       {
@@ -228,7 +228,7 @@ function board(scores, curveOf) {
       },
       html(
         "button",
-        { type: "button", onclick: () => sortBy(place), "data-meaning": column.about },
+        { type: "button", onclick: () => sortBy(index), "data-meaning": column.about },
         column.name,
         html("span", { class: "arrow", "aria-hidden": "true" }),
       ),
@@ -280,10 +280,10 @@ function board(scores, curveOf) {
     if (all && following.length > 0) requestAnimationFrame(() => showMore(batch));
   }
 
-  /** @param {number} place */
-  function sortBy(place) {
-    choice.descending = choice.column === place ? !choice.descending : (columns[place]?.descending ?? false);
-    choice.column = place;
+  /** @param {number} index */
+  function sortBy(index) {
+    choice.descending = choice.column === index ? !choice.descending : (columns[index]?.descending ?? false);
+    choice.column = index;
     redraw();
   }
 
@@ -307,15 +307,15 @@ function board(scores, curveOf) {
     showMore(batch);
     empty.hidden = shown.length > 0;
     fill(count, html("b", {}, grouped(shown.length)), ` of ${counted(scores.length, "protocol")}`);
-    for (const [place, heading] of headings.entries()) {
-      if (place === choice.column)
+    for (const [index, heading] of headings.entries()) {
+      if (index === choice.column)
         heading.setAttribute("aria-sort", choice.descending ? "descending" : "ascending");
       else heading.removeAttribute("aria-sort");
     }
-    for (const [place, name] of tiers.entries()) {
-      chips[place]?.setAttribute("aria-pressed", `${choice.tiers.has(name)}`);
+    for (const [index, name] of tiers.entries()) {
+      chips[index]?.setAttribute("aria-pressed", `${choice.tiers.has(name)}`);
       const faded = choice.tiers.size > 0 && !choice.tiers.has(name);
-      for (const piece of picture.querySelectorAll(`.tier-${place + 1}`))
+      for (const piece of picture.querySelectorAll(`.tier-${index + 1}`))
         piece.classList.toggle("faded", faded);
     }
   }
@@ -401,12 +401,12 @@ function rowsOf(entry, most, curveOf) {
   const row = html(
     "tr",
     { role: "row" },
-    columns.map(({ name, number, about, cell }, place) =>
+    columns.map(({ name, number, about, cell }, index) =>
       html(
-        place === 0 ? "th" : "td",
+        index === 0 ? "th" : "td",
         {
-          role: place === 0 ? "rowheader" : "cell",
-          scope: place === 0 ? "row" : undefined,
+          role: index === 0 ? "rowheader" : "cell",
+          scope: index === 0 ? "row" : undefined,
           class: number ? "number" : undefined,
           "data-name": name,
           "data-meaning": about,
