@@ -16,6 +16,7 @@ import {
   ScoreDimensions,
   ScoreHistory,
   ScoreList,
+  ScoreProof,
   SnapshotList,
   Status,
   Usage,
@@ -141,6 +142,15 @@ export const endpoints = {
     response: ScoreDimensions,
     summary: "Dimension breakdown with change and percentile",
   },
+  scoreProof: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/scores/:slug/proof",
+    plan: "free",
+    query: [asOfParameter.name],
+    response: ScoreProof,
+    summary: "The score of one protocol, and the proof that it was published",
+  },
   marketsHistorical: {
     ...metered,
     method: "GET",
@@ -206,7 +216,7 @@ export const endpoints = {
     heavy: true,
     query: [asOfParameter.name],
     response: MarketProof,
-    summary: "One market, and the proof that it belongs to the snapshot",
+    summary: "One market, and the proof that it was published",
   },
   listSnapshots: {
     ...metered,
@@ -238,7 +248,7 @@ export const endpoints = {
     path: "/api/v1/checkpoint",
     response: Checkpoint,
     media: "text/plain; charset=utf-8",
-    summary: "The publisher's signature of the snapshot that is served",
+    summary: "The newest signature of the public log, which vouches for every commit in it",
   },
   log: {
     ...open,

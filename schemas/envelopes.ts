@@ -158,31 +158,49 @@ const ProofLevel = z.strictObject({
   path: z.array(Digest).describe("Hashes that lead from the child to the head, from the bottom up."),
 });
 
+/** What proofs have of the commit whose snapshot they are about. */
+const proofOfCommit = {
+  snapshotId: Digest,
+  commit: z.int().min(1),
+  entry: z.string().describe("The commit's line in the public log, byte for byte."),
+  checkpoint: z
+    .string()
+    .nullable()
+    .describe("The newest signed checkpoint of the public log; null when nobody signed it, or not yet."),
+};
+const Inclusion = z
+  .array(Digest)
+  .nullable()
+  .describe(
+    "Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint.",
+  );
+
 /**
- * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the snapshot's id
- * and from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
+ * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the entry of its commit in
+ * the public log, and from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
  */
 export const MarketProof = z.strictObject({
   market: z.string().describe("The market's JSON text, byte for byte as in the archive."),
-  snapshotId: Digest,
-  commit: z.int().min(1),
+  ...proofOfCommit,
   proof: z.strictObject({
     page: ProofLevel.describe("The market among those of its page."),
     segment: ProofLevel.describe("The page among those of its segment."),
     archive: ProofLevel.describe("The segment among those of the archive."),
-    scoresRoot: Digest,
-    protocols: Count,
-    feedVersion: z.string(),
-    formatVersion: z.int(),
+    inclusion: Inclusion,
   }),
-  checkpoint: z
-    .string()
-    .nullable()
-    .describe(
-      "The commit's signed note, over its number, its digest and the snapshot id; null when unsigned.",
-    ),
 });
 export type MarketProof = z.infer<typeof MarketProof>;
+
+/** Answer of GET /api/v1/scores/:slug/proof: the same for the score of a protocol, among the lines of the scores. */
+export const ScoreProof = z.strictObject({
+  score: z.string().describe("The score's JSON text, byte for byte as GET /api/v1/scores/:slug gives it."),
+  ...proofOfCommit,
+  proof: z.strictObject({
+    score: ProofLevel.omit({ markets: true }).describe("The score's line among those of all scores."),
+    inclusion: Inclusion,
+  }),
+});
+export type ScoreProof = z.infer<typeof ScoreProof>;
 
 /** The most snapshots that a list has. */
 export const maxSnapshotsListed = 500;
@@ -267,7 +285,7 @@ export type Status = z.infer<typeof Status>;
 export const Checkpoint = z
   .string()
   .describe(
-    "A signed note (c2sp.org/tlog-checkpoint, Ed25519): the log's origin, the commit's number, the SHA-256 of the commit in base64, a line with the snapshot's id, an empty line, and the signature.",
+    "A signed note (c2sp.org/tlog-checkpoint, Ed25519): the log's origin, the number of commits, the root of the tree over their entries in base64, an empty line, and the signature.",
   );
 
 /** Answer of GET /api/v1/log/…: bytes, or the text of a checkpoint. */

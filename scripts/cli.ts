@@ -71,6 +71,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   StorageError: exitCodes.unreachable,
   LocalFolderError: exitCodes.unreachable,
   IntegrityError: exitCodes.mismatch,
+  ForkedLogError: exitCodes.mismatch,
   ApiError: exitCodes.unreachable,
   CopyFolderError: exitCodes.usage,
   CorruptObjectError: exitCodes.unexpected,

@@ -10,6 +10,7 @@ import { type Answer, prepare, send } from "../reply/reply.ts";
 import { staticReplies } from "../reply/static-files.ts";
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
 import { archiveAnswers } from "./archive.ts";
+import { proofAnswers } from "./proofs.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
@@ -23,6 +24,7 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     ...(Object.fromEntries(ids.map((id) => [id, file])) as Record<FileEndpointId, Answer>),
     ...scoreAnswers(parts),
     ...archiveAnswers(parts),
+    ...proofAnswers(parts),
     ...serviceAnswers(parts),
     scoreFeed: upgradeRequired,
   };

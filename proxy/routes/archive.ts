@@ -1,13 +1,12 @@
 import { ndjson } from "../../schemas/endpoints.ts";
 import { plans } from "../../schemas/plans.ts";
 import { askFacets } from "../../snapshots/read/archive/facets.ts";
-import { type FoundMarket, findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
+import { findMarket } from "../../snapshots/read/archive/market.ts";
 import { askPage, type PagePlan } from "../../snapshots/read/archive/paging.ts";
 import { askRows } from "../../snapshots/read/archive/rows.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
-import type { Snapshot } from "../../snapshots/read/catalog/snapshot.ts";
 import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../snapshots/read/changes/effort.ts";
 import {
@@ -25,18 +24,6 @@ import { changesOf, negotiated, nextLink, preferredRows, requireChunks, rowsOf }
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.11). */
 export function archiveAnswers({ catalog, now }: AppParts) {
   const changes = new ChangesReader(catalog);
-  /** An answer about a market that a path names: what `textOf` makes of it. */
-  const aboutMarket =
-    (what: string, textOf: (snapshot: Snapshot, found: FoundMarket) => Promise<Buffer>): Answer =>
-    async ({ params }, { locals }) => {
-      const id = String(params.id);
-      const commit = await commitOf(catalog, locals.asOf);
-      const read = async (snapshot: Snapshot) => textOf(snapshot, await findMarket(catalog, snapshot, id));
-      const plan = () => readSnapshot(catalog, commit, read);
-      return lately(catalog, { commit, etag: weakTag(commit, what, id), plan }, (text) => ({
-        body: encoded(() => text),
-      }));
-    };
   return {
     marketChanges: async (request, response) => {
       requireChunks(request, ndjson);
@@ -86,10 +73,13 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       return fileReply(request, catalog.exports, await catalog.exports.file(snapshotId, name), snapshotId);
     },
 
-    getMarket: aboutMarket("market", async (_snapshot, { line }) => line),
-
-    marketProof: aboutMarket("proof", async (snapshot, found) =>
-      Buffer.from(JSON.stringify(await proveMarket(catalog, snapshot, found))),
-    ),
+    getMarket: async ({ params }, { locals }) => {
+      const id = String(params.id);
+      const commit = await commitOf(catalog, locals.asOf);
+      const plan = () => readSnapshot(catalog, commit, (snapshot) => findMarket(catalog, snapshot, id));
+      return lately(catalog, { commit, etag: weakTag(commit, "market", id), plan }, ({ line }) => ({
+        body: encoded(() => line),
+      }));
+    },
   } satisfies Record<string, Answer>;
 }

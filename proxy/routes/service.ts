@@ -17,12 +17,11 @@ export function serviceAnswers(parts: AppParts) {
   }
 
   /** What the public tree has under this key. Throws ServiceError NOT_FOUND where that is nothing. */
-  function publicReply(key: string, content: string | Buffer | null | undefined, missing: string): Reply {
+  function publicReply(key: string, content: Buffer | undefined, missing: string): Reply {
     const { snapshotId } = catalog.requireCurrent().commit;
     if (!content) throw new ServiceError("NOT_FOUND", missing);
     const { contentType, cacheControl } = headersOf(key);
-    const reply = textReply(Buffer.from(content), snapshotId);
-    return { ...reply, cacheControl, bodyHeaders: { "Content-Type": contentType } };
+    return { ...textReply(content, snapshotId), cacheControl, bodyHeaders: { "Content-Type": contentType } };
   }
 
   return {
@@ -32,8 +31,8 @@ export function serviceAnswers(parts: AppParts) {
     },
 
     checkpoint: async () => {
-      const checkpoint = await catalog.checkpointOf(catalog.requireCurrent().commit);
-      return publicReply(layout.checkpoint, checkpoint, "The publisher of this snapshot does not sign.");
+      const checkpoint = await catalog.publicLog.file("checkpoint");
+      return publicReply(layout.logCheckpoint, checkpoint, "The publisher does not sign.");
     },
 
     log: async ({ params }) => {

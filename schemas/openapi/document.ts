@@ -18,7 +18,7 @@ import { problemExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 import { operationsOf, tags } from "./operations.ts";
 
-const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions } = envelopes;
+const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions, ScoreProof } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
 const { ChangeLine, ExportList, MarketPage, MarketProof, SnapshotList } = envelopes;
 const { Usage, Status, Alive, Ready, ApiDescription } = envelopes;
@@ -40,6 +40,7 @@ const schemas = {
   ScoreBatch,
   ScoreHistory,
   ScoreDimensions,
+  ScoreProof,
   MarketPage,
   LabelFacet,
   ScoreFacet,

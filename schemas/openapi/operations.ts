@@ -42,6 +42,10 @@ const fromOrigin = ["UPSTREAM_ERROR", "UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"
 const fromStore = ["UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"] as const;
 const stale = ["Age", "Cache-Status"] as const;
 
+const proofText =
+  "`inclusion` leads from there to the tree that `checkpoint` signs. Checking it needs SHA-256 and Ed25519 only. A caller whose " +
+  "`Accept` prefers `text/plain` gets the same as one text of c2sp.org/tlog-proof, or 404 when nobody signed the log.";
+
 const notes: Record<DescribedId, Notes> = {
   listScores: { tag: "Scores", etag: true, codes: fromOrigin, headers: stale },
   getScore: { tag: "Scores", etag: true, codes: fromOrigin, headers: stale },
@@ -59,6 +63,12 @@ const notes: Record<DescribedId, Notes> = {
     text: `The scoring runs of the ${historyDays} days up to the protocol's newest one, oldest first.`,
   },
   scoreDimensions: { tag: "Scores", etag: true, codes: fromStore },
+  scoreProof: {
+    tag: "Scores",
+    etag: true,
+    codes: ["NOT_FOUND", ...fromStore],
+    text: `\`proof\` leads from the text in \`score\` to the commit's \`entry\` in the public log. ${proofText}`,
+  },
   scoreFeed: {
     tag: "Scores",
     codes: [...fromStore, "UPGRADE_REQUIRED", "TOO_MANY_CONNECTIONS"],
@@ -125,10 +135,10 @@ const notes: Record<DescribedId, Notes> = {
   marketProof: {
     tag: "Archive",
     etag: true,
-    codes: fromStore,
+    codes: ["NOT_FOUND", ...fromStore],
     text:
-      "`proof` leads from the text in `market` to `snapshotId`, and `checkpoint` from there to a signature. Its hashes take " +
-      "less than 1 KiB at a million markets. Checking it needs SHA-256 and Ed25519 only.",
+      "`proof` leads from the text in `market` to the commit's `entry` in the public log. Its hashes take at most 1.5 KiB at a " +
+      `million markets and 10,000 commits. ${proofText}`,
   },
   listSnapshots: {
     tag: "Snapshots",
@@ -142,7 +152,7 @@ const notes: Record<DescribedId, Notes> = {
     tag: "Service",
     etag: true,
     codes: ["NOT_FOUND", "SNAPSHOT_UNAVAILABLE"],
-    text: "404 when the publisher of that snapshot does not sign. Keep it with what you take from the snapshot.",
+    text: "404 when the publisher does not sign. Keep it: the log of every later one must begin with this one's.",
   },
   log: {
     tag: "Service",

@@ -25,8 +25,8 @@ import { wholeLines } from "./lines.ts";
 export const CopyState = z.object({
   snapshotId: Digest,
   commit: Count,
-  /** Of the commit, where a trusted key signed it. */
-  digest: Digest.optional(),
+  /** The newest checkpoint of the log that was seen, where a trusted key signed it. */
+  checkpoint: z.string().optional(),
   archiveRoot: Digest,
   lines: Count,
   bytes: Count,
@@ -170,6 +170,20 @@ export class CopyFolder {
     await syncPath(this.#folder);
     await this.#removeOld();
     await mkdir(work, { recursive: true });
+  }
+
+  /** Notes something else of the copy in place. */
+  async note(state: CopyState): Promise<void> {
+    const path = join(this.#own, "current", "state.json");
+    await writeFile(`${path}.new`, `${JSON.stringify(state)}\n`, { flush: true });
+    await rename(`${path}.new`, path);
+  }
+
+  /** Keeps checkpoints of a log that was forked, which show it to everybody. Returns the path of their file. */
+  async keepEvidence(checkpoints: readonly string[]): Promise<string> {
+    const path = join(this.#folder, "forked-log.txt");
+    await writeFile(path, checkpoints.join("\n"), { flush: true });
+    return path;
   }
 
   /** Removes copies that are no longer or were never in place. */

@@ -1,18 +1,19 @@
 import { hash } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import {
   ApiError,
   archiveRoot,
   type Changes,
   type Client,
+  checkpointIn,
+  ForkedLogError,
   IntegrityError,
   linesFromEnd,
   type Rows,
-  snapshotIdOf,
   verifyCheckpoint,
+  verifyCopy,
 } from "../../proxy/site/client/client.js";
-import type { Status } from "../../schemas/envelopes.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { parseCheckpoint, type Stated } from "../../snapshots/trust/checkpoint.ts";
 import { UsageError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
@@ -43,86 +44,69 @@ export interface SyncReport extends CopyState {
 }
 
 /**
- * Brings a copy in step with the archive, once. Throws IntegrityError, with the old copy in place, when what came
+ * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence; IntegrityError, with the old copy in place, when what came
  * cannot be what was published; ApiError when the service cannot be asked, or refuses the key; UsageError when the key
  * is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
+  return syncThrough(parts).catch(async (error: unknown) => {
+    if (!(error instanceof ForkedLogError)) throw error;
+    const file = await parts.copy.keepEvidence(error.checkpoints);
+    error.message += ` Somebody took commits away, or signed others in their place: ask the operator. Both are kept in ${file}. For what the service has now, use another folder (--to).`;
+    throw error;
+  });
+}
+
+async function syncThrough(parts: SyncParts): Promise<SyncReport> {
   const { client, copy } = parts;
   const published = await client.status();
-  const state = await copy.state();
-  await requireSigned(parts, published, state);
+  const before = await copy.state();
+  const checkpoint = await requireSigned(parts, published.commit, before);
+  const state = before && { ...before, ...(checkpoint !== undefined && { checkpoint }) };
   if (state?.snapshotId === published.snapshotId) {
     await requireKey(client);
+    if (state.checkpoint !== before?.checkpoint) await copy.note(state);
     return { ...state, how: "unchanged", received: 0 };
   }
-  if (state) {
-    requireNewer(published.commit, state);
-    await requireLineage(parts, state);
-  }
+  if (state) requireNewer(published.commit, state);
   const begun = await copy.download();
   const report = (state && (await takeChanges(parts, state))) ?? (await takeWhole(parts, state));
   // The transfer of an earlier run may be superseded by now.
   if (!begun || report.snapshotId === published.snapshotId) return report;
-  const { received, ...further } = await syncOnce(parts);
+  const { received, ...further } = await syncThrough(parts);
   return { ...further, how: report.how, received: report.received + received };
 }
 
+/** How often, a second apart, it is asked for the checkpoint of a commit that is not signed yet. */
+const maxQuestions = 6;
+
 /**
- * Asks for the checkpoint, which costs no unit, so that none is spent on an archive that no trusted key has signed. A
- * publish may come between the two questions, so what comes is checked again.
+ * Asks for the log's checkpoint, which costs no unit, so that none is spent on what no trusted key has signed. Returns it once it
+ * covers a commit; undefined where no key is trusted. Throws IntegrityError when it does not count, and ForkedLogError when its log is
+ * not the one of the last run.
  */
 async function requireSigned(
   { client, trusted }: SyncParts,
-  { commit, snapshotId }: Pick<Status, "commit" | "snapshotId">,
+  commit: number,
   state: CopyState | undefined,
-): Promise<void> {
-  if (!trusted) return;
-  const checkpoint = await client.checkpoint().catch((error: unknown) => {
-    if (error instanceof ApiError && error.status === 404) return null;
-    throw error;
-  });
-  const signed = await signedBy(trusted, checkpoint);
-  if (signed.commit === commit && signed.snapshotId !== snapshotId) throw signedOther(signed);
-  if (state) requireSame(signed, state);
-}
-
-/** What one of the keys signed. Throws IntegrityError. */
-async function signedBy(trusted: readonly string[], checkpoint: string | null): Promise<Stated> {
-  await verifyCheckpoint(checkpoint, trusted);
-  return parseCheckpoint(checkpoint!);
-}
-
-/** Throws IntegrityError when the service has another commit under the number of the one that the copy is of. */
-function requireSame({ commit, digest }: Stated, state: CopyState): void {
-  if (commit === state.commit && digest !== (state.digest ?? digest)) throw forked(state);
-}
-
-const forked = ({ commit, snapshotId }: CopyState) =>
-  new IntegrityError(
-    `The log of the service does not lead back to commit ${commit}, of which this copy is, with snapshot ${snapshotId}: ` +
-      "somebody took commits away, or had others signed in their place. Ask the operator; for what the service has now, use another folder (--to).",
-  );
-
-/**
- * Checks that what the service publishes follows the commit that the copy is of, which a trusted key signed. Costs one
- * unit. A commit that was collected is still in the log. Throws IntegrityError when it is not, or is another one there.
- */
-async function requireLineage({ client, copy, trusted }: SyncParts, state: CopyState): Promise<void> {
-  if (!trusted || state.digest === undefined) return;
-  try {
-    const id = await firstId(copy.archive);
-    const { checkpoint } = await client.proof(id, { asOf: state.snapshotId });
-    // The signature may be of a key that is no longer trusted. That it is of the same commit is enough.
-    if (checkpoint !== null) requireSame(parseCheckpoint(checkpoint), state);
-  } catch (error) {
-    if (error instanceof ApiError && error.code === "SNAPSHOT_NOT_FOUND") throw forked(state);
-    if (!isGone(error)) throw error;
+): Promise<string | undefined> {
+  if (!trusted) return undefined;
+  for (let question = 1; ; question += 1) {
+    const checkpoint = await client.checkpoint().catch((error: unknown) => {
+      if (error instanceof ApiError && error.status === 404) return null;
+      throw error;
+    });
+    const { size } = await verifyCheckpoint(checkpoint, trusted);
+    if (state?.checkpoint !== undefined) await client.requireSameLog(state.checkpoint, checkpoint!);
+    if (size >= commit) return checkpoint!;
+    if (question === maxQuestions)
+      throw new IntegrityError(
+        `The signed log ends with commit ${size}, and the service answers from ${commit}.`,
+      );
+    // A publisher signs the log a moment after its commit.
+    await setTimeout(1000);
   }
 }
-
-const signedOther = (signed: Pick<Status, "commit" | "snapshotId">) =>
-  new IntegrityError(`The signature is of commit ${signed.commit} and snapshot ${signed.snapshotId}.`);
 
 /** Everybody may ask what is current. Only this question, which costs no unit, shows that a key has ended. */
 async function requireKey(client: Client): Promise<void> {
@@ -229,9 +213,9 @@ async function takeUp(
   const { copy } = parts;
   const path = copy.work("archive.ndjson");
   const found = await rootOf(path);
-  const { commit, digest } = await requirePublished(parts, path, snapshotId, found);
-  if (before) requireNewer(commit, before);
-  const state = { snapshotId, commit, ...(digest && { digest }), ...found };
+  const published = await requirePublished(parts, path, snapshotId, { ...found, before });
+  if (before) requireNewer(published.commit, before);
+  const state = { snapshotId, ...published, ...found };
   await copy.replace(state);
   return state;
 }
@@ -247,31 +231,39 @@ async function rootOf(path: string): Promise<Found> {
 }
 
 /**
- * Checks that a snapshot's id commits to the archive that came, and that a trusted key signed a commit of it. Returns
- * that commit, with its digest where it was asked for. What else the id commits to comes with the proof of any market.
+ * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns that commit, with the
+ * newest checkpoint that is known. What this takes comes with the proof of any market.
  */
 async function requirePublished(
-  { client, trusted }: SyncParts,
+  parts: SyncParts,
   path: string,
   snapshotId: string,
-  { archiveRoot: root, lines }: Found,
-): Promise<{ commit: number; digest?: string }> {
-  const { proof, checkpoint, commit } = await client
-    .proof(await firstId(path), { asOf: snapshotId })
-    .catch((error: unknown) => {
+  { archiveRoot: root, lines, before }: Found & { before: CopyState | undefined },
+): Promise<Pick<CopyState, "commit" | "checkpoint">> {
+  const { client, trusted } = parts;
+  const id = await firstId(path);
+  const ask = () =>
+    client.proof(id, { asOf: snapshotId }).catch((error: unknown) => {
       const unknown = error instanceof ApiError && error.code === "MARKET_NOT_FOUND";
       throw unknown ? new IntegrityError("The service does not know the market that it sent first.") : error;
     });
-  const found = await snapshotIdOf({ archiveRoot: root, markets: lines }, proof);
-  if (found !== snapshotId) {
-    throw new IntegrityError(
-      `What came is not the archive of snapshot ${snapshotId}: it has ${lines} markets and the root ${root}.`,
-    );
+  let answer = await ask();
+  if (trusted && answer.checkpoint === null) {
+    // It was published meanwhile.
+    await requireSigned(parts, answer.commit, before);
+    answer = await ask();
   }
-  if (!trusted) return { commit };
-  const signed = await signedBy(trusted, checkpoint);
-  if (signed.snapshotId === snapshotId && signed.commit === commit) return signed;
-  throw signedOther(signed);
+  const known = { snapshotId, ...(trusted && { key: trusted }) };
+  const { commit } = await verifyCopy(answer, { archiveRoot: root, markets: lines }, known);
+  const checkpoints = [before?.checkpoint, trusted && answer.checkpoint].filter(
+    (note) => typeof note === "string",
+  );
+  // The service's processes may be at different commits.
+  checkpoints.sort((a, b) => checkpointIn(a).size - checkpointIn(b).size);
+  const [older, newer = older] = checkpoints;
+  if (newer === undefined) return { commit };
+  await client.requireSameLog(older!, newer);
+  return { commit, checkpoint: newer };
 }
 
 /** The id in the first line of an archive. */

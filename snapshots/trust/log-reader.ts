@@ -9,8 +9,8 @@ import { entryOf, tilesConnect, tilesIn } from "../store/log/public-log.ts";
 import type { Storage } from "../store/storage.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { judge } from "./newest-trusted.ts";
-import { storedCheckpoint } from "./stored-checkpoint.ts";
-import { told } from "./tree-head.ts";
+import { anyCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
+import { type NotedCheckpoint, told } from "./tree-head.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "./trust.ts";
 
 /** Kinds of records, each with the last reason that was told. */
@@ -23,8 +23,8 @@ export interface LogReader {
    * CorruptObjectError when the one that is known is gone, or the log is not the one that was taken up before; or StorageError.
    */
   newest(known: Pick<Commit, "commit"> | undefined): Promise<Commit | undefined>;
-  /** What is believed of an older commit's checkpoint; undefined where that is nothing. */
-  checkpointOf(commit: Commit): string | undefined;
+  /** The checkpoint of the log that was taken up, or else the store's; undefined when there is none. Throws StorageError. */
+  checkpoint(): Promise<NotedCheckpoint | undefined>;
   /** Whether the record of a publish run is believed, where `newest` is the number of the newest commit. */
   believesRun(run: Checked, newest: number): boolean;
   /** Whether the record of an export is believed. */
@@ -42,7 +42,7 @@ export function readAnyLog(storage: Storage): LogReader {
       const reason = `it is gone, and commit ${commit.commit} the newest`;
       throw new CorruptObjectError(layout.commit(known.commit), reason);
     },
-    checkpointOf: ({ checkpoint }) => checkpoint,
+    checkpoint: () => anyCheckpoint(storage),
     believesRun: () => true,
     believesExport: () => true,
     async remember() {},
@@ -94,10 +94,7 @@ export function readSignedLog(
       };
       return taken.commit;
     },
-    checkpointOf(commit) {
-      const trusted = trust.commit(commit);
-      return trusted instanceof Error ? undefined : trusted.checkpoint;
-    },
+    checkpoint: async () => taken?.checkpoint,
     believesRun(run, newest) {
       const ahead = run.commit > newest;
       // One that is signed shows that a commit was taken away, unless it was made since the log was read.

@@ -1,7 +1,8 @@
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import type { Storage } from "../store/storage.ts";
-import { maxNoteBytes } from "./signed-note.ts";
+import { maxNoteBytes, NoteError } from "./signed-note.ts";
+import { type NotedCheckpoint, parseTree } from "./tree-head.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "./trust.ts";
 
 /** Checkpoints of sizes that are looked at: anybody who can write to the store may have put others above a good one. */
@@ -28,6 +29,15 @@ export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0
     if (checkpoint && !(checkpoint instanceof UntrustedError)) return { checkpoint, refused };
   }
   return { checkpoint: found, refused };
+}
+
+/** The newest checkpoint of a store, whoever signed it; undefined when there is none. Throws StorageError. */
+export async function anyCheckpoint(storage: Storage): Promise<NotedCheckpoint | undefined> {
+  const bytes = await unless(CorruptObjectError, () =>
+    storage.get(layout.logCheckpoint, { maxBytes: maxNoteBytes }),
+  );
+  const note = bytes?.toString() ?? "";
+  return unless(NoteError, async () => (bytes ? { ...parseTree(note), note } : undefined));
 }
 
 /** The checkpoint of a key, or why it does not count; undefined when there is none. */

@@ -10,6 +10,11 @@ export interface Checkpoint extends TreeHead {
   origin: string;
 }
 
+/** The same with its note. */
+export interface NotedCheckpoint extends Checkpoint {
+  note: string;
+}
+
 /** The text of a checkpoint, without extension lines. */
 export function treeText({ origin, size, head }: Checkpoint): string {
   return `${origin}\n${size}\n${head.toString("base64")}\n`;

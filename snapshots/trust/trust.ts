@@ -6,7 +6,7 @@ import { type Cosigner, type Judged, judgeNote } from "./judge.ts";
 import type { VerifierKey } from "./note-keys.ts";
 import { type Policy, policyOf } from "./policy.ts";
 import { NoteError, openNote, parseNote } from "./signed-note.ts";
-import { type Checkpoint, entryText, parseTree } from "./tree-head.ts";
+import { entryText, type NotedCheckpoint, parseTree } from "./tree-head.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
@@ -22,8 +22,7 @@ export class UntrustedError extends Error {
 }
 
 /** A checkpoint that counts, and its note with the checked signatures alone. */
-export interface TrustedCheckpoint extends Checkpoint {
-  note: string;
+export interface TrustedCheckpoint extends NotedCheckpoint {
   cosigners: Cosigner[];
 }
 

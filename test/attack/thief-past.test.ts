@@ -315,7 +315,7 @@ test("a store that nobody signed is signed from a commit on that the operator na
   expect(await publish(3)).toMatchObject({ outcome: "published", commit: 4, signature: "signed" });
   for (const each of [open, proxy]) {
     await until("the signed commit", async () => (await each.get("/api/v1/checkpoint")).status === 200);
-    expect((await each.get("/api/v1/checkpoint")).text).toBe(String(await storage.get(layout.checkpoint)));
+    expect((await each.get("/api/v1/checkpoint")).text).toBe(String(await storage.get(layout.logCheckpoint)));
   }
   await Promise.all([proxy.stop(), open.stop()]);
 });

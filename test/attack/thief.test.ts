@@ -5,8 +5,9 @@ import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/records.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { checkpointText, signCheckpoint, signRecord, subjectOf } from "../../snapshots/trust/checkpoint.ts";
+import { checkpointText, signRecord, subjectOf } from "../../snapshots/trust/checkpoint.ts";
 import { signNote } from "../../snapshots/trust/signed-note.ts";
+import { parseTree, signTree } from "../../snapshots/trust/tree-head.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import {
   addresses,
@@ -198,20 +199,22 @@ describe("what a thief puts into the store", () => {
     await Promise.all([proxy.stop(), cold.stop()]);
   });
 
-  test("as the public checkpoint is not served as the checkpoint, nor what is added to a commit's", async () => {
+  test("as the public checkpoint is not served as the checkpoint, nor what is added to it", async () => {
     const storage = await signedStore();
-    const { checkpoint } = await commitAt(storage, 3);
-    const proxy = await proxyOn(storage);
-    await storage.put(layout.checkpoint, Buffer.from(signCheckpoint(thiefs[0]!, await commitAt(storage, 3))));
-    const commit = JSON.parse(String(await storage.get(layout.commit(3))));
-    const added = `${checkpoint}— buy.example ${Buffer.alloc(68).toString("base64")}\n`;
-    await storage.put(layout.commit(3), Buffer.from(JSON.stringify({ ...commit, checkpoint: added })));
-    const cold = await proxyOn(storage);
-    for (const each of [proxy, cold]) {
-      const answer = await each.get("/api/v1/checkpoint");
-      expect([answer.status, answer.text]).toEqual([200, checkpoint]);
-      expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
-      await each.stop();
+    const note = String(await storage.get(layout.logCheckpoint));
+    const forged = [
+      signTree({ key: thiefs[0]! }, { size: 3, head: parseTree(note).head }),
+      `${note}— buy.example ${Buffer.alloc(68).toString("base64")}\n`,
+    ];
+    for (const text of forged) {
+      await storage.put(layout.logCheckpoint, Buffer.from(text));
+      const proxy = await proxyOn(storage);
+      for (const path of ["/api/v1/checkpoint", "/api/v1/log/checkpoint"]) {
+        const answer = await proxy.get(path);
+        expect([answer.status, answer.text]).toEqual([200, note]);
+        expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
+      }
+      await proxy.stop();
     }
   });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkpointOf, flipped, noteKey } from "../helpers/archive/proofs.ts";
+import { flipped, inLog, noteKey } from "../helpers/archive/proofs.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 import { market } from "../helpers/publish/records.ts";
@@ -30,7 +30,7 @@ test.runIf(program)(
       const { id } = market(77);
       const answer = (await proxy.get(`/api/v1/markets/${id}/proof`, { headers })).json();
       const key = noteKey("prs.example/log");
-      const signed = { ...answer, checkpoint: checkpointOf(answer, [key]) };
+      const signed = inLog(answer, [key]);
       const changed = [...flipped(JSON.stringify(signed), 41)];
       const page = await browser.newPage();
       // WebCrypto is there for pages of a secure origin, such as this machine's.

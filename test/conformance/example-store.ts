@@ -7,7 +7,7 @@ import { formatVersion } from "../../schemas/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
-import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
+import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
@@ -199,10 +199,11 @@ export async function makeExample(folder: string): Promise<void> {
   });
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
   await catalog.refresh();
-  const snapshot = catalog.requireCurrent();
+  const { commit } = catalog.requireCurrent();
   const proofs = [];
+  const checkpoint = await catalog.publicLog.checkpoint();
   for (const { id } of [third[0]!, third[77]!, third.at(-1)!])
-    proofs.push(await proveMarket(catalog, snapshot, await findMarket(catalog, snapshot, id)));
+    proofs.push(await proveMarket(catalog, commit, id, checkpoint));
   const write = (name: string, values: readonly unknown[]) =>
     writeFile(join(folder, name), `[\n${values.map((value) => JSON.stringify(value)).join(",\n")}\n]\n`);
   await write("queries.json", expected);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof } from "../../proxy/site/client/client.js";
 import { MarketProof } from "../../schemas/envelopes.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
-import { checkpointOf, flipped, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";
+import { flipped, inLog, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
 import { market, publishArchive } from "../helpers/publish/records.ts";
@@ -25,7 +25,7 @@ for text in texts:
     except Exception:
         print()`;
   const { key: vkey, id } = known;
-  const given = { ...(vkey && { key: vkey }), ...(id && { market_id: id }) };
+  const given = { ...(vkey && { key: vkey }), ...(id && { asked: id }) };
   const input = JSON.stringify([given, texts]);
   const env = { ...process.env, PYTHONPATH: import.meta.dirname, PYTHONDONTWRITEBYTECODE: "1" };
   const said = execFileSync(python!, ["-c", script], { input, env, encoding: "utf8", maxBuffer: 2 ** 26 });
@@ -123,7 +123,7 @@ describe("a proof of the service", () => {
   test("is refused with any one character changed or left out, in market, proof and checkpoint", async () => {
     const { id } = market(123);
     const answer: MarketProof = (await proofOf(id)).json();
-    const signed = { ...answer, checkpoint: checkpointOf(answer, [key]) };
+    const signed = inLog(answer, [key]);
     const known = { id, key: key.text };
     expect(await accepted(JSON.stringify(signed), known)).toBe(true);
     const changed = [...flipped(JSON.stringify(signed), step(31))];
@@ -143,18 +143,20 @@ describe("a proof of the service", () => {
   test("needs the signature of the key that is trusted, at any place among others", async () => {
     const answer: MarketProof = (await proofOf(market(5).id)).json();
     const [stranger, namesake] = [noteKey("other.example"), noteKey(key.name)];
-    const with_ = (checkpoint: string | null) => JSON.stringify({ ...answer, checkpoint });
-    const own = checkpointOf(answer, [key]);
-    const good = [own, checkpointOf(answer, [key, stranger]), checkpointOf({ ...answer }, [namesake, key])];
+    const { proof } = inLog(answer, [key]);
+    const with_ = (checkpoint: string | null) => JSON.stringify({ ...answer, checkpoint, proof });
+    const noteOf = (keys: (typeof key)[], changes = {}) => inLog({ ...answer, ...changes }, keys).checkpoint;
+    const own = noteOf([key]);
+    const good = [own, noteOf([key, stranger]), noteOf([namesake, key])];
     const bad = [
       null,
       "",
-      checkpointOf(answer, [namesake]),
-      checkpointOf(answer, [stranger]),
-      // Another log of the same publisher, another commit and another snapshot.
-      checkpointOf(answer, [stranger, key]),
-      checkpointOf({ ...answer, commit: answer.commit + 1 }, [key]),
-      checkpointOf({ ...answer, snapshotId: "0".repeat(64) }, [key]),
+      noteOf([namesake]),
+      noteOf([stranger]),
+      // Another log of the same publisher, another place and another entry.
+      noteOf([stranger, key]),
+      noteOf([key], { commit: answer.commit + 1 }),
+      noteOf([key], { entry: answer.entry.replace(/[0-9a-f]{64}"\}$/, `${"0".repeat(64)}"}`) }),
       own.replace(key.name, `${key.name}\n`),
       own.replace(/\n\n.*/s, "\n\n"),
       own.trimEnd(),

@@ -172,6 +172,7 @@ def read_log(store, commits, vkey):  # every tile is what the commits give, and 
     for key in [key for key in store.files if key.startswith("public/log/checkpoint")]:
         size = int((note := store.get(key).decode()).split("\n")[1])
         need(signed_text(note, vkey) == f"{origin}\n{size}\n{told(head(rows[0][:size]))}\n" and key.endswith(("checkpoint", f"/{size}")), f"{key} is another's")
+    return entries
 def read_store(folder, vkey):
     store, before, commits = Store(folder), None, []
     for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
@@ -186,13 +187,13 @@ def read_store(folder, vkey):
     for name, one in [("", manifest["scores"]["list"]), *manifest["scores"]["records"].items()]:
         store.get(f"public/api/v1/scores{name and '/'}{name}.json", one)
     need(not vkey or store.get("public/checkpoint").decode() == commit["checkpoint"], "public/checkpoint is another's")
-    read_log(store, commits, vkey)
+    entries = read_log(store, commits, vkey)
     store.signed("checked.json", vkey, "note", "checked {checkedAt}")
     for key in ["head.json", *(key for key in store.files if key.startswith("keys/"))]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
     need(store.seen == set(store.files), f"nothing names {store.files.keys() - store.seen}")
-    return commit, manifest, segments
+    return commit, manifest, segments, entries, store.get("public/log/checkpoint").decode()
 def holds(segment, name, value):
     if name in ("from", "to"):
         bound = millis(value if "T" in value else value + {"from": "T00:00:00.000Z", "to": "T23:59:59.999Z"}[name])
@@ -208,23 +209,24 @@ def answer(segments, query):
     for segment in reversed(segments):
         kept = zip(segment["ids"], *(holds(segment, name, value) for name, value in query.items()))
         yield from (id_ for id_, *each in reversed([*kept]) if all(each))
-def proof(commit, manifest, segments, id_):
+def proof(commit, manifest, segments, entries, checkpoint, id_):
     index, segment = next((n, one) for n, one in enumerate(segments) if id_ in one["ids"])
     ordinal = place = segment["ids"].index(id_)
     number = next(n for n, page in enumerate(segment["pages"]) if (place := place - len(page)) < 0)
     page = segment["pages"][number]
-    return {"market": page[place].decode(), "snapshotId": manifest["snapshotId"], "commit": commit["commit"], "proof": {
+    beside = level(commit["commit"] - 1, 0, leaves(entries))["path"]
+    return {"market": page[place].decode(), "snapshotId": manifest["snapshotId"], "commit": commit["commit"],
+            "entry": entries[-1].decode(), "checkpoint": checkpoint, "proof": {
         "page": level(place + len(page), len(page), leaves(page)),
         "segment": level(number, len(segment["ids"]), segment["roots"]),
         "archive": level(index, manifest["counts"]["markets"], [one["root"] for one in segments]),
-        **{name: manifest[name] for name in ("scoresRoot", "feedVersion", "formatVersion")},
-        "protocols": manifest["counts"]["protocols"]}, "checkpoint": commit.get("checkpoint")}
+        "inclusion": beside}}
 
 if __name__ == "__main__":
-    commit, manifest, segments = read_store(*sys.argv[1:3])
+    *newest, entries, checkpoint = commit, manifest, segments, *_ = read_store(*sys.argv[1:3])
     queries, proofs = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[3:]] or ([], [])
     for one in queries:
         need(list(answer(segments, one["query"])) == one["ids"] and len(one["ids"]) == one["total"], f"{one['query']} has other matches")
     for one in proofs:
-        need(proof(commit, manifest, segments, json.loads(one["market"])["id"]) == one, "a proof is wrong")
+        need(proof(*newest, entries, checkpoint, json.loads(one["market"])["id"]) == one, "a proof is wrong")
     print(f"snapshot {manifest['snapshotId']}: {len(queries)} queries and {len(proofs)} proofs agree")

@@ -12,6 +12,7 @@ import {
   ScoreDimensions,
   ScoreHistory,
   ScoreList,
+  ScoreProof,
   Status,
   Usage,
 } from "../../schemas/envelopes.ts";
@@ -65,6 +66,7 @@ describe("schemas/INTERFACE.md", () => {
     ["4.6", Ready],
     ["4.7", MarketFacets],
     ["4.9", MarketProof],
+    ["4.9", ScoreProof],
     ["6", { shape: Object.assign({}, ...FeedMessage.options.map(({ shape }) => shape)) }],
     ["7", Problem],
   ])("names every member of an answer in section %s", (section, { shape }) => {

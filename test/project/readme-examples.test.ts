@@ -343,16 +343,14 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     const printed = await bash(`set -e; ${npm}; SOURCES=../sources; STORE=store\n${text}`, "signing");
     const publicKey = await readFile(join(folder, "signing/publisher.key.pub"), "utf8");
     expect(printed.startsWith(publicKey)).toBe(true);
-    const [, snapshot] =
-      /\nPublished commit 1, (snapshot [0-9a-f]+)\n[\s\S]*\nAll good: 1 commit/.exec(printed) ?? [];
+    expect(printed).toMatch(/\nPublished commit 1, snapshot [0-9a-f]+\n[\s\S]*\nAll good: 1 commit/);
     const snapshotStore = join(folder, "signing/store");
     const trustedKeys = join(folder, "signing/publisher.key.pub");
     const trusting = await startTestProxy({ empty: true, snapshotStore, trustedKeys });
     const ask = block("sh", 'curl -sS --fail "$BASE/api/v1/checkpoint"');
     const checkpoint = await bash(`BASE=http://127.0.0.1:${trusting.port}\n${ask}`);
     await trusting.stop();
-    expect(checkpoint).toMatch(/^prs\.example\.org\/scores\n1\n/);
-    expect(checkpoint).toContain(`\n${snapshot}\n\n— prs.example.org/scores `);
+    expect(checkpoint).toMatch(/^prs\.example\.org\/scores\n1\n[^\n]+\n\n— prs\.example\.org\/scores /);
   });
 
   test("TypeScript: types out of the description; a client compiles with them, and not with a wrong name", async () => {

@@ -2,12 +2,14 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.js";
 import { csv, type Endpoint, type EndpointId, endpoints, ndjson, parquet } from "../../schemas/endpoints.ts";
-import { ChangeLine, type ExportList } from "../../schemas/envelopes.ts";
+import { ChangeLine, type ExportList, type MarketProof, type ScoreProof } from "../../schemas/envelopes.ts";
 import type { ErrorCode } from "../../schemas/errors.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { ofLines } from "../../schemas/openapi/headers.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
+import { headFrom, leafHash } from "../../snapshots/format/tree.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";
@@ -16,7 +18,8 @@ import type { Sources } from "../../snapshots/sources/sources.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
-import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/checkpoint.ts";
+import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import { parseTree, signTree } from "../../snapshots/trust/tree-head.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import { listen, takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -89,11 +92,22 @@ function otherwise(sources: Sources): Sources {
 
 const key = testKey();
 
-/** A checkpoint that does not depend on how zlib compresses, which the commit's digest does. */
-function steadyCheckpoint(note: string): string {
-  const { origin, ...stated } = parseCheckpoint(note);
-  expect([origin, signCheckpoint(key, stated)]).toEqual([key.name, note]);
-  return signCheckpoint(key, { ...stated, digest: stated.snapshotId });
+const rootOfNone: Buffer = Buffer.alloc(32, 7);
+
+/** A checkpoint that does not depend on how zlib compresses, which digests of commits do. */
+function steadyCheckpoint(note: string, head = rootOfNone): string {
+  const { origin, size } = parseTree(note);
+  expect(origin).toBe(key.name);
+  return signTree({ key }, { size, head });
+}
+
+/** A proof of which the same is true. It still holds. */
+function steadyProof(body: MarketProof | ScoreProof): void {
+  body.entry = body.entry.replace(/[0-9a-f]{64}"\}$/, `${body.snapshotId}"}`);
+  const beside = body.proof.inclusion!.map((_, n) => Buffer.alloc(32, n + 1));
+  body.proof.inclusion = beside.map((hash) => hash.toString("hex"));
+  const place = { index: body.commit - 1, size: parseTree(body.checkpoint!).size, path: beside };
+  body.checkpoint = steadyCheckpoint(body.checkpoint!, headFrom(leafHash(Buffer.from(body.entry)), place));
 }
 
 /** Replaces what depends on how Parquet is written by what does not. */
@@ -124,6 +138,7 @@ const good: [EndpointId, string, () => Call][] = [
   ["batchScores", "/api/v1/scores/batch", () => batch(JSON.stringify({ slugs: [slug, "unheard-of"] }))],
   ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({ headers: bearer(developer) })],
   ["scoreDimensions", `/api/v1/scores/${slug}/dimensions`, () => ({ headers: { "x-api-key": developer } })],
+  ["scoreProof", `/api/v1/scores/${slug}/proof`, () => ({})],
   ["marketsHistorical", `${archive}?disputed=false&min_composite=600&pageSize=1`, () => keyed()],
   [
     "marketFacets",
@@ -244,7 +259,11 @@ describe("examples of answers", () => {
     const { response, media }: Endpoint = endpoints[id];
     const body = media ? steadyCheckpoint(answer.text) : answer.json();
     if (id === "listExports") steadyFiles(body);
-    if (id === "marketProof") body.checkpoint = steadyCheckpoint(body.checkpoint);
+    if (id === "marketProof" || id === "scoreProof") {
+      steadyProof(body);
+      const known = { key: verifierText(key) };
+      await (id === "marketProof" ? verifyProof(body, known) : verifyScoreProof(body, known));
+    }
     response?.parse(body);
     if (id !== "openapi") await expect(pretty(body)).toMatchFileSnapshot(golden(id));
     if (!headers.ETag) return;

@@ -2,7 +2,7 @@
  * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the client's
  * own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot be read),
  * `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see IntegrityError),
- * `INVALID_URL` (the client was given no address of a service).
+ * `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
  */
 export declare class ApiError extends Error {
   code: string;
@@ -68,6 +68,24 @@ export declare class IntegrityError extends ApiError {
   /** @param {string} detail */
   constructor(detail: string);
 }
+/**
+ * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what was seen before.
+ * Keep both checkpoints: together they show it to everybody.
+ */
+export declare class ForkedLogError extends IntegrityError {
+  /** @override */
+  name: string;
+  /** @override */
+  code: string;
+  /** The one seen before, and the one that came now.
+   * @type {readonly [string, string]} */
+  checkpoints: readonly [string, string];
+  /**
+   * @param {string} before
+   * @param {string} after
+   */
+  constructor(before: string, after: string);
+}
 export type CallOptions = {
   /**
    * Ends the call, its waits and its connection.
@@ -126,7 +144,15 @@ export type Query = Omit<Filters, "asOf" | "skip"> & {
   until?: string | undefined;
 };
 export type Step = <T>(work: () => Promise<T>) => Promise<T>;
-export type ReadText = <T>(parse: (text: string) => T) => Promise<T>;
+export type ReadText = <T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>;
+export type Decoder = {
+  decode: (
+    bytes?: Uint8Array,
+    options?: {
+      stream: boolean;
+    },
+  ) => string;
+};
 /** A client of the service. It keeps no connection, timer or state between calls. */
 export declare class Client {
   #private;
@@ -243,11 +269,33 @@ export declare class Client {
    */
   proof(id: string, options?: ReadOptions): Promise<MarketProof>;
   /**
-   * The newest signed checkpoint, as text. `verifyCheckpoint` checks it. Needs no key and no quota.
-   * @param {CallOptions} [options]
+   * The score of one protocol with the proof that it belongs to its snapshot. `verifyScoreProof` checks it.
+   * @param {string} slug
+   * @param {ReadOptions} [options]
+   * @returns {Promise<ScoreProof>}
+   */
+  scoreProof(slug: string, options?: ReadOptions): Promise<ScoreProof>;
+  /**
+   * The newest signed checkpoint of the log, as text. `verifyCheckpoint` checks it. Needs no key and no quota. Keep it, and pass it
+   * the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it did not.
+   * @param {CallOptions & { since?: string | undefined }} [options]
    * @returns {Promise<string>}
    */
-  checkpoint(options?: CallOptions): Promise<string>;
+  checkpoint({
+    since,
+    ...options
+  }?: CallOptions & {
+    since?: string | undefined;
+  }): Promise<string>;
+  /**
+   * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log (c2sp.org/tlog-tiles).
+   * Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
+   * @param {string} before
+   * @param {string} after
+   * @param {CallOptions} [options]
+   * @returns {Promise<void>}
+   */
+  requireSameLog(before: string, after: string, options?: CallOptions): Promise<void>;
   /**
    * What differs between two snapshots: `{ op: "delete", id }` by id, then `{ op: "put", text, market }` in the archive's order, each
    * id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer that breaks off is taken up again; to go
@@ -428,14 +476,98 @@ export declare function linesFromEnd(file: {
     arrayBuffer(): Promise<ArrayBuffer>;
   };
 }): AsyncGenerator<Uint8Array, void, void>;
+export type Entry = {
+  commit: number;
+  feedVersion: string;
+  snapshotId: string;
+  archiveRoot: string;
+  scoresRoot: string;
+  indexRoot: string;
+  counts: {
+    markets: number;
+    protocols: number;
+  };
+  publishedAt: string;
+  /**
+   * Commits that were taken back.
+   */
+  withdrawn: [first: number, last: number][];
+  /**
+   * SHA-256 of the commit record.
+   */
+  record: string;
+};
 /**
- * The id of the snapshot that consists of an archive with this root and of what a proof says of the rest
- * (snapshots/SPEC.md, "Identity"). A copy is the archive of a snapshot when this is the snapshot's id.
- * @param {{ archiveRoot: string, markets: number }} archive
- * @param {Pick<MarketProof["proof"], "scoresRoot" | "protocols" | "feedVersion" | "formatVersion">} rest
- * @returns {Promise<string>}
+ * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its tree. Checks no
+ * signature. Throws IntegrityError.
+ * @param {string | null} checkpoint
+ * @returns {{ origin: string, size: number, root: string }}
  */
-export declare function snapshotIdOf(
+export declare function checkpointIn(checkpoint: string | null): {
+  origin: string;
+  size: number;
+  root: string;
+};
+/**
+ * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws IntegrityError; a
+ * DOMException in browsers without Ed25519.
+ * @param {string | null} checkpoint
+ * @param {string | readonly string[]} keys
+ * @returns {Promise<{ origin: string, size: number, root: string }>}
+ */
+export declare function verifyCheckpoint(
+  checkpoint: string | null,
+  keys: string | readonly string[],
+): Promise<{
+  origin: string;
+  size: number;
+  root: string;
+}>;
+export type Known = {
+  snapshotId?: string;
+  key?: string | readonly string[];
+};
+/**
+ * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id` is the one
+ * you asked for. Throws as verifyCheckpoint does.
+ * @param {MarketProof} answer
+ * @param {Known & { id?: string }} [known]
+ * @returns {Promise<HistoricalMarket>}
+ */
+export declare function verifyProof(
+  answer: MarketProof,
+  {
+    id,
+    ...known
+  }?: Known & {
+    id?: string;
+  },
+): Promise<HistoricalMarket>;
+/**
+ * The same for the score of a protocol. `slug` is the one you asked for.
+ * @param {ScoreProof} answer
+ * @param {Known & { slug?: string }} [known]
+ * @returns {Promise<ProtocolScore>}
+ */
+export declare function verifyScoreProof(
+  answer: ScoreProof,
+  {
+    slug,
+    ...known
+  }?: Known & {
+    slug?: string;
+  },
+): Promise<ProtocolScore>;
+/**
+ * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log has that. Throws as
+ * verifyCheckpoint does.
+ * @param {MarketProof} answer
+ * @param {{ archiveRoot: string, markets: number }} copy
+ * @param {Known} [known]
+ * @returns {Promise<Entry>}
+ */
+export declare function verifyCopy(
+  answer: MarketProof,
   {
     archiveRoot,
     markets,
@@ -443,47 +575,8 @@ export declare function snapshotIdOf(
     archiveRoot: string;
     markets: number;
   },
-  {
-    scoresRoot,
-    protocols,
-    feedVersion,
-    formatVersion,
-  }: Pick<MarketProof["proof"], "scoresRoot" | "protocols" | "feedVersion" | "formatVersion">,
-): Promise<string>;
-/**
- * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns the commit and the snapshot that it names.
- * Throws IntegrityError; a DOMException in browsers without Ed25519.
- * @param {string | null} checkpoint
- * @param {string | readonly string[]} keys
- * @returns {Promise<{ commit: number, snapshotId: string }>}
- */
-export declare function verifyCheckpoint(
-  checkpoint: string | null,
-  keys: string | readonly string[],
-): Promise<{
-  commit: number;
-  snapshotId: string;
-}>;
-/**
- * Checks that a market belongs to its snapshot, and returns its record. Give what you know: the `id` you asked for; the `snapshotId`
- * if you hold one that you trust; the publisher's `key`, to have the checkpoint's signature checked too. Without the last two, the
- * proof only shows that the answer agrees with itself. Throws as verifyCheckpoint does.
- * @param {MarketProof} answer
- * @param {{ id?: string, snapshotId?: string, key?: string | readonly string[] }} [known]
- * @returns {Promise<HistoricalMarket>}
- */
-export declare function verifyProof(
-  answer: MarketProof,
-  {
-    id,
-    snapshotId,
-    key,
-  }?: {
-    id?: string;
-    snapshotId?: string;
-    key?: string | readonly string[];
-  },
-): Promise<HistoricalMarket>;
+  known?: Known,
+): Promise<Entry>;
 export {};
 
 /**
@@ -1019,6 +1112,14 @@ export interface MarketProof {
   market: string;
   snapshotId: string;
   commit: number;
+  /**
+   * The commit's line in the public log, byte for byte.
+   */
+  entry: string;
+  /**
+   * The newest signed checkpoint of the public log; null when nobody signed it, or not yet.
+   */
+  checkpoint: string | null;
   proof: {
     /**
      * The market among those of its page.
@@ -1083,15 +1184,11 @@ export interface MarketProof {
        */
       path: string[];
     };
-    scoresRoot: string;
-    protocols: number;
-    feedVersion: string;
-    formatVersion: number;
+    /**
+     * Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint.
+     */
+    inclusion: string[] | null;
   };
-  /**
-   * The commit's signed note, over its number, its digest and the snapshot id; null when unsigned.
-   */
-  checkpoint: string | null;
 }
 export interface Problem {
   /**
@@ -1361,6 +1458,45 @@ export interface ScoreList {
      */
     tvl: string;
   }[];
+}
+export interface ScoreProof {
+  /**
+   * The score's JSON text, byte for byte as GET /api/v1/scores/:slug gives it.
+   */
+  score: string;
+  snapshotId: string;
+  commit: number;
+  /**
+   * The commit's line in the public log, byte for byte.
+   */
+  entry: string;
+  /**
+   * The newest signed checkpoint of the public log; null when nobody signed it, or not yet.
+   */
+  checkpoint: string | null;
+  proof: {
+    /**
+     * The score's line among those of all scores.
+     */
+    score: {
+      /**
+       * Which of the children, from the oldest, counted from 0.
+       */
+      index: number;
+      /**
+       * Number of children.
+       */
+      size: number;
+      /**
+       * Hashes that lead from the child to the head, from the bottom up.
+       */
+      path: string[];
+    };
+    /**
+     * Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint.
+     */
+    inclusion: string[] | null;
+  };
 }
 export interface ExportList {
   count: number;

@@ -1,13 +1,13 @@
 // The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or later.
 /**
- * @import { ExportList, Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, SnapshotList, Status, Usage } from "./client.d.ts"
+ * @import { ExportList, Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, ScoreProof, SnapshotList, Status, Usage } from "./client.d.ts"
  */
 
 /**
  * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the client's
  * own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot be read),
  * `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see IntegrityError),
- * `INVALID_URL` (the client was given no address of a service).
+ * `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
  */
 export class ApiError extends Error {
   /** @override */
@@ -66,6 +66,32 @@ export class IntegrityError extends ApiError {
   }
 }
 
+/**
+ * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what was seen before.
+ * Keep both checkpoints: together they show it to everybody.
+ */
+export class ForkedLogError extends IntegrityError {
+  /** @override */
+  name = "ForkedLogError";
+  /** @override */
+  code = "FORKED_LOG";
+  /** The one seen before, and the one that came now.
+   * @type {readonly [string, string]} */
+  checkpoints;
+
+  /**
+   * @param {string} before
+   * @param {string} after
+   */
+  constructor(before, after) {
+    const [old, now] = [before, after]
+      .map(checkpointIn)
+      .map(({ size, root }) => `${size} commits with root ${root}`);
+    super(`The log does not go on from what was seen of it: ${old}, before; ${now}, now.`);
+    this.checkpoints = [before, after];
+  }
+}
+
 /** @param {string} detail */
 const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The answer broke off" });
 
@@ -102,10 +128,14 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  *   limit?: number | undefined, since?: string, until?: string | undefined }} Query
  */
 /** @typedef {<T>(work: () => Promise<T>) => Promise<T>} Step */
-/** @typedef {<T>(parse: (text: string) => T) => Promise<T>} ReadText What is parsed of a body that is read whole. */
+/** @typedef {<T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>} ReadText What is parsed of a body that is read whole. */
+/** @typedef {{ decode: (bytes?: Uint8Array, options?: { stream: boolean }) => string }} Decoder */
 
 const encoded = encodeURIComponent;
 const utf8 = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** Each byte as one character, which no TextDecoder does.
+ * @type {Decoder} */
+const raw = { decode: (bytes) => Array.from(bytes ?? [], (byte) => String.fromCharCode(byte)).join("") };
 const passing = new Set([429, 502, 503, 504]);
 const ownPassing = new Set(["UNREACHABLE", "TIMEOUT", "BROKEN_ANSWER"]);
 /** The most characters or bytes of a line. The service allows 256 KiB of JSON for a record. */
@@ -319,12 +349,102 @@ export class Client {
   }
 
   /**
-   * The newest signed checkpoint, as text. `verifyCheckpoint` checks it. Needs no key and no quota.
-   * @param {CallOptions} [options]
+   * The score of one protocol with the proof that it belongs to its snapshot. `verifyScoreProof` checks it.
+   * @param {string} slug
+   * @param {ReadOptions} [options]
+   * @returns {Promise<ScoreProof>}
+   */
+  scoreProof(slug, options) {
+    return this.#read(`/scores/${encoded(slug)}/proof`, options);
+  }
+
+  /**
+   * The newest signed checkpoint of the log, as text. `verifyCheckpoint` checks it. Needs no key and no quota. Keep it, and pass it
+   * the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it did not.
+   * @param {CallOptions & { since?: string | undefined }} [options]
    * @returns {Promise<string>}
    */
-  checkpoint(options) {
-    return this.#ask("/checkpoint", { ...options, accept: "text/plain" }, ({ text }) => text(String));
+  async checkpoint({ since, ...options } = {}) {
+    const found = await this.#ask("/checkpoint", { ...options, accept: "text/plain" }, ({ text }) =>
+      text(String),
+    );
+    if (since !== undefined) await this.requireSameLog(since, found, options);
+    return found;
+  }
+
+  /**
+   * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log (c2sp.org/tlog-tiles).
+   * Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
+   * @param {string} before
+   * @param {string} after
+   * @param {CallOptions} [options]
+   * @returns {Promise<void>}
+   */
+  async requireSameLog(before, after, options) {
+    const [old, now] = [checkpointIn(before), checkpointIn(after)];
+    const same = now.size === old.size ? now.root === old.root : now.size > old.size;
+    if (!same || now.origin !== old.origin) throw new ForkedLogError(before, after);
+    if (now.size === old.size) return;
+    /** @type {Map<string, Promise<Uint8Array>>} */
+    const tiles = new Map();
+    /** @type {Uint8Array[]} Heads of full trees that are the whole of the older log, from left to right. */
+    const beginning = [];
+    const inTile = (/** @type {number} */ start, /** @type {number} */ height) => {
+      const level = Math.floor(height / 8);
+      const place = start / 256 ** level;
+      const index = Math.floor(place / 256);
+      const width = Math.min(256, Math.floor(now.size / 256 ** level) - index * 256);
+      const path = tilePath(level, index);
+      const tile = tiles.get(path) ?? this.#tile(path, width, options);
+      tiles.set(path, tile);
+      return tile.then((bytes) => {
+        const hashes = Array.from({ length: 2 ** (height % 8) }, (_, n) => 32 * ((place % 256) + n));
+        return headOf(
+          hashes.map((at) => bytes.subarray(at, at + 32)),
+          webSha256,
+        );
+      });
+    };
+    /** @type {(start: number, count: number) => Promise<Uint8Array>} */
+    const headFor = async (start, count) => {
+      const height = 31 - Math.clz32(count);
+      if (2 ** height === count && (start + count <= old.size || start >= old.size)) {
+        const head = await inTile(start, height);
+        if (start < old.size) beginning.push(head);
+        return head;
+      }
+      const split = 2 ** (31 - Math.clz32(count - 1));
+      const left = await headFor(start, split);
+      return nodeOf(left, await headFor(start + split, count - split));
+    };
+    const root = hexOf(await headFor(0, now.size));
+    let older = beginning.pop();
+    for (let left = beginning.pop(); older && left; left = beginning.pop()) older = await nodeOf(left, older);
+    if (root !== now.root || !older || hexOf(older) !== old.root) throw new ForkedLogError(before, after);
+  }
+
+  /**
+   * The hashes of a tile. Those of a partial one that is no longer kept are the beginning of the full one.
+   * @param {string} path
+   * @param {number} width
+   * @param {CallOptions | undefined} options
+   * @returns {Promise<Uint8Array>}
+   */
+  async #tile(path, width, options) {
+    const get = (/** @type {string} */ name) =>
+      this.#ask(`/log/tile/${name}`, { ...options, accept: "application/octet-stream" }, ({ text }) =>
+        text(String, raw),
+      );
+    const part = width < 256 ? `${path}.p/${width}` : path;
+    const hashes = await get(part).catch((error) => {
+      if (part === path || !(error instanceof ApiError) || error.status !== 404) throw error;
+      return get(path);
+    });
+    check(
+      hashes.length === 32 * width || hashes.length === 8192,
+      `Tile ${part} of the log has ${hashes.length} bytes.`,
+    );
+    return Uint8Array.from(hashes.slice(0, 32 * width), (char) => char.charCodeAt(0));
   }
 
   /**
@@ -502,7 +622,7 @@ export class Client {
       }
     });
     /** @type {ReadText} */
-    const text = (parse) => step(async () => parse(await textIn(response, this.#maxBytes)));
+    const text = (parse, decoder) => step(async () => parse(await textIn(response, this.#maxBytes, decoder)));
     if (!response.ok) throw await refusalOf(response, text);
     return { response, text, step, close: () => stop.abort() };
   }
@@ -703,9 +823,10 @@ async function* linesOf({ body }, step) {
 /**
  * @param {Response} response
  * @param {number} most The most bytes that are taken.
+ * @param {Decoder} [decoder]
  */
-async function textIn({ body, headers, type }, most) {
-  const [reader, decoder] = [body?.getReader(), utf8()];
+async function textIn({ body, headers, type }, most, decoder = utf8()) {
+  const reader = body?.getReader();
   let [text, came] = ["", 0];
   while (reader) {
     const { done, value } = await reader.read();
@@ -909,12 +1030,35 @@ function hashOf(hex) {
   return Uint8Array.from(hex.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
 }
 
+/** The path of a tile of the log.
+ * @param {number} level
+ * @param {number} index */
+function tilePath(level, index) {
+  const digits = String(index);
+  const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, "0").match(/.../g) ?? [];
+  return `${level}/x${groups.join("/x")}`.replace(/x(\d+)$/, "$1");
+}
+
+/** @type {(left: Uint8Array, right: Uint8Array) => Promise<Uint8Array>} */
+const nodeOf = async (left, right) => webSha256(bytesOf([1], left, right));
+
+/** @param {string} text */
+const leafOf = async (text) => webSha256(bytesOf([0], encoder.encode(text)));
+
 /** The root of the tree in which `hash` is the child of this index.
  * @param {number} kind
  * @param {Uint8Array} hash
  * @param {MarketProof["proof"]["page"]} level */
-async function rootFrom(kind, hash, { index, size, markets, path }) {
-  const sizes = [uint64(markets), uint64(size)];
+async function rootFrom(kind, hash, { markets, ...place }) {
+  const sizes = [uint64(markets), uint64(place.size)];
+  return webSha256(bytesOf([kind], ...sizes, await headFrom(hash, place)));
+}
+
+/** The head of the tree in which `hash` is the child of this index.
+ * @param {Uint8Array} hash
+ * @param {{ index: number, size: number, path: readonly string[] | null }} place */
+async function headFrom(hash, { index, size, path }) {
+  uint64(size);
   uint64(index);
   check(index < size && size < 2 ** 32 && Array.isArray(path));
   let [head, at, last] = [hash, index, size - 1];
@@ -922,30 +1066,40 @@ async function rootFrom(kind, hash, { index, size, markets, path }) {
     check(last > 0);
     const other = hashOf(step);
     const onRight = at % 2 === 1 || at === last;
-    head = await webSha256(onRight ? bytesOf([1], other, head) : bytesOf([1], head, other));
+    head = await (onRight ? nodeOf(other, head) : nodeOf(head, other));
     // One that has no neighbour moved up to a level where it has one.
     for (; onRight && at > 0 && at % 2 === 0; last >>>= 1) at >>>= 1;
     at >>>= 1;
     last >>>= 1;
   }
   check(last === 0);
-  return webSha256(bytesOf([kind], ...sizes, head));
+  return head;
 }
 
 /**
- * The id of the snapshot that consists of an archive with this root and of what a proof says of the rest
- * (snapshots/SPEC.md, "Identity"). A copy is the archive of a snapshot when this is the snapshot's id.
- * @param {{ archiveRoot: string, markets: number }} archive
- * @param {Pick<MarketProof["proof"], "scoresRoot" | "protocols" | "feedVersion" | "formatVersion">} rest
+ * What the log says of a commit.
+ * @typedef {object} Entry
+ * @property {number} commit
+ * @property {string} feedVersion
+ * @property {string} snapshotId
+ * @property {string} archiveRoot
+ * @property {string} scoresRoot
+ * @property {string} indexRoot
+ * @property {{ markets: number, protocols: number }} counts
+ * @property {string} publishedAt
+ * @property {[first: number, last: number][]} withdrawn Commits that were taken back.
+ * @property {string} record SHA-256 of the commit record.
+ */
+
+/**
+ * The id of the snapshot that an entry of the log is about (snapshots/SPEC.md, "Identity").
+ * @param {Pick<Entry, "feedVersion" | "counts" | "archiveRoot" | "scoresRoot">} entry
  * @returns {Promise<string>}
  */
-export async function snapshotIdOf(
-  { archiveRoot, markets },
-  { scoresRoot, protocols, feedVersion, formatVersion },
-) {
-  hashOf(scoresRoot);
-  uint64(protocols);
-  check(formatVersion === 3, "This client knows format version 3 only.");
+async function snapshotIdOf({ feedVersion, counts, archiveRoot, scoresRoot }) {
+  const { markets, protocols } = counts ?? {};
+  for (const count of [markets, protocols]) uint64(count);
+  for (const root of [archiveRoot, scoresRoot]) hashOf(root);
   check(/^[!-~]+$/.test(feedVersion));
   const lines = `prs-snapshot 1 ${feedVersion}\nmarkets ${markets}\nprotocols ${protocols}\n`;
   return hexOf(await webSha256(encoder.encode(`${lines}archive ${archiveRoot}\nscores ${scoresRoot}\n`)));
@@ -965,65 +1119,144 @@ function base64(text) {
 }
 
 /**
- * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns the commit and the snapshot that it names.
- * Throws IntegrityError; a DOMException in browsers without Ed25519.
+ * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its tree. Checks no
+ * signature. Throws IntegrityError.
+ * @param {string | null} checkpoint
+ * @returns {{ origin: string, size: number, root: string }}
+ */
+export function checkpointIn(checkpoint) {
+  check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
+  const [text = ""] = checkpoint.split("\n\n", 1);
+  const [origin = "", size = "", root = "", more] = text.split("\n");
+  check(/^[1-9][0-9]{0,9}$/.test(size) && Number(size) < 2 ** 31 && more === undefined);
+  const head = base64(root);
+  check(head.length === 32);
+  return { origin, size: Number(size), root: hexOf(head) };
+}
+
+/**
+ * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws IntegrityError; a
+ * DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
- * @returns {Promise<{ commit: number, snapshotId: string }>}
+ * @returns {Promise<{ origin: string, size: number, root: string }>}
  */
 export async function verifyCheckpoint(checkpoint, keys) {
-  check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the commit.");
-  const cut = checkpoint.lastIndexOf("\n\n") + 1;
-  const text = checkpoint.slice(0, cut);
-  const [origin = "", number = "", , extension = ""] = text.split("\n");
-  const lines = checkpoint.slice(cut + 1).split("\n");
+  const said = checkpointIn(checkpoint);
+  const note = String(checkpoint);
+  const cut = note.lastIndexOf("\n\n") + 1;
+  const text = note.slice(0, cut);
+  const lines = note.slice(cut + 1).split("\n");
   check(lines.pop() === "");
   const signatures = lines.map((line) => {
     const [dash, signer, signature, more] = line.split(" ");
     check(dash === "—" && signer && signature && !more);
     return { signer, bytes: base64(signature) };
   });
-  const snapshotId = extension.replace(/^snapshot /, "");
   for (const key of [keys].flat()) {
     const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(key) ?? [];
     const raw = base64(encoded);
     const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), raw))).slice(0, 8);
     check(raw.length === 33 && raw[0] === 1 && named === id);
     const own = signatures.find(({ signer, bytes }) => signer === name && hexOf(bytes.slice(0, 4)) === id);
-    if (!own || origin !== name) continue;
+    if (!own || said.origin !== name) continue;
     const ed25519 = await crypto.subtle.importKey("raw", raw.slice(1), "Ed25519", false, ["verify"]);
     const good = await crypto.subtle.verify("Ed25519", ed25519, own.bytes.slice(4), encoder.encode(text));
     check(good, "The signature of the checkpoint is wrong.");
-    check(/^[1-9][0-9]{0,15}$/.test(number) && `snapshot ${hexOf(hashOf(snapshotId))}` === extension);
-    return { commit: Number(number), snapshotId };
+    return said;
   }
   throw new IntegrityError("None of the keys signed the checkpoint.");
 }
 
 /**
- * Checks that a market belongs to its snapshot, and returns its record. Give what you know: the `id` you asked for; the `snapshotId`
- * if you hold one that you trust; the publisher's `key`, to have the checkpoint's signature checked too. Without the last two, the
- * proof only shows that the answer agrees with itself. Throws as verifyCheckpoint does.
+ * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, to have the
+ * checkpoint's signature checked too. Without them, a proof only shows that the answer agrees with itself.
+ * @typedef {{ snapshotId?: string, key?: string | readonly string[] }} Known
+ */
+
+/**
+ * Checks that the log has the entry of an answer, and that it is about the answer's snapshot.
+ * @param {Pick<MarketProof, "entry" | "snapshotId" | "commit" | "checkpoint"> & { proof: { inclusion: readonly string[] | null } }} answer
+ * @param {Known} known
+ * @returns {Promise<Entry>}
+ */
+async function verifyEntry({ entry, snapshotId, commit, checkpoint, proof }, known) {
+  check(typeof entry === "string");
+  /** @type {Entry} */
+  const said = JSON.parse(entry);
+  const found = await snapshotIdOf(said);
+  check(
+    said.commit === commit && said.snapshotId === snapshotId && found === snapshotId,
+    "The entry is of another snapshot.",
+  );
+  check((known.snapshotId ?? found) === found, "The proof is about another snapshot.");
+  const { key } = known;
+  const tree =
+    key !== undefined ? await verifyCheckpoint(checkpoint, key) : checkpoint && checkpointIn(checkpoint);
+  if (!tree) return said;
+  const head = await headFrom(await leafOf(entry), {
+    index: commit - 1,
+    size: tree.size,
+    path: proof.inclusion,
+  });
+  check(hexOf(head) === tree.root, "The log does not have this entry.");
+  return said;
+}
+
+/**
+ * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id` is the one
+ * you asked for. Throws as verifyCheckpoint does.
  * @param {MarketProof} answer
- * @param {{ id?: string, snapshotId?: string, key?: string | readonly string[] }} [known]
+ * @param {Known & { id?: string }} [known]
  * @returns {Promise<HistoricalMarket>}
  */
-export async function verifyProof(answer, { id, snapshotId, key } = {}) {
+export async function verifyProof(answer, { id, ...known } = {}) {
   const { page, segment, archive } = answer.proof ?? {};
   check(typeof answer.market === "string" && page && segment && archive);
-  let root = await webSha256(bytesOf([0], encoder.encode(answer.market)));
+  let root = await leafOf(answer.market);
   root = await rootFrom(2, root, page);
   root = await rootFrom(3, root, segment);
   root = await rootFrom(4, root, archive);
-  const found = await snapshotIdOf({ archiveRoot: hexOf(root), markets: archive.markets }, answer.proof);
-  check(found === answer.snapshotId, "The market does not belong to the snapshot.");
-  check(snapshotId === undefined || snapshotId === found, "The proof is about another snapshot.");
+  const { archiveRoot, counts } = await verifyEntry(answer, known);
+  const belongs = hexOf(root) === archiveRoot && archive.markets === counts.markets;
+  check(belongs, "The market does not belong to the snapshot.");
   const record = JSON.parse(answer.market);
   check(id === undefined || record.id === id, "The proof is about another market.");
-  if (key !== undefined) {
-    const signed = await verifyCheckpoint(answer.checkpoint, key);
-    const same = signed.commit === answer.commit && signed.snapshotId === found;
-    check(same, "The checkpoint is of another commit or snapshot.");
-  }
   return record;
+}
+
+/**
+ * The same for the score of a protocol. `slug` is the one you asked for.
+ * @param {ScoreProof} answer
+ * @param {Known & { slug?: string }} [known]
+ * @returns {Promise<ProtocolScore>}
+ */
+export async function verifyScoreProof(answer, { slug, ...known } = {}) {
+  const { score } = answer.proof ?? {};
+  check(typeof answer.score === "string" && score);
+  const record = JSON.parse(answer.score);
+  const line = `score ${record.slug} ${hexOf(await webSha256(bytesOf(encoder.encode(answer.score))))}`;
+  const root = await rootFrom(5, await leafOf(line), { ...score, markets: score.size });
+  const { scoresRoot } = await verifyEntry(answer, known);
+  check(hexOf(root) === scoresRoot, "The score does not belong to the snapshot.");
+  check(slug === undefined || record.slug === slug, "The proof is about another protocol.");
+  return record;
+}
+
+/**
+ * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log has that. Throws as
+ * verifyCheckpoint does.
+ * @param {MarketProof} answer
+ * @param {{ archiveRoot: string, markets: number }} copy
+ * @param {Known} [known]
+ * @returns {Promise<Entry>}
+ */
+export async function verifyCopy(answer, { archiveRoot, markets }, known = {}) {
+  const entry = await verifyEntry(answer, known);
+  const same = entry.archiveRoot === archiveRoot && entry.counts.markets === markets;
+  check(
+    same,
+    `The copy is not the archive of snapshot ${entry.snapshotId}: it has ${markets} markets and the root ${archiveRoot}.`,
+  );
+  return entry;
 }

@@ -1,9 +1,13 @@
 import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { idOfLine } from "../../format/market-line.ts";
-import { auditPath, leafHash } from "../../format/tree.ts";
+import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
 import { layout } from "../../store/layout.ts";
+import type { NotedCheckpoint } from "../../trust/tree-head.ts";
+import { readSnapshot } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { MarketNotFoundError } from "../errors.ts";
 import { Lines } from "./lines.ts";
@@ -23,24 +27,27 @@ export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: strin
   throw new MarketNotFoundError(id);
 }
 
-/** A level of a proof: which child of how many, the markets below them all, and the hashes that lead to the head. */
-function levelOf(index: number, markets: number, hashes: readonly Buffer[]) {
-  const path = auditPath(hashes, index).map((hash) => hash.toString("hex"));
-  return { index, size: hashes.length, markets, path };
-}
-
 const hashesOf = (subtrees: readonly { root: string }[]) =>
   subtrees.map(({ root }) => Buffer.from(root, "hex"));
 
 /**
- * What leads from a market's text to the snapshot's id (snapshots/SPEC.md, "Proofs"). Hashes all markets of one page.
- *
+ * What leads from the text of a market in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs"). Hashes all
+ * markets of one page. Throws MarketNotFoundError, and as readSnapshot and proveCommit do.
  */
 export async function proveMarket(
   catalog: Catalog,
-  { archive, manifest, commit }: Snapshot,
-  { ordinal, line }: FoundMarket,
+  commit: LogEntry,
+  id: string,
+  checkpoint: NotedCheckpoint | undefined,
 ): Promise<MarketProof> {
+  const { market, ...levels } = await readSnapshot(catalog, commit, (found) => levelsOf(catalog, found, id));
+  const { inclusion, ...proven } = await proveCommit(catalog, commit, checkpoint);
+  return { market, ...proven, proof: { ...levels, inclusion } };
+}
+
+async function levelsOf(catalog: Catalog, snapshot: Snapshot, id: string) {
+  const { archive, manifest } = snapshot;
+  const { ordinal, line } = await findMarket(catalog, snapshot, id);
   const location = archive.locate(ordinal);
   const { markets } = archive.page(location);
   const oldest = ordinal - (markets - 1 - location.line);
@@ -49,19 +56,11 @@ export async function proveMarket(
   const ref = manifest.segments[location.segment]!;
   const key = layout.segment(ref.hash);
   const pages = readPages(key, await catalog.objects.get(key, ref));
+  const { counts, segments } = manifest;
   return {
     market: line.toString(),
-    snapshotId: manifest.snapshotId,
-    commit: commit.commit,
-    proof: {
-      page: levelOf(ordinal - oldest, markets, lines.toReversed().map(leafHash)),
-      segment: levelOf(location.page, ref.markets, hashesOf(pages)),
-      archive: levelOf(location.segment, manifest.counts.markets, hashesOf(manifest.segments)),
-      scoresRoot: manifest.scoresRoot,
-      protocols: manifest.counts.protocols,
-      feedVersion: manifest.feedVersion,
-      formatVersion: manifest.formatVersion,
-    },
-    checkpoint: await catalog.checkpointOf(commit),
+    page: { ...levelOf(ordinal - oldest, lines.toReversed().map(leafHash)), markets },
+    segment: { ...levelOf(location.page, hashesOf(pages)), markets: ref.markets },
+    archive: { ...levelOf(location.segment, hashesOf(segments)), markets: counts.markets },
   };
 }

@@ -1,5 +1,5 @@
 import { labelFields } from "../../../schemas/filters.ts";
-import { Checked, type SegmentRef } from "../../../schemas/snapshot.ts";
+import { Checked, type Commit, type SegmentRef } from "../../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../../index/segment.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
@@ -87,7 +87,7 @@ export class Catalog {
     this.words = new WordIndex(storage, () => this.#mostMarkets());
     this.#superseded = new SupersededSnapshots(share(supersededShare));
     this.log = new CommitLog(storage);
-    this.publicLog = new PublicLog(storage, this.log);
+    this.publicLog = new PublicLog(storage, this.log, reader);
     this.ids = new IdIndex(storage, this.objects);
     const recent = { log: this.log, seconds: pollSeconds, now };
     this.#readable = new Recent(() => readableCommits(storage, this.log), recent);
@@ -232,13 +232,12 @@ export class Catalog {
     return readable.some((commit) => commit.digest === digest);
   }
 
-  /** The signed note of a commit as far as it is believed, or null. The log keeps that of the newest commit only. */
-  async checkpointOf({ commit, digest }: LogEntry): Promise<string | null> {
+  /** The record of a commit, of which readers keep little. Throws MissingObjectError, CorruptObjectError or StorageError. */
+  async record({ commit, digest }: LogEntry): Promise<Commit> {
     const { newest } = this.log;
-    if (newest?.digest === digest) return newest.checkpoint ?? null;
-    const found = await readCommit(this.#storage, commit);
-    // A commit's digest does not cover its checkpoint, so anybody can have changed that.
-    return (found?.digest === digest && this.#reader.checkpointOf(found)) || null;
+    const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);
+    if (found?.digest === digest) return found;
+    throw new MissingObjectError(layout.commit(commit));
   }
 
   /**

@@ -1,7 +1,10 @@
 import { LRUCache } from "lru-cache";
-import { endOf, tileAt, tileWidth } from "../../format/log-tree.ts";
+import type { ReadTile } from "../../format/log-proofs.ts";
+import { endOf, tileAt, tilePath, tileWidth } from "../../format/log-tree.ts";
 import { layout } from "../../store/layout.ts";
 import type { Storage } from "../../store/storage.ts";
+import type { LogReader } from "../../trust/log-reader.ts";
+import type { NotedCheckpoint } from "../../trust/tree-head.ts";
 import type { CommitLog } from "./commit-log.ts";
 
 // A tile has 8 KiB, and a bundle of usual entries 150.
@@ -16,9 +19,19 @@ const shortMilliseconds = 1000;
 export class PublicLog {
   readonly #cache: LRUCache<string, Buffer>;
   readonly #log: CommitLog;
+  readonly #storage: Storage;
+  /** By the number of the newest commit, because its checkpoint is signed a moment after it. */
+  readonly #checkpoints: LRUCache<number, { found: NotedCheckpoint | undefined }>;
 
-  constructor(storage: Storage, log: CommitLog) {
+  constructor(storage: Storage, log: CommitLog, reader: Pick<LogReader, "checkpoint">) {
     this.#log = log;
+    this.#storage = storage;
+    this.#checkpoints = new LRUCache({
+      max: 1,
+      ttl: shortMilliseconds,
+      fetchMethod: async () => ({ found: await reader.checkpoint() }),
+      ignoreFetchAbort: true,
+    });
     this.#cache = new LRUCache({
       maxSize: cacheBytes,
       sizeCalculation: (bytes, name) => bytes.length + name.length + 100,
@@ -36,6 +49,10 @@ export class PublicLog {
    * is known. Throws CorruptObjectError or StorageError.
    */
   async file(name: string): Promise<Buffer | undefined> {
+    if (name === "checkpoint") {
+      const { note } = (await this.checkpoint()) ?? {};
+      return note === undefined ? undefined : Buffer.from(note);
+    }
     const tile = tileOf(name);
     const size = tile ? endOf(tile) : Number(/^checkpoints\/(\d+)$/.exec(name)?.[1] ?? 0);
     // The store is asked for no more names than a log has.
@@ -43,6 +60,20 @@ export class PublicLog {
     const bytes = await this.#cache.fetch(name);
     return bytes === missing ? undefined : bytes;
   }
+
+  /** The newest checkpoint that is believed; undefined when there is none. Throws StorageError. */
+  async checkpoint(): Promise<NotedCheckpoint | undefined> {
+    return (await this.#checkpoints.fetch(this.#log.newest?.commit ?? 0))?.found;
+  }
+
+  /** Reads a tile of hashes. Throws as `file` does. */
+  readonly tile: ReadTile = (level, index, width) => this.file(`tile/${tilePath({ level, index, width })}`);
+
+  /** The same from the store, whatever is held. */
+  readonly storedTile: ReadTile = (level, index, width) => {
+    const key = layout.logTile(tilePath({ level, index, width }));
+    return this.#storage.get(key, { maxBytes });
+  };
 }
 
 const tileOf = (name: string) => (name.startsWith("tile/") ? tileAt(name.slice("tile/".length)) : undefined);

@@ -1,9 +1,14 @@
+import type { ScoreProof } from "../../../schemas/envelopes.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
+import { scoreLines } from "../../format/snapshot-id.ts";
+import { leafHash } from "../../format/tree.ts";
 import { layout } from "../../store/layout.ts";
+import type { NotedCheckpoint } from "../../trust/tree-head.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
+import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { ListedSnapshot } from "../catalog/snapshot.ts";
 import { ProtocolNotFoundError } from "../errors.ts";
 
@@ -86,4 +91,24 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
   );
   const json = `{"count":${records.length},"scores":[${records.join(",")}],"notFound":${JSON.stringify(notFound)}}`;
   return { snapshotId: manifest.snapshotId, json: Buffer.from(json) };
+}
+
+/**
+ * What leads from the record of a protocol's score in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs").
+ * Throws ProtocolNotFoundError, and as whileKept and proveCommit do.
+ */
+export async function proveScore(
+  catalog: Catalog,
+  commit: LogEntry,
+  slug: string,
+  checkpoint: NotedCheckpoint | undefined,
+): Promise<ScoreProof> {
+  const name = scoreNamed("records", slug);
+  const found = await findScoreAsOf(catalog, commit, name);
+  const score = await readScore(catalog, found, name);
+  const lines = scoreLines(found.manifest.scores);
+  const leaves = lines.map((line) => leafHash(Buffer.from(line)));
+  const { inclusion, ...proven } = await proveCommit(catalog, commit, checkpoint);
+  const place = lines.indexOf(`score ${slug} ${found.object.hash}`);
+  return { score: score.toString(), ...proven, proof: { score: levelOf(place, leaves), inclusion } };
 }

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, hash, type KeyObject, sign } from "node:crypto";
 import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
-import { auditPath, leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
+import { auditPath, leafHash, pageRootOf, rootOver, treeHead } from "../../../snapshots/format/tree.ts";
 
 /** A key as c2sp.org/signed-note has it. */
 export interface NoteKey {
@@ -26,14 +26,22 @@ export function signatureLine({ privateKey, name, id }: NoteKey, text: string): 
   return `— ${name} ${bytes.toString("base64")}\n`;
 }
 
-/** The checkpoint of an answer, signed by these keys. */
-export function checkpointOf(
-  { commit, snapshotId }: Pick<MarketProof, "commit" | "snapshotId">,
-  keys: readonly NoteKey[],
-): string {
-  const digest = hash("sha256", `commit ${commit}`, "base64");
-  const text = `${keys[0]!.name}\n${commit}\n${digest}\nsnapshot ${snapshotId}\n`;
+/** A checkpoint of a log, signed by these keys. */
+export function checkpointOf(leaves: readonly Buffer[], keys: readonly NoteKey[]): string {
+  const text = `${keys[0]!.name}\n${leaves.length}\n${treeHead(leaves).toString("base64")}\n`;
   return `${text}\n${keys.map((key) => signatureLine(key, text)).join("")}`;
+}
+
+/** An answer whose entry is at its place in a log of this many commits that these keys signed. */
+export function inLog(
+  answer: MarketProof,
+  keys: readonly NoteKey[],
+  size = answer.commit + 5,
+): MarketProof & { checkpoint: string } {
+  const index = answer.commit - 1;
+  const leaves = Array.from({ length: size }, (_, n) => leaf(n === index ? answer.entry : `entry ${n}`));
+  const inclusion = auditPath(leaves, index).map((node) => node.toString("hex"));
+  return { ...answer, checkpoint: checkpointOf(leaves, keys), proof: { ...answer.proof, inclusion } };
 }
 
 /** An archive of segments of pages of markets, as its trees see it. */
@@ -63,20 +71,19 @@ export function proofIn(
   const scoresRoot = hash("sha256", "scores");
   const content = { feedVersion: "bri-pm-v1", counts, scoresRoot };
   const archiveRoot = rootOver("archive", segments).toString("hex");
+  const snapshotId = snapshotIdOf({ ...content, archiveRoot });
   return {
     market: lines[market]!,
-    snapshotId: snapshotIdOf({ ...content, archiveRoot }),
+    snapshotId,
     commit: 12,
+    entry: JSON.stringify({ commit: 12, ...content, archiveRoot, snapshotId }),
+    checkpoint: null,
     proof: {
       page: level(market, lines.length, lines.map(leaf)),
       segment: level(page, segments[segment]!.markets, rootsOf(pagesOf(shape[segment]!))),
       archive: level(segment, counts.markets, rootsOf(segments)),
-      scoresRoot,
-      protocols: counts.protocols,
-      feedVersion: content.feedVersion,
-      formatVersion: 3,
+      inclusion: null,
     },
-    checkpoint: null,
   };
 }
 

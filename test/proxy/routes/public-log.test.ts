@@ -3,13 +3,15 @@ import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
+import { readAnyLog } from "../../../snapshots/trust/log-reader.ts";
+import { signTree } from "../../../snapshots/trust/tree-head.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { outcome } from "../../helpers/http/proxy-client.ts";
+import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
+import { testKey } from "../../helpers/store/signing.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const address = (name: string) => `/api/v1/log/${name}`;
-const short = "public, max-age=5";
 
 describe("the log over HTTP", () => {
   let proxy: TestProxy;
@@ -40,11 +42,20 @@ describe("the log over HTTP", () => {
   });
 
   test("has the checkpoints of the store for five seconds", async () => {
-    for (const name of ["checkpoint", "checkpoints/1"]) {
-      await proxy.storage.put(layout.logFile(name), Buffer.from(`the ${name}\n`));
-      const answer = await proxy.get(address(name));
-      expect([answer.status, answer.text]).toEqual([200, `the ${name}\n`]);
-      expect(answer.headers["cache-control"]).toBe(short);
+    const key = testKey();
+    const [before] = await Promise.all([proxy.get(address("checkpoint")), proxy.get("/api/v1/checkpoint")]);
+    expect(outcome(before)).toBe("404 NOT_FOUND");
+    const note = signTree({ key }, { size: 1, head: Buffer.alloc(32, 1) });
+    for (const name of ["checkpoint", "checkpoints/1"])
+      await proxy.storage.put(layout.logFile(name), Buffer.from(note));
+    for (const path of [address("checkpoint"), address("checkpoints/1"), "/api/v1/checkpoint"]) {
+      await until("the checkpoint", async () => (await proxy.get(path)).status === 200);
+      const answer = await proxy.get(path);
+      expect(answer.text).toBe(note);
+      expect(answer.headers).toMatchObject({
+        "cache-control": "public, max-age=5",
+        "content-type": "text/plain; charset=utf-8",
+      });
     }
   });
 
@@ -91,7 +102,7 @@ test("asks the store once for each file that a log of this size can have, and fo
   const storage = countingStorage(memoryStorage(new Map()));
   for (let n = 0; n < 3; n += 1) await append(storage);
   const log = new CommitLog(storage);
-  const files = new PublicLog(storage, log);
+  const files = new PublicLog(storage, log, readAnyLog(storage));
   await log.takeUp((await newestCommit(storage))!);
   await storage.put(layout.logTile("0/000.p/3"), Buffer.alloc(96, 7));
   storage.calls.length = 0;

@@ -1,0 +1,35 @@
+import { proveMarket } from "../../snapshots/read/archive/market.ts";
+import { weakTag } from "../../snapshots/read/asked.ts";
+import { commitOf } from "../../snapshots/read/catalog/as-of.ts";
+import { proofText } from "../../snapshots/read/catalog/log-proof.ts";
+import { proveScore } from "../../snapshots/read/scores/scores.ts";
+import { ServiceError } from "../errors/service-error.ts";
+import type { AppParts } from "../parts.ts";
+import { encoded } from "../reply/coding.ts";
+import { type Answer, lately } from "../reply/reply.ts";
+import { negotiated } from "../reply/rows.ts";
+
+const media = { json: "application/json", text: "text/plain; charset=utf-8" };
+
+/** Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof. */
+export function proofAnswers({ catalog }: AppParts) {
+  const proven =
+    (prove: typeof proveMarket | typeof proveScore): Answer =>
+    async (request, { locals }) => {
+      const name = String(Object.values(request.params)[0]);
+      const form = request.accepts("json", "text") === "text" ? "text" : "json";
+      const commit = await commitOf(catalog, locals.asOf);
+      const checkpoint = await catalog.publicLog.checkpoint();
+      const etag = weakTag(commit, "proof", form, name, checkpoint?.note ?? "");
+      const plan = async () => {
+        const proof = await prove(catalog, commit, name, checkpoint);
+        const text = form === "text" ? proofText(proof) : JSON.stringify(proof);
+        if (text) return Buffer.from(text);
+        throw new ServiceError("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
+      };
+      const bodyHeaders = { "Content-Type": media[form] };
+      const reply = (text: Buffer) => ({ body: encoded(() => text), bodyHeaders });
+      return lately(catalog, { commit, etag, plan }, reply, { headers: negotiated });
+    };
+  return { marketProof: proven(proveMarket), scoreProof: proven(proveScore) };
+}

@@ -1,0 +1,63 @@
+import type { MarketProof, ScoreProof } from "../../../schemas/envelopes.ts";
+import { inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
+import { auditPath, headFrom, leafHash } from "../../format/tree.ts";
+import { CorruptObjectError } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { entryOf } from "../../store/log/public-log.ts";
+import type { NotedCheckpoint } from "../../trust/tree-head.ts";
+import type { Catalog } from "./catalog.ts";
+import type { LogEntry } from "./commit-log.ts";
+
+/** What every proof has: the commit's entry in the public log, and what leads from there to a signature. */
+interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" | "checkpoint"> {
+  inclusion: MarketProof["proof"]["inclusion"];
+}
+
+/**
+ * Proves that the log of a checkpoint has a commit. Where there is no checkpoint, or an older one, the entry comes alone. Throws
+ * CorruptObjectError when the log's tiles do not give the signed tree, MissingObjectError or StorageError.
+ */
+export async function proveCommit(
+  catalog: Catalog,
+  logged: LogEntry,
+  checkpoint: NotedCheckpoint | undefined,
+): Promise<LogProof> {
+  const { commit, snapshotId } = logged;
+  const entry = entryOf(await catalog.record(logged));
+  const alone = { snapshotId, commit, entry: entry.toString(), checkpoint: null, inclusion: null };
+  if (!checkpoint || checkpoint.size < commit) return alone;
+  const place = { index: commit - 1, size: checkpoint.size };
+  // What is held may be of a log that was replaced since.
+  for (const readTile of [catalog.publicLog.tile, catalog.publicLog.storedTile]) {
+    const path = await inclusionFromTiles(readTile, place.index, place.size).catch((error) => {
+      if (error instanceof TileError) return [];
+      throw error;
+    });
+    if (headFrom(leafHash(entry), { ...place, path })?.equals(checkpoint.head))
+      return { ...alone, checkpoint: checkpoint.note, inclusion: path.map((hash) => hash.toString("hex")) };
+  }
+  throw new CorruptObjectError(
+    layout.logTiles,
+    `it is not the tree of ${place.size} commits that was signed`,
+  );
+}
+
+/** A level of a proof: which child of how many, and the hashes that lead from there to the head, from the bottom up. */
+export function levelOf(index: number, hashes: readonly Buffer[]) {
+  const path = auditPath(hashes, index).map((hash) => hash.toString("hex"));
+  return { index, size: hashes.length, path };
+}
+
+/** A proof as c2sp.org/tlog-proof has it, with what leads to the entry as its extra data; undefined without a checkpoint. */
+export function proofText({
+  checkpoint,
+  commit,
+  proof,
+  ...rest
+}: MarketProof | ScoreProof): string | undefined {
+  const { inclusion, ...levels } = proof;
+  if (checkpoint === null || inclusion === null) return undefined;
+  const extra = Buffer.from(JSON.stringify({ ...rest, commit, proof: levels })).toString("base64");
+  const hashes = inclusion.map((hash) => `${Buffer.from(hash, "hex").toString("base64")}\n`);
+  return `c2sp.org/tlog-proof@v1\nextra ${extra}\nindex ${commit - 1}\n${hashes.join("")}\n${checkpoint}`;
+}

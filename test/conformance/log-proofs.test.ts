@@ -1,0 +1,315 @@
+import { execFileSync } from "node:child_process";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  Client,
+  ForkedLogError,
+  type MarketProof,
+  type ScoreProof,
+  verifyCheckpoint,
+  verifyProof,
+  verifyScoreProof,
+} from "../../proxy/site/client/client.js";
+import { decodeEntries, GrowingTree, type Tile, tilePath } from "../../snapshots/format/log-tree.ts";
+import { leafHash } from "../../snapshots/format/tree.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import { signTree } from "../../snapshots/trust/tree-head.ts";
+import { flipped } from "../helpers/archive/proofs.ts";
+import { takenUp } from "../helpers/http/live-feed.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer, until } from "../helpers/http/proxy-client.ts";
+import { market, publishRecords, slugs } from "../helpers/publish/records.ts";
+import { findProgram } from "../helpers/servers/programs.ts";
+import { testKey } from "../helpers/store/signing.ts";
+
+const signing = { key: testKey() };
+const key = verifierText(signing.key);
+const python = findProgram("python3");
+const records = Array.from({ length: 60 }, (_, n) => market(n));
+
+/** What verify_proof.py says to each text, JSON or tlog-proof: the snapshot id, or "" where it refuses. */
+function pythonSays(texts: readonly string[], asked: string): string[] {
+  const script = `
+import json, sys
+from verify_proof import read, verify
+known, texts = json.load(sys.stdin)
+for text in texts:
+    try:
+        print(verify(**read(text), **known))
+    except Exception:
+        print()`;
+  const input = JSON.stringify([{ key, asked }, texts]);
+  const env = { ...process.env, PYTHONPATH: import.meta.dirname, PYTHONDONTWRITEBYTECODE: "1" };
+  const said = execFileSync(python!, ["-c", script], { input, env, encoding: "utf8", maxBuffer: 2 ** 26 });
+  return said.split("\n").slice(0, -1);
+}
+
+describe("proofs of a service whose publisher signs", () => {
+  let proxy: TestProxy;
+  let headers: Record<string, string>;
+  const snapshots: string[] = [];
+  const { id } = market(7);
+  const [slug] = slugs;
+  beforeAll(async () => {
+    proxy = await startTestProxy({ empty: true });
+    headers = bearer(await proxy.issue());
+    for (let bri = 700; bri < 705; bri += 1) {
+      const { snapshotId } = await publishRecords(proxy.storage, records, bri, { signing });
+      snapshots.push(snapshotId);
+    }
+    await takenUp(proxy, snapshots.at(-1)!);
+    await until("its checkpoint", async () => (await checkpoint()).startsWith(`${signing.key.name}\n5\n`));
+  });
+  afterAll(() => proxy.stop());
+
+  const checkpoint = async () => (await proxy.get("/api/v1/checkpoint")).text;
+  const ask = (path: string, accept = "application/json") =>
+    proxy.get(path, { headers: { ...headers, accept } });
+
+  test("hold for the commit of any snapshot, in the tree of the newest checkpoint", async () => {
+    const texts: string[] = [];
+    for (const [n, snapshotId] of snapshots.entries()) {
+      const known = { snapshotId, key };
+      const answer = await ask(`/api/v1/markets/${id}/proof?asOf=${snapshotId}`);
+      const proof: MarketProof = answer.json();
+      expect(await verifyProof(proof, { id, ...known })).toEqual(market(7));
+      const ofScore: ScoreProof = (await ask(`/api/v1/scores/${slug}/proof?asOf=${snapshotId}`)).json();
+      const score = await ask(`/api/v1/scores/${slug}?asOf=${snapshotId}`);
+      expect(await verifyScoreProof(ofScore, { slug, ...known })).toEqual(score.json());
+      expect(ofScore.score).toBe(score.text);
+      for (const one of [proof, ofScore]) {
+        expect([one.commit, one.checkpoint]).toEqual([n + 1, await checkpoint()]);
+        await expect(verifyProof(proof, { ...known, id: market(8).id })).rejects.toThrow("another market");
+        await expect(verifyScoreProof(ofScore, { ...known, slug: slugs[1] })).rejects.toThrow(
+          "another protocol",
+        );
+      }
+      texts.push(answer.text);
+      if (python) expect(pythonSays([JSON.stringify(ofScore)], slug)).toEqual([snapshotId]);
+    }
+    if (python) expect(pythonSays(texts, id)).toEqual(snapshots);
+  });
+
+  test("tell no hash of a manifest, of which entity tags are made", async () => {
+    const answers = [await ask(`/api/v1/markets/${id}/proof`), await ask(`/api/v1/scores/${slug}/proof`)];
+    for await (const { key: name } of proxy.storage.list(layout.manifests)) {
+      const hash = name.slice(layout.manifests.length, -".json".length);
+      for (const { text } of answers) expect(text).not.toContain(hash);
+    }
+  });
+
+  test("are free of the plan for scores, cost a unit, and nothing where they are held", async () => {
+    const path = `/api/v1/scores/${slug}/proof`;
+    const first = await proxy.get(path);
+    const left = Number(first.headers["x-ratelimit-remaining"]);
+    const again = await proxy.get(path, { headers: { "if-none-match": String(first.headers.etag) } });
+    expect([first.status, again.status, Number(again.headers["x-ratelimit-remaining"])]).toEqual([
+      200,
+      304,
+      left,
+    ]);
+    expect((await proxy.get("/api/v1/scores/nobody/proof")).json()).toMatchObject({
+      code: "PROTOCOL_NOT_FOUND",
+    });
+    expect((await proxy.get(`/api/v1/markets/${id}/proof`)).json()).toMatchObject({
+      code: "API_KEY_REQUIRED",
+    });
+  });
+
+  test("come as the text of c2sp.org/tlog-proof to whoever prefers it", async () => {
+    for (const [path, asked] of [
+      [`/api/v1/markets/${id}/proof`, id],
+      [`/api/v1/scores/${slug}/proof`, slug],
+    ] as const) {
+      const answer = await ask(path, "text/plain");
+      expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
+      expect(answer.headers.vary).toContain("Accept");
+      const json = await ask(path);
+      expect(answer.headers.etag).not.toBe(json.headers.etag);
+      const [head, ...rest] = answer.text.split("\n\n");
+      const [version, extra, index, ...hashes] = head!.split("\n");
+      const { inclusion } = (json.json() as MarketProof).proof;
+      expect([version, extra!.slice(0, 6), index]).toEqual(["c2sp.org/tlog-proof@v1", "extra ", "index 4"]);
+      expect(hashes.map((hash) => Buffer.from(hash, "base64").toString("hex"))).toEqual(inclusion);
+      expect(rest.join("\n\n")).toBe(await checkpoint());
+      if (!python) continue;
+      const wrong = [...flipped(answer.text, 37)];
+      const said = pythonSays([answer.text, ...wrong], asked);
+      expect(said).toEqual([snapshots.at(-1), ...wrong.map(() => "")]);
+    }
+  });
+
+  test("are refused with any one character changed, in Python as in JavaScript", async () => {
+    const { text } = await ask(`/api/v1/scores/${slug}/proof`);
+    const wrong = [...flipped(text, 23)];
+    for (const one of wrong)
+      await expect((async () => verifyScoreProof(JSON.parse(one), { slug, key }))(), one).rejects.toThrow();
+    if (python)
+      expect(pythonSays([text, ...wrong], slug)).toEqual([snapshots.at(-1), ...wrong.map(() => "")]);
+  });
+
+  test("come without checkpoint before the log is signed up to them, and not as text", async () => {
+    const unsigned = await startTestProxy();
+    try {
+      const own = bearer(await unsigned.issue());
+      const path = `/api/v1/markets/${id}/proof`;
+      const answer: MarketProof = (await unsigned.get(path, { headers: own })).json();
+      expect([answer.checkpoint, answer.proof.inclusion]).toEqual([null, null]);
+      expect(await verifyProof(answer, { id })).toMatchObject({ id });
+      await expect(verifyProof(answer, { key })).rejects.toThrow("nobody signed");
+      const text = await unsigned.get(path, { headers: { ...own, accept: "text/plain" } });
+      expect(text.json()).toMatchObject({ status: 404, code: "NOT_FOUND" });
+    } finally {
+      await unsigned.stop();
+    }
+  });
+
+  test("are 503, and not wrong, where the log's tiles are not those of the checkpoint", async () => {
+    const tile = layout.logTile("0/000.p/5");
+    const bytes = (await proxy.storage.get(tile))!;
+    const damaged = Buffer.from(bytes);
+    damaged[0]! ^= 1;
+    await proxy.storage.put(tile, damaged);
+    const fresh = await proxy.another();
+    try {
+      const path = `/api/v1/scores/${slug}/proof`;
+      expect((await fresh.get(path)).status).toBe(503);
+      await proxy.storage.put(tile, bytes);
+      expect((await fresh.get(path)).status).toBe(200);
+    } finally {
+      await fresh.stop();
+      await proxy.storage.put(tile, bytes);
+    }
+  });
+});
+
+describe("the client and a log that grows", () => {
+  const count = 600;
+  const entries = (from: string) =>
+    Array.from({ length: count }, (_, n) => `${n < 300 ? "" : from}entry ${n}`);
+
+  /** Tiles and checkpoints of a log, answered as a service does. */
+  function logOf(
+    texts: readonly string[],
+    { gone = () => false }: { gone?: (path: string) => boolean } = {},
+  ) {
+    const tree = new GrowingTree();
+    const leaves = texts.map((text) => leafHash(Buffer.from(text)));
+    const checkpoints = leaves.map((leaf) => {
+      tree.append(leaf);
+      return signTree(signing, { size: tree.size, head: tree.head() });
+    });
+    const level1 = [0, 1].map((n) => {
+      const part = new GrowingTree();
+      for (const leaf of leaves.slice(256 * n, 256 * n + 256)) part.append(leaf);
+      return part.head();
+    });
+    const levels = [leaves, level1];
+    const asked: string[] = [];
+    const fetch = async (url: string | URL | Request) => {
+      const path = String(url).split("/api/v1/")[1]!;
+      asked.push(path);
+      const [, level, index, width = "256"] = /^log\/tile\/(\d)\/(\d{3})(?:\.p\/(\d+))?$/.exec(path) ?? [];
+      const at = 256 * Number(index);
+      const hashes = levels[Number(level)]?.slice(at, at + Number(width));
+      const found = hashes?.length === Number(width) && !gone(path);
+      return new Response(found ? new Uint8Array(Buffer.concat(hashes)) : null, {
+        status: found ? 200 : 404,
+      });
+    };
+    return { checkpoints, asked, client: new Client({ url: "http://log.test", fetch, retries: 0 }) };
+  }
+
+  const honest = logOf(entries(""));
+  const forked = logOf(entries("other "));
+  const sizes = [1, 2, 3, 255, 256, 257, 299, 300, 301, 511, 512, 513, 599, 600];
+
+  test("accepts every log that goes on from the one before, by few tiles", async () => {
+    for (const before of sizes)
+      for (const after of sizes.filter((size) => size >= before)) {
+        honest.asked.length = 0;
+        const [old, now] = [before, after].map((size) => honest.checkpoints[size - 1]!);
+        await honest.client.requireSameLog(old!, now!);
+        expect(honest.asked.length).toBeLessThanOrEqual(before === after ? 0 : 4);
+      }
+  });
+
+  test("refuses every fork, and every log that has become shorter, and names both", async () => {
+    for (const before of sizes)
+      for (const after of sizes) {
+        const fork = before > 300 && after > 300;
+        const [old, now] = [honest.checkpoints[before - 1]!, forked.checkpoints[after - 1]!];
+        const verdict = forked.client.requireSameLog(old, now);
+        if (!fork && after >= before) await verdict;
+        else {
+          const error = await verdict.catch((thrown: unknown) => thrown);
+          expect(error).toBeInstanceOf(ForkedLogError);
+          expect(error).toMatchObject({ code: "FORKED_LOG", checkpoints: [old, now] });
+        }
+      }
+  });
+
+  test("takes the full tile where a partial one is gone, and believes none that is missing or wrong", async () => {
+    const path = (tile: Tile) => `log/tile/${tilePath(tile)}`;
+    const partial = path({ level: 0, index: 0, width: 200 });
+    const log = logOf(entries(""), { gone: (name) => name.includes(".p/") });
+    const [old, now] = [log.checkpoints[99]!, log.checkpoints[199]!];
+    await log.client.requireSameLog(old, now);
+    expect(log.asked).toEqual([partial, path({ level: 0, index: 0, width: 256 })]);
+    const empty = logOf(entries(""), { gone: () => true });
+    await expect(empty.client.requireSameLog(old, now)).rejects.toMatchObject({ status: 404 });
+    const other = logOf(entries("").map((text) => `${text}!`));
+    await expect(other.client.requireSameLog(old, now)).rejects.toThrow(ForkedLogError);
+  });
+
+  test("asks for another origin's log nothing", async () => {
+    const [note] = honest.checkpoints as [string];
+    const other = note.replace(signing.key.name, "another.example/log");
+    await expect(honest.client.requireSameLog(note, other)).rejects.toThrow(ForkedLogError);
+  });
+});
+
+test("the client follows a service's log from checkpoint to checkpoint, and notices another history", async () => {
+  const proxy = await startTestProxy({ empty: true });
+  try {
+    const publish = async (bri: number) => {
+      const { snapshotId } = await publishRecords(proxy.storage, records, bri, { signing });
+      return snapshotId;
+    };
+    const url = (port: number) => new Client({ url: `http://127.0.0.1:${port}` });
+    const upTo = async (client: Client, size: number, since?: string) => {
+      const isThere = async () => {
+        const note = await client.checkpoint().catch(() => "");
+        return note !== "" && (await verifyCheckpoint(note, key)).size === size;
+      };
+      await until(`a checkpoint of ${size}`, isThere);
+      return client.checkpoint({ since });
+    };
+    await publish(700);
+    const client = url(proxy.port);
+    const first = await upTo(client, 1);
+    await publish(701);
+    const second = await upTo(client, 2, first);
+    // Whoever has the key and the bucket makes another second commit.
+    for (const name of [
+      layout.commit(2),
+      layout.head,
+      layout.checked,
+      layout.logCheckpoint,
+      layout.logCheckpointOf(2),
+    ])
+      await proxy.storage.delete(name);
+    await publish(900);
+    const fresh = await proxy.another();
+    const forked = url(fresh.port);
+    await expect(upTo(forked, 2, second)).rejects.toThrow(ForkedLogError);
+    await upTo(forked, 2, first);
+    await publish(901);
+    await expect(upTo(forked, 3, second)).rejects.toThrow(ForkedLogError);
+    const bundle = (await fresh.get("/api/v1/log/tile/entries/000.p/3")).body;
+    expect(decodeEntries(bundle)).toHaveLength(3);
+    await fresh.stop();
+  } finally {
+    await proxy.stop();
+  }
+});
