@@ -1,5 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
@@ -8,60 +7,70 @@ import { ProtocolScore } from "../../schemas/records.ts";
 import type { Manifest } from "../../schemas/snapshot.ts";
 import { tilesOf } from "../../snapshots/format/log-tree.ts";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { type Call, call } from "../helpers/http/proxy-client.ts";
+import { type Answer, type Call, call } from "../helpers/http/proxy-client.ts";
 import { publishSources } from "../helpers/publish/sample-sources.ts";
 import { createBucket, letCdnRead, s3Environment } from "../helpers/servers/ceph.ts";
-import { findNginx, type Nginx, startCdn } from "../helpers/servers/nginx.ts";
+import { findNginx, type Nginx, startCdn, startFolderCdn } from "../helpers/servers/nginx.ts";
+import { listed } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const environment = s3Environment();
 const nginx = findNginx();
 const protocols = 25;
 
-describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket", () => {
-  let folder: string;
-  let storage: Storage;
-  let bucket: URL;
-  let cdn: Nginx;
-  let manifest: Manifest;
+/** A CDN in front of a store, and the name that the store has on the way. */
+interface Cdn {
+  storage: Storage;
+  cdn: Nginx;
+  store: string;
+}
 
+/** The public tree of a store behind the CDN that `start` makes, for every test of the suite. */
+function served(
+  start: (folder: string) => Promise<{ storage: Storage; serve: () => Promise<Omit<Cdn, "storage">> }>,
+) {
+  const folder = testFolder();
+  const on = {} as Cdn & { manifest: Manifest };
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "prs-cdn-"));
-    const location = await createBucket(environment!);
-    bucket = new URL(location.slice("s3://".length), `${environment!.AWS_ENDPOINT_URL_S3}/`);
-    storage = await openStorage(location, folder, environment);
+    const { storage, serve } = await start(folder);
     const directory = join(folder, "sources");
-    await writeSample({ ...sampleDefaults, directory, markets: 2000, protocols, days: 8 });
+    await writeSample({ ...sampleDefaults, directory, markets: 200, protocols, days: 2 });
     await publishSources(directory, storage, folder, { siteUrl: "https://cdn.example.org/public" });
-    manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
-    await letCdnRead(environment!, location);
-    cdn = await startCdn(nginx!, bucket);
+    await storage.put(layout.checkpoint, Buffer.from("a checkpoint\n"));
+    await storage.put(layout.key("0123456789abcdef"), Buffer.from("{}"));
+    const manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
+    Object.assign(on, { storage, manifest, ...(await serve()) });
   });
-  afterAll(async () => {
-    await cdn?.stop();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterAll(() => on.cdn?.stop());
+  const get = (target: string, how?: Call) => call(on.cdn.port, target, how);
+  const keysUnder = async (prefix: string) => (await listed(on.storage, prefix)).map(({ key }) => key);
+  testTree(on, get, keysUnder);
+  return { on, get, keysUnder };
+}
 
-  const get = (target: string, how?: Call) => call(cdn.port, target, how);
-  const keysUnder = async (prefix: string) => {
-    const keys: string[] = [];
-    for await (const { key } of storage.list(prefix)) keys.push(key);
-    return keys;
-  };
-
+/** Defines the tests of what every CDN does. */
+function testTree(
+  on: Cdn & { manifest: Manifest },
+  get: (target: string, how?: Call) => Promise<Answer>,
+  keysUnder: (prefix: string) => Promise<string[]>,
+): void {
   test("answers the list and every record under stable names, as published", async () => {
     const list = ScoreList.parse((await get(`/${layout.stableScoreList}`)).json());
     expect(list.count).toBe(protocols);
-    expect(list.scores.map(({ slug }) => slug).sort()).toEqual(Object.keys(manifest.scores.records).sort());
+    expect(list.scores.map(({ slug }) => slug).sort()).toEqual(
+      Object.keys(on.manifest.scores.records).sort(),
+    );
     for (const entry of list.scores) {
       const record = ProtocolScore.parse((await get(`/${layout.stableScore(entry.slug)}`)).json());
       const { category, chain, tvl } = record.metadata;
       expect({ ...record, category, chain, tvl }).toMatchObject(entry);
-      const stored = await storage.get(layout.publicObject(manifest.scores.records[entry.slug]!.hash));
+      const stored = await on.storage.get(layout.publicObject(on.manifest.scores.records[entry.slug]!.hash));
       expect(record).toEqual(JSON.parse(stored!.toString()));
     }
   });
@@ -72,11 +81,12 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
       expect.arrayContaining([layout.dataset, layout.apiCatalog, layout.feed, layout.llms]),
     );
     const [scores, site, ofProtocols] = [2 * (protocols + 1), publishedSite.files(null).size, 2 * protocols];
-    expect(keys).toHaveLength(scores + site + ofProtocols + 6 + tilesOf(1).length);
+    expect(keys).toHaveLength(scores + site + ofProtocols + 7 + tilesOf(1).length);
     for (const key of keys) {
       const { status, headers, body } = await get(`/${key}`);
       const { contentType, cacheControl } = headersOf(key);
       expect(status, key).toBe(200);
+      expect(body.equals((await on.storage.get(key))!), key).toBe(true);
       expect(headers, key).toMatchObject({
         "content-type": contentType,
         "cache-control": cacheControl,
@@ -105,7 +115,8 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     for (const name of [layout.stableScore("nobody"), layout.badge("nobody"), "public/.well-known/none"]) {
       const { status, headers } = await get(`/${name}`);
       expect([403, 404], name).toContain(status);
-      expect(headers["access-control-allow-origin"], name).toBe("*");
+      const { "access-control-allow-origin": origin, "cache-control": rule } = headers;
+      expect([origin, rule], name).toEqual(["*", undefined]);
     }
   });
 
@@ -117,17 +128,51 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
   });
 
   test("reaches nothing else, by any path", async () => {
-    await storage.put(layout.key("0123456789abcdef"), Buffer.from("{}"));
     const others = (await keysUnder("")).filter((key) => !key.startsWith("public/"));
     expect(new Set(others.map((key) => key.split("/")[0]))).toEqual(
       new Set(["checked.json", "commits", "head.json", "keys", "manifests", "private", "probe.json"]),
     );
+    const index = (await on.storage.get("public/index.html"))!;
     for (const key of others) {
-      for (const target of tricks(bucket.pathname.slice(1), key)) {
+      for (const target of tricks(on.store, key)) {
         const { status, body } = await get(target);
-        expect([400, 403, 404], `${target}: ${body}`).toContain(status);
+        // What stands before ? and # may be the address of the site itself.
+        const ofSite = /^\/public\/[?#]/.test(target) && status === 200 && body.equals(index);
+        if (!ofSite) expect([400, 403, 404], `${target}: ${body}`).toContain(status);
       }
     }
+  });
+}
+
+describe.skipIf(!nginx)("a CDN that serves public/ of a folder", () => {
+  const { on, get } = served(async (folder) => {
+    const storage = directoryStorage(join(folder, "store"));
+    const serve = async () => ({ cdn: await startFolderCdn(nginx!, storage.location), store: "store" });
+    return { storage, serve };
+  });
+
+  test("shows neither folders nor what is being written, and is not written to", async () => {
+    const half = join("public", "objects", ".tmp-1-0123456789abcdef");
+    await mkdir(join(on.storage.location, "public", "objects"), { recursive: true });
+    await writeFile(join(on.storage.location, half), "half");
+    expect((await get(`/${half}`)).status).toBe(404);
+    for (const target of ["/", "/public", "/public/objects", "/public/objects/", "/public/badges/"])
+      expect([301, 403, 404], target).toContain((await get(target)).status);
+    for (const method of ["PUT", "POST", "DELETE", "OPTIONS"])
+      expect((await get(`/${layout.stableScoreList}`, { method })).status, method).toBe(405);
+  });
+});
+
+describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket", () => {
+  let bucket: URL;
+  const { on, get, keysUnder } = served(async (folder) => {
+    const location = await createBucket(environment!);
+    bucket = new URL(location.slice("s3://".length), `${environment!.AWS_ENDPOINT_URL_S3}/`);
+    const serve = async () => {
+      await letCdnRead(environment!, location);
+      return { cdn: await startCdn(nginx!, bucket), store: bucket.pathname.slice(1) };
+    };
+    return { storage: await openStorage(location, folder, environment), serve };
   });
 
   test("lists nothing and runs no command of S3", async () => {
@@ -141,7 +186,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
     for (const method of ["PUT", "POST", "DELETE", "OPTIONS"]) {
       expect((await get(list, { method })).status, method).toBe(403);
     }
-    expect(await storage.get(layout.stableScoreList)).toBeDefined();
+    expect(await on.storage.get(layout.stableScoreList)).toBeDefined();
   });
 
   test("is not the only guard: the bucket itself refuses the rest", async () => {
@@ -186,6 +231,9 @@ function tricks(bucket: string, key: string): string[] {
     `/public/..\\${key}`,
     `/public/..%5c${key}`,
     `/public/${key}`,
+    `/public${key}`,
+    `/public../${key}`,
+    `/public/protocols/../../${key}`,
     `/public/../../${bucket}/${key}`,
     `/${bucket}/${key}`,
     `/public/%00/../../${key}`,
