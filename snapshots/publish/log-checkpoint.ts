@@ -33,7 +33,7 @@ export async function updateCheckpoint(
 ): Promise<Witnessed[]> {
   const { key, cosigner, trusted = [], witnesses } = signing;
   const trust = trustOf(signing);
-  if (!key || !trust?.hasEntry(newest)) return [];
+  if (!key || !trust || trust.commit(newest)) return [];
   const { commit: size } = newest;
   const tree = await treeUpTo(storage, newest);
   const { checkpoint } = await storedCheckpoint(storage, trust, size);

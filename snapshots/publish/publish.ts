@@ -172,7 +172,7 @@ async function publishRead(
     snapshotId: manifest.snapshotId,
     counts: manifest.counts,
     changes: changes ?? null,
-    signature: signing.key ? "signed" : current?.checkpoint === undefined ? "unsigned" : "lost",
+    signature: signing.key ? "signed" : current?.note === undefined ? "unsigned" : "lost",
     reindexed: previous?.unindexed ?? 0,
     uploaded,
     unchanged,

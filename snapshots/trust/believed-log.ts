@@ -42,7 +42,7 @@ export async function countedLog(
   { trust, anybody }: { trust?: Trust | undefined; anybody?: boolean | undefined },
 ): Promise<Commit[]> {
   const commits = await believedLog(storage, anybody ? undefined : trust);
-  if (trust || anybody || commits.every(({ checkpoint }) => checkpoint === undefined)) return commits;
+  if (trust || anybody || commits.every(({ note }) => note === undefined)) return commits;
   throw new UntrustedPredecessorError(
     `${storage.location}: its commits are signed, and no key says which of them count. Name the public keys of ` +
       "your publishers, " +

@@ -55,7 +55,7 @@ export async function judge(
 ): Promise<Commit | Refusal | undefined> {
   try {
     const commit = await readCommit(storage, number);
-    return commit && trust.commit(commit);
+    return (commit && trust.commit(commit)) ?? commit;
   } catch (error) {
     if (error instanceof CorruptObjectError) return error;
     throw error;

@@ -4,7 +4,7 @@ import type { SignCommit } from "../store/log/commits.ts";
 import { signCheckpoint } from "./checkpoint.ts";
 import type { SigningKey, VerifierKey } from "./note-keys.ts";
 import { signEntry } from "./tree-head.ts";
-import { Trust, UntrustedError } from "./trust.ts";
+import { Trust } from "./trust.ts";
 import type { Witnesses } from "./witnesses.ts";
 
 /** How a run signs, and on whose commits it builds: on any, unless there is a key. */
@@ -33,7 +33,7 @@ export function requireTrusted(location: string, commit: Commit, signing: Signin
   const { commit: number } = commit;
   if (signing.over === number) return;
   const refusal = trustOf(signing)?.commit(commit);
-  if (refusal instanceof UntrustedError)
+  if (refusal)
     throw refuseUntrusted(location, number, refusal, `tell publish or rollback: --sign-over ${number}`);
 }
 
@@ -56,9 +56,9 @@ export function trustOf({ key, trusted = [] }: Signing): Trust | undefined {
   return keys.length > 0 ? new Trust(keys) : undefined;
 }
 
-/** Whether a commit carries a sound checkpoint of a run's key, if that has one. */
+/** Whether a run's key signed a commit, if the run has one. */
 export function isSigned(commit: Commit, { key }: Signing): boolean {
-  return key === undefined || !(new Trust([key]).commit(commit) instanceof UntrustedError);
+  return key === undefined || new Trust([key]).commit(commit) === undefined;
 }
 
 /** What signs a new commit; nothing when there is no key. */

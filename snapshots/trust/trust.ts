@@ -37,17 +37,18 @@ export class Trust {
     this.#keys = this.#policy.logs.map(({ key }) => key);
   }
 
-  /** A commit with no more of its checkpoint than trusted keys have signed, or why it is not trusted. */
-  commit(commit: Commit): Commit | UntrustedError {
-    const { checkpoint } = commit;
-    const checked = this.#open(checkpoint, (text, name) => says(text, name, commit));
-    if (typeof checked === "string") return { ...commit, checkpoint: checked };
-    return new UntrustedError(layout.commit(commit.commit), checked.reason);
+  /** Why a commit is not trusted: nobody whose key is trusted signed its entry. Undefined when somebody did. */
+  commit(commit: Commit): UntrustedError | undefined {
+    const checked = this.#open(commit.note, (text, name) => text === entryText(name, commit));
+    return typeof checked === "string"
+      ? undefined
+      : new UntrustedError(layout.commit(commit.commit), checked.reason);
   }
 
-  /** Whether a trusted key signed a commit's own entry. */
-  hasEntry(commit: Commit): boolean {
-    return typeof this.#open(commit.note, (text, name) => text === entryText(name, commit)) === "string";
+  /** What trusted keys have signed of a commit's checkpoint. */
+  checkpointOf(commit: Commit): string | undefined {
+    const checked = this.#open(commit.checkpoint, (text, name) => says(text, name, commit));
+    return typeof checked === "string" ? checked : undefined;
   }
 
   /**

@@ -3,7 +3,7 @@ import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { listCommits, readCommit } from "../store/log/commits.ts";
 import { unseal } from "../store/records.ts";
-import { checkAgreement, type Trust, UntrustedError } from "../trust/trust.ts";
+import { checkAgreement, type Trust } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
@@ -55,8 +55,7 @@ export async function checkLog(
     } else {
       const manifest = commit && (await snapshots.manifestOf(commit));
       // What stands above the newest that is trusted is a fault, and nothing else is to be compared with it.
-      if (!commit || !(trust?.commit(commit) instanceof UntrustedError))
-        newest = manifest && { commit, manifest };
+      if (!commit || !trust?.commit(commit)) newest = manifest && { commit, manifest };
     }
     if (commit) await snapshots.checkChanges(commit, before?.commit === number - 1 ? before : undefined);
     log.push(commit);
@@ -106,13 +105,15 @@ async function checkSignatures(
   let named: string | null | undefined;
   for (const commit of log.toReversed()) {
     const refusal = commit && trust?.commit(commit);
-    const refused = refusal instanceof UntrustedError;
-    if (commit?.note !== undefined && trust && !trust.hasEntry(commit))
-      check.faults.push({ key: layout.commit(commit.commit), reason: "no trusted key signed its entry" });
     const vouchedFor = commit?.digest === named;
-    if (refused && (commit?.checkpoint !== undefined || !vouchedFor))
+    if (refusal && (commit?.note !== undefined || !vouchedFor))
       check.faults.push({ key: refusal.key, reason: refusal.reason });
-    named = refused && !vouchedFor ? undefined : commit?.previous;
+    else if (commit?.checkpoint !== undefined && trust && !trust.checkpointOf(commit))
+      check.faults.push({
+        key: layout.commit(commit.commit),
+        reason: "no trusted key signed its checkpoint",
+      });
+    named = refusal && !vouchedFor ? undefined : commit?.previous;
   }
   const newest = log.findLast((commit) => commit?.checkpoint !== undefined)?.checkpoint;
   await check.attempt(async () => {

@@ -17,7 +17,7 @@ const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefin
     ...commits
       .values()
       .flatMap((commit) =>
-        (trust ? trust.hasEntry(commit) : commit.note !== undefined) ? [commit.commit] : [],
+        (trust ? !trust.commit(commit) : commit.note !== undefined) ? [commit.commit] : [],
       ),
   );
 

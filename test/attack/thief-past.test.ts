@@ -9,6 +9,7 @@ import { seal } from "../../snapshots/store/records.ts";
 import { recordText, signCheckpoint, signRecord, subjectOf } from "../../snapshots/trust/checkpoint.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
 import { signNote } from "../../snapshots/trust/signed-note.ts";
+import { signEntry } from "../../snapshots/trust/tree-head.ts";
 import {
   addresses,
   answersOf,
@@ -63,8 +64,8 @@ describe("what a thief puts into the past", () => {
     for await (const { key } of forge.list(""))
       if (!(await storage.get(key))) await storage.put(key, (await forge.get(key))!);
     const theirs = await commitAt(forge, 2);
-    await putCommit(storage, { ...theirs, previous: first.digest }, (digest) =>
-      signCheckpoint(thiefs[0]!, { ...theirs, digest }),
+    await putCommit(storage, { ...theirs, previous: first.digest }, (commit) =>
+      signEntry(thiefs[0]!, commit),
     );
     const cold = await proxyOn(storage);
     await until("the proxy to know the key", async () => (await ask(cold, archive)).status === 200);
@@ -121,10 +122,9 @@ describe("what a thief puts into the past", () => {
         if (!(await storage.get(name))) await storage.put(name, (await forge.get(name))!);
       const [first, second] = [await commitAt(storage, 1), await commitAt(storage, 2)];
       const theirs = await commitAt(forge, 2);
-      const sign = (content: Commit) => (digest: string) =>
-        signCheckpoint(thiefs[0]!, { ...content, digest });
-      // Sealed and signed by the thief; and with the checkpoint of the commit that it replaces.
-      for (const note of [sign(theirs), () => second.checkpoint!]) {
+      const sign = (commit: Commit) => signEntry(thiefs[0]!, commit);
+      // Sealed and signed by the thief; and with the note of the commit that it replaces.
+      for (const note of [sign, () => second.note!]) {
         await putCommit(storage, { ...theirs, previous: first.digest }, note);
         const proxy = await proxyOn(storage);
         await until("the proxy to know the key", async () => (await commitOf(proxy)) === 3);

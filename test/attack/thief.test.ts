@@ -5,9 +5,9 @@ import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/records.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { checkpointText, signRecord, subjectOf } from "../../snapshots/trust/checkpoint.ts";
+import { signRecord, subjectOf } from "../../snapshots/trust/checkpoint.ts";
 import { signNote } from "../../snapshots/trust/signed-note.ts";
-import { parseTree, signTree } from "../../snapshots/trust/tree-head.ts";
+import { entryText, parseTree, signEntry, signTree } from "../../snapshots/trust/tree-head.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import {
   addresses,
@@ -52,23 +52,21 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
   [
     "a commit under the name and id of the trusted key, with a signature of another one",
     async (storage) => {
-      const note = (digest: string) =>
-        signNote(checkpointText(ours.name, { ...next, digest }), { ...thiefs[0]!, id: ours.id });
       const next = await following(storage);
-      await putCommit(storage, next, note);
+      await putCommit(storage, next, (commit) => signEntry({ ...thiefs[0]!, id: ours.id }, commit));
     },
     /the signature of prs\.example\/scores\+[0-9a-f]{8} is wrong/,
   ],
   [
-    "a commit with the checkpoint of the one before",
+    "a commit with the note of the one before",
     async (storage) => {
-      const { checkpoint } = await commitAt(storage, 3);
-      await putCommit(storage, await following(storage), () => checkpoint!);
+      const { note } = await commitAt(storage, 3);
+      await putCommit(storage, await following(storage), () => note!);
     },
     /its signature is for something else/,
   ],
   ...(["origin", "commit", "digest", "snapshotId"] as const).map((what): (typeof attacks)[number] => [
-    `a commit with a checkpoint of the trusted key, but another ${what}`,
+    `a commit with a note of the trusted key about one with another ${what}`,
     async (storage) => {
       const next = await following(storage);
       const other = {
@@ -77,11 +75,10 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
         snapshotId: "0".repeat(64),
         origin: "other.example",
       };
-      const note = (digest: string) => {
-        const said = { ...next, digest, origin: ours.name, [what]: other[what] };
-        return signNote(checkpointText(said.origin, said), ours);
-      };
-      await putCommit(storage, next, note);
+      await putCommit(storage, next, (commit) => {
+        const said = { ...commit, origin: ours.name, [what]: other[what] };
+        return signNote(entryText(said.origin, said), ours);
+      });
     },
     /its signature is for something else/,
   ]),
@@ -89,7 +86,7 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
     "a commit with a note of the trusted key about a run",
     async (storage) => {
       const next = await following(storage);
-      await putCommit(storage, next, (digest) => runNote(ours, next.publishedAt, digest));
+      await putCommit(storage, next, ({ digest }) => runNote(ours, next.publishedAt, digest));
     },
     /its signature is for something else/,
   ],
@@ -101,17 +98,17 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
   [
     "an older commit again under a new number",
     async (storage) => {
-      const { checkpoint } = await commitAt(storage, 2);
-      await putCommit(storage, await following(storage), () => checkpoint!);
+      const { note } = await commitAt(storage, 2);
+      await putCommit(storage, await following(storage), () => note!);
     },
     /its signature is for something else/,
   ],
   [
     "other content in the newest commit, under its own number",
     async (storage) => {
-      const { checkpoint } = await commitAt(storage, 3);
+      const { note } = await commitAt(storage, 3);
       const next = await following(storage, 1);
-      await putCommit(storage, { ...next, commit: 3 }, () => checkpoint!);
+      await putCommit(storage, { ...next, commit: 3 }, () => note!);
     },
     /commits\/0000000003.json: its entry is not the last one of the signed log/,
   ],

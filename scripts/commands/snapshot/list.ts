@@ -51,7 +51,7 @@ export const listCommand = command({
 function believedOf(known: readonly Commit[], trust: Trust | undefined): ReadonlySet<string> {
   if (!trust) return new Set(known.map(({ digest }) => digest));
   const digests = new Set<string>();
-  const newest = known.find((commit) => !(trust.commit(commit) instanceof Error));
+  const newest = known.find((commit) => !trust.commit(commit));
   let next = newest?.digest ?? null;
   for (const { digest, previous } of known) {
     if (digest !== next) continue;

@@ -20,7 +20,7 @@ export const rollbackCommand = command({
     const warn = (line: string) => shell.warn(line);
     const commit = await rollback(storage, operand, () => new Date(), { site: publishedSite, signing, warn });
     const before = await readCommit(storage, commit.commit - 1);
-    if (before?.checkpoint !== undefined && commit.checkpoint === undefined) shell.say(lostSignature);
+    if (before?.note !== undefined && commit.note === undefined) shell.say(lostSignature);
     shell.report(values.json ?? false, commit, [
       `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
     ]);

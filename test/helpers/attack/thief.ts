@@ -97,13 +97,13 @@ export async function polls(proxy: TestProxy, count: number): Promise<void> {
 
 export const commitAt = async (storage: Storage, number: number) => (await readCommit(storage, number))!;
 
-/** Puts a commit with this content under its number, sealed as it should be, with this checkpoint. */
+/** Puts a commit with this content under its number, sealed as it should be, with this note. */
 export function putCommit(
   storage: Storage,
   { digest: _, checkpoint: __, note: ___, ...content }: Commit,
-  note?: (digest: string) => string,
+  note?: (commit: Commit) => string,
 ) {
-  const bytes = seal(content, (digest) => (note ? { checkpoint: note(digest) } : {}));
+  const bytes = seal(content, (digest) => (note ? { note: note({ ...content, digest }) } : {}));
   return storage.put(layout.commit(content.commit), bytes);
 }
 

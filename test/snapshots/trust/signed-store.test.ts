@@ -79,11 +79,8 @@ describe("verify", () => {
     const good = await storeOf(ours, ours, undefined);
     const commit = JSON.parse(String(good.get(layout.commit(2))));
     const before = JSON.parse(String(good.get(layout.commit(1))));
-    for (const checkpoint of ["", "x", before.checkpoint, commit.checkpoint.replace("\n2\n", "\n3\n")]) {
-      const objects = new Map(good).set(
-        layout.commit(2),
-        Buffer.from(JSON.stringify({ ...commit, checkpoint })),
-      );
+    for (const note of ["", "x", before.note, commit.note.replace(" 2\n", " 3\n")]) {
+      const objects = new Map(good).set(layout.commit(2), Buffer.from(JSON.stringify({ ...commit, note })));
       expect(await faults(objects)).toContain(layout.commit(2));
     }
     expect(await faults(new Map(good).set(layout.checkpoint, Buffer.from(before.checkpoint)))).toEqual([
@@ -209,7 +206,7 @@ describe("the commands", () => {
     expect(shown.map((row) => row.endsWith("not trusted"))).toEqual([true, false, false, false]);
     expect((await run("rollback 2 --store store", signing)).code).toBe(3);
     const back = await run("rollback 2 --store store --sign-over 3 --json", signing);
-    expect(JSON.parse(back.stdout).checkpoint).toContain(`${ours.name}\n4\n`);
+    expect(JSON.parse(back.stdout).note).toContain(`${ours.name}\nentry 4\n`);
     // The record of the last run stays unsigned until the next one.
     const after = await run("verify --store store --trusted-key ours.pub");
     expect(after.stdout).toMatch(/^checked\.json: nobody signed it: publish again\n.*\n1 fault:/);
