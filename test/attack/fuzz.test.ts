@@ -198,7 +198,7 @@ test("the answers of the archive can be told from others", async () => {
   expect(text).toContain(market(39).question);
 });
 
-test(`${(rounds * inFlight).toLocaleString("en")} odd heads: no record without a key, no 5xx, no other request`, async () => {
+test(`${rounds * inFlight} odd heads: no record without a key, no 5xx, no request but the client's`, async () => {
   const { proxy, origin, keys } = attacked;
   const seen = { archive: 0, refused: 0, public: 0, asked: 0 };
 

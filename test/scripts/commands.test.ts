@@ -174,7 +174,8 @@ describe("a command that fails", () => {
   test("says on stdout with --json how, also where the command line is wrong", async () => {
     const { code, stdout, stderr } = await run("snapshot lsit --store x --json");
     const message =
-      "the command must be one of publish, verify, list, diff, rollback, export, signing-key, witness, gc. Did you mean list?";
+      "the command must be one of publish, verify, list, diff, rollback, export, signing-key, witness, gc. " +
+      "Did you mean list?";
     expect({ code, error: JSON.parse(stdout) }).toEqual({
       code: 2,
       error: { error: { exitCode: 2, message, refusals: [] } },

@@ -68,7 +68,8 @@ export function facetsOf(filter: Where): string {
   const position = facetNames.map((name, place) => `WHEN grouping(${name}) = 0 THEN ${place}`).join(" ");
   return `SELECT CASE ${position} END, coalesce(${facetNames.map((name) => `${name}::text`).join(", ")}),
       count(*)::integer, (count(*) FILTER (WHERE disputed))::integer
-    FROM (SELECT ${facetNames.map((name) => `${columnOf(name)} AS ${name}`).join(", ")} FROM markets ${clause(filter)}) AS found
+    FROM (SELECT ${facetNames.map((name) => `${columnOf(name)} AS ${name}`).join(", ")}
+      FROM markets ${clause(filter)}) AS found
     GROUP BY GROUPING SETS (${facets})`;
 }
 

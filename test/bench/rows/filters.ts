@@ -106,7 +106,9 @@ function compared(row: number, work: string, { ours, peer }: Latencies): Measure
       ours,
       peer: { name, rounds: peer },
       goal: { of: "ratio", at: "most", limit: 0.1 },
-      note: `${ours.length} different filters, each asked once, in turn; every answer is compared; the goal is 10 times faster`,
+      note:
+        `${ours.length} different filters, each asked once, in turn; every answer is compared; ` +
+        "the goal is 10 times faster",
     },
     {
       row,

@@ -63,6 +63,8 @@ async function compare(
     ours: rounds.last,
     peer: { name: "page 1", rounds: rounds.first },
     goal: { of: "ratio", at: "most", limit: 1.2 },
-    note: `${filters.length} ${filters[0] === "" ? "walk" : "filters"}, ${effort.requests} requests a round of each, warm`,
+    note:
+      `${filters.length} ${filters[0] === "" ? "walk" : "filters"}, ` +
+      `${effort.requests} requests a round of each, warm`,
   };
 }

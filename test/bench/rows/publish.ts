@@ -98,7 +98,9 @@ function fullPublish(full: readonly Run[], copy: readonly Run[]): Measurement {
     ours: seconds(full),
     peer: { name: "DuckDB COPY TO json, gzip", rounds: seconds(copy) },
     goal: { of: "ratio", at: "most", limit: 1.2 },
-    note: "each run is a process of its own, on all cores; DuckDB checks, sorts and indexes nothing and writes a file a thread",
+    note:
+      "each run is a process of its own, on all cores; " +
+      "DuckDB checks, sorts and indexes nothing and writes a file a thread",
   };
 }
 

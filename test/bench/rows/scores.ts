@@ -70,7 +70,9 @@ function throughput(figures: Rounds): Measurement[] {
     {
       ...against("express", "Express, a constant"),
       goal,
-      note: `${connections} connections, ${Math.round(bytes)} bytes an answer; ours checks a key and counts every request`,
+      note:
+        `${connections} connections, ${Math.round(bytes)} bytes an answer; ` +
+        "ours checks a key and counts every request",
     },
     { ...against("forwarding", "nginx proxy_pass to it"), goal: { ...goal, limit: 0.5 } },
     against("files", "nginx, a gzip file"),
@@ -86,7 +88,9 @@ function latency(figures: Rounds): Measurement {
     ours: p50("ours"),
     peer: { name: "Express, a constant", rounds: p50("express") },
     goal: { of: "difference", at: "most", limit: 0.5 },
-    note: `nginx proxy_pass ${median(p50("forwarding")).toFixed(3)} ms, a gzip file ${median(p50("files")).toFixed(3)} ms`,
+    note:
+      `nginx proxy_pass ${median(p50("forwarding")).toFixed(3)} ms, ` +
+      `a gzip file ${median(p50("files")).toFixed(3)} ms`,
   };
 }
 

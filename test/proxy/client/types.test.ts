@@ -1,5 +1,113 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { compile } from "json-schema-to-typescript";
 import { expect, test } from "vitest";
-import { clientTypes } from "../../helpers/http/client-types.ts";
+import { z } from "zod";
+import {
+  ExportList,
+  MarketFacets,
+  MarketPage,
+  MarketProof,
+  ScoreBatch,
+  ScoreDimensions,
+  ScoreHistory,
+  ScoreList,
+  ScoreProof,
+  SnapshotList,
+  Status,
+  Usage,
+} from "../../../schemas/envelopes.ts";
+import { Problem } from "../../../schemas/errors.ts";
+import { AnyJson } from "../../../schemas/primitives.ts";
+import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
+import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
+
+const root = new URL("../../..", import.meta.url).pathname;
+const program = (name: string) => join(root, "node_modules/.bin", name);
+
+/** What the filters of the archive may be, by the table of its parameters. */
+const Filters = z
+  .object(
+    Object.fromEntries(
+      [...archiveParameters, asOfParameter].map(({ name, schema }) => [name, schema.optional()]),
+    ),
+  )
+  .describe("Filters of the archive, and where to begin.");
+
+const records = {
+  Filters,
+  HistoricalMarket,
+  MarketFacets,
+  MarketPage,
+  MarketProof,
+  Problem,
+  ProtocolScore,
+  ScoreBatch,
+  ScoreDimensions,
+  ScoreHistory,
+  ScoreList,
+  ScoreProof,
+  ExportList,
+  SnapshotList,
+  Status,
+  Usage,
+};
+
+/**
+ * The types of the client as they follow from its source and from the schemas of the service: what tsc says of
+ * client.js, with the records of the schemas in place of its import of itself.
+ */
+async function clientTypes(): Promise<string> {
+  const registry = z.registry<{ id: string }>();
+  for (const [id, schema] of Object.entries(records)) registry.add(schema, { id });
+  const { schemas } = z.toJSONSchema(registry, {
+    io: "input",
+    uri: (id) => `#/$defs/${id}`,
+    override({ zodSchema, jsonSchema }) {
+      if (zodSchema === AnyJson) Object.assign(jsonSchema, { tsType: "unknown" });
+      delete jsonSchema.minItems;
+      delete jsonSchema.maxItems;
+    },
+  });
+  const names = Object.keys(records);
+  const defined = Object.entries(schemas).map(([name, { $id: _, $schema: __, ...schema }]) => [
+    name,
+    { ...schema, title: name },
+  ]);
+  const document = {
+    title: "Records",
+    anyOf: names.map((name) => ({ $ref: `#/$defs/${name}` })),
+    $defs: Object.fromEntries(defined),
+  };
+  const compiled = await compile(document as Parameters<typeof compile>[0], "Records", {
+    bannerComment: "",
+    additionalProperties: false,
+  });
+  return formatted(`${declared()}\n${compiled.replace(/export type Records\b[^;]*;/, "")}`);
+}
+
+/** What tsc declares of client.js, without the import of its own declarations. */
+function declared(): string {
+  const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
+  try {
+    const emit = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", folder];
+    // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
+    spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
+    const text = readFileSync(join(folder, "client.d.ts"), "utf8");
+    return text
+      .replace(/^import type .* from "\.\/client\.d\.ts";\n/m, "")
+      .replace(/\/\*\*\n \* @import .*\n \*\/\n/, "");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function formatted(text: string): string {
+  const how = ["format", "--stdin-file-path=client.d.ts"];
+  return execFileSync(program("biome"), how, { cwd: root, input: text, encoding: "utf8" });
+}
 
 // After a change of client.js or of a schema, `vitest -u` with this file writes the declarations anew.
 test("the client's declarations are those of its source and of the service's schemas", async () => {

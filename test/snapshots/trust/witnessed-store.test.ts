@@ -52,7 +52,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
   const cosigned = (witnessed: readonly { name: string }[]) =>
     witnessed.map((each) => ("time" in each ? each.name : `not ${each.name}`));
 
-  test("carries what they cosigned; one that is down costs no commit, and is asked again by a run with nothing new", async () => {
+  test("carries what they cosigned; one that is down costs no commit, and is asked again by the next run", async () => {
     const { key, policy, witnesses, publish } = await publisher("prs.example/grows");
     const objects: Objects = new Map();
     const storage = memoryStorage(objects);
