@@ -71,6 +71,7 @@ const Environment = z.object({
     .string("is missing; it names the store to serve, a directory or s3://bucket/prefix")
     .refine(isStoreLocation, "must be a directory or s3://bucket/prefix"),
   publicOrigin: publicOrigin.optional(),
+  trustPolicy: z.string().optional(),
   trustedKeys: z.string().optional(),
   checkpointFile: z.string().optional(),
   quotaStore: quotaStore.default(".local/quota.sqlite"),
@@ -98,8 +99,10 @@ const meanings: Record<Setting, string> = {
   trustedKeys:
     "a file with the public keys of publishers, one a line (`.pub` files of `signing-key`); then only commits " +
     "that one of them signed are taken up",
+  trustPolicy:
+    "a file with a policy of logs, witnesses and quorum (c2sp.org/tlog-policy) in place of TRUSTED_KEYS; then only what satisfies it is taken up",
   checkpointFile:
-    "with TRUSTED_KEYS, a file in which the newest checkpoint is kept, so that nobody can replay an older one " +
+    "with TRUST_POLICY or TRUSTED_KEYS, a file in which the newest checkpoint is kept, so that nobody can replay an older one " +
     "after a restart",
   quotaStore:
     "where the daily counters are: a file, shared by the processes of one machine, or `redis://…` " +
@@ -123,6 +126,7 @@ const meanings: Record<Setting, string> = {
 const otherwise: Partial<Record<Setting, string>> = {
   snapshotStore: "none, required",
   publicOrigin: "the store",
+  trustPolicy: "none: every commit is taken up",
   trustedKeys: "none: every commit is taken up",
   cacheBytes: "an eighth of the memory, shared by the workers",
 };

@@ -8,8 +8,8 @@ import { messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { CheckpointFile } from "../snapshots/trust/checkpoint-file.ts";
-import { readTrustedKeys } from "../snapshots/trust/key-files.ts";
 import { type LogReader, readAnyLog, readSignedLog } from "../snapshots/trust/log-reader.ts";
+import { believedPolicy } from "../snapshots/trust/policy.ts";
 import { Trust } from "../snapshots/trust/trust.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { listen } from "./connection/listen.ts";
@@ -149,23 +149,29 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
 /** Whose commits are taken up. Throws ConfigError if a file cannot be used. */
 async function openLogReader(
   storage: Storage,
-  { trustedKeys, checkpointFile }: Config,
+  { trustPolicy, trustedKeys, checkpointFile }: Config,
   directory: string,
   log: Logger,
   refused: () => void,
 ): Promise<LogReader> {
-  if (checkpointFile !== undefined && trustedKeys === undefined)
-    throw new ConfigError("CHECKPOINT_FILE needs TRUSTED_KEYS, which say whose checkpoints count");
-  if (trustedKeys === undefined) return readAnyLog(storage);
-  const keys = await usable("TRUSTED_KEYS", () => readTrustedKeys(resolve(directory, trustedKeys)));
-  const path = checkpointFile && resolve(directory, checkpointFile);
+  const [file, keys, path] = [trustPolicy, trustedKeys, checkpointFile].map(
+    (name) => name && resolve(directory, name),
+  );
+  const policy = await usable(file ? "TRUST_POLICY" : "TRUSTED_KEYS", () =>
+    believedPolicy({ policy: file, keys }),
+  );
+  if (path && !policy)
+    throw new ConfigError(
+      "CHECKPOINT_FILE needs TRUST_POLICY or TRUSTED_KEYS, which say whose checkpoints count",
+    );
+  if (!policy) return readAnyLog(storage);
   if (!path)
     log.warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
-  return readSignedLog(storage, new Trust(keys), {
+  return readSignedLog(storage, new Trust(policy), {
     file: path ? await usable("CHECKPOINT_FILE", () => CheckpointFile.open(path)) : undefined,
     refused(error) {
       refused();
-      log.error({ err: error }, "a record that no trusted key signed is not taken up");
+      log.error({ err: error }, "what the trusted keys or the policy do not vouch for is not taken up");
     },
   });
 }

@@ -309,5 +309,11 @@ export const Ready = z.strictObject({
     "Seconds since the process last looked into the store and succeeded, for a snapshot or for keys, whichever is longer.",
   ),
   quotaStore: z.enum(["ok", "failing"]),
+  heldBack: z
+    .string()
+    .nullable()
+    .describe(
+      "Why the newest that the store has is not shown, such as a checkpoint that too few witnesses cosigned; null when it is.",
+    ),
 });
 export type Ready = z.infer<typeof Ready>;

@@ -1,6 +1,7 @@
-import { readSigningKeys, readTrustedKeys } from "../snapshots/trust/key-files.ts";
+import { CheckpointFile } from "../snapshots/trust/checkpoint-file.ts";
+import { readSigningKeys } from "../snapshots/trust/key-files.ts";
 import { isKeyName } from "../snapshots/trust/note-keys.ts";
-import { type Policy, policyOf, readPolicy, readTrustPolicy } from "../snapshots/trust/policy.ts";
+import { believedPolicy, type Policy, readPolicy } from "../snapshots/trust/policy.ts";
 import { type Signing, trustOf } from "../snapshots/trust/signing.ts";
 import type { Trust } from "../snapshots/trust/trust.ts";
 import { Witnesses } from "../snapshots/trust/witnesses.ts";
@@ -47,29 +48,24 @@ export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): strin
 
 /**
  * The policy of --trust-policy or TRUST_POLICY, or that of the keys in --trusted-key or TRUSTED_KEYS; options go before
- * variables. Undefined where none is given. Throws UsageError or KeyFileError.
+ * variables. Undefined where none is given. Throws KeyFileError.
  */
 export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Policy | undefined> {
   const options = [values["trust-policy"], values["trusted-key"]];
   const given = options.some(Boolean) ? options : [shell.env.TRUST_POLICY, shell.env.TRUSTED_KEYS];
-  const [policy, keys] = given;
-  if (policy && keys)
-    throw new UsageError(
-      "give either --trust-policy (TRUST_POLICY) or --trusted-key (TRUSTED_KEYS): a policy names the keys too",
-    );
-  if (policy) return readTrustPolicy(shell.path(policy));
-  return keys ? policyOf(await readTrustedKeys(shell.path(keys))) : undefined;
+  const [policy, keys] = given.map((file) => (file ? shell.path(file) : undefined));
+  return believedPolicy({ policy, keys });
 }
 
 /**
- * How SIGNING_KEY, SIGNING_NAME, WITNESS_POLICY and the options say that a run signs. Throws UsageError or
- * KeyFileError.
+ * How SIGNING_KEY, SIGNING_NAME, WITNESS_POLICY, CHECKPOINT_FILE and the options say that a run signs. Throws
+ * UsageError, KeyFileError or CheckpointFileError.
  */
 export async function readSigning(
   shell: Shell,
   values: TrustValues & { "sign-over"?: string | undefined } = {},
 ): Promise<Signing> {
-  const { SIGNING_KEY: file, WITNESS_POLICY: policyFile } = shell.env;
+  const { SIGNING_KEY: file, WITNESS_POLICY: policyFile, CHECKPOINT_FILE: memoryFile } = shell.env;
   const over = values["sign-over"];
   const trusted = (await trustPolicy(shell, values))?.logs.map((log) => log.key) ?? [];
   if (!file) {
@@ -81,10 +77,12 @@ export async function readSigning(
   if (name !== undefined && name !== key.name)
     throw new UsageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
   const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
+  const memory = memoryFile ? await CheckpointFile.open(shell.path(memoryFile)) : undefined;
   return {
     key,
     cosigner,
     witnesses,
+    memory,
     trusted,
     over: integerOption("sign-over", over, { min: 1, otherwise: 0 }),
   };

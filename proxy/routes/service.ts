@@ -63,6 +63,7 @@ export function serviceAnswers(parts: AppParts) {
         stale,
         pollAgeSeconds: Math.floor(pollAge()),
         quotaStore: quota.failing() ? "failing" : "ok",
+        heldBack: catalog.heldBack() ?? null,
       };
       return uncachedJson(ready, snapshotId);
     },

@@ -31,19 +31,20 @@ export async function updateCheckpoint(
   newest: Commit,
   signing: Signing,
 ): Promise<Witnessed[]> {
-  const { key, cosigner, trusted = [], witnesses } = signing;
+  const { key, cosigner, trusted = [], witnesses, memory } = signing;
   const trust = trustOf(signing);
   if (!key || !trust || trust.commit(newest)) return [];
   const { commit: size } = newest;
   const tree = await treeUpTo(storage, newest);
   const { checkpoint } = await storedCheckpoint(storage, trust, size);
   if (checkpoint?.size !== size)
-    requireRemembered(storage, newest, await rememberedBy(storage, trust, signing));
+    await requireRemembered(storage, newest, await rememberedBy(storage, trust, signing));
   const known = witnesses?.policy.witnesses ?? [];
   const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...known.map((witness) => witness.key)];
   const place = { storage, newest, trust, keys };
   const own = signTree(signing, tree);
   const note = await mergeCheckpoint(place, own);
+  if (note !== undefined) await memory?.keep(note);
   if (note === undefined || !witnesses) return [];
   const { text, signatures } = parseNote(note);
   const lineOf = ({ name, id }: { name: string; id: string }) =>

@@ -1,7 +1,7 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
-import { hasCode } from "../store/errors.ts";
+import { hasCode, messageOf } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { type Checkpoint, parseTree } from "./tree-head.ts";
+import { type NotedCheckpoint, parseTree } from "./tree-head.ts";
 
 /** The file cannot be used. The message names it. */
 export class CheckpointFileError extends Error {
@@ -12,11 +12,11 @@ export class CheckpointFileError extends Error {
  * The newest checkpoint that was ever believed, in a local file: after a restart nobody can replay what was before it.
  */
 export class CheckpointFile {
-  readonly #path: string;
-  #newest: Checkpoint | undefined;
+  readonly path: string;
+  #newest: NotedCheckpoint | undefined;
 
-  private constructor(path: string, newest: Checkpoint | undefined) {
-    this.#path = path;
+  private constructor(path: string, newest: NotedCheckpoint | undefined) {
+    this.path = path;
     this.#newest = newest;
   }
 
@@ -26,7 +26,7 @@ export class CheckpointFile {
   }
 
   /** Undefined before the first. */
-  get newest(): Checkpoint | undefined {
+  get newest(): NotedCheckpoint | undefined {
     return this.#newest;
   }
 
@@ -35,26 +35,40 @@ export class CheckpointFile {
    * CheckpointFileError, and tries again with the next call.
    */
   async keep(note: string): Promise<void> {
-    const stated = parseTree(note);
+    const stated = { ...parseTree(note), note };
     if (stated.size <= (this.#newest?.size ?? 0)) return;
-    const held = await readNewest(this.#path);
+    const held = await readNewest(this.path);
     if (held?.size === stated.size && !held.head.equals(stated.head))
       throw new CheckpointFileError(
-        `${this.#path} holds another checkpoint of ${stated.size} entries than the one to keep`,
+        `${this.path} holds another checkpoint of ${stated.size} entries than the one to keep`,
       );
-    if (stated.size > (held?.size ?? 0)) await replace(this.#path, note);
+    if (stated.size > (held?.size ?? 0)) await replace(this.path, note);
     this.#newest = stated;
   }
+}
+
+/**
+ * Keeps two checkpoints of a log that contradict each other, for others to check, in a file beside this one. What is
+ * there already stays: it was the first. Returns the path. Throws CheckpointFileError.
+ */
+export async function keepEvidence(path: string, remembered: string, found: string): Promise<string> {
+  const beside = `${path}.forked.json`;
+  const evidence = `${JSON.stringify({ remembered, found }, null, 2)}\n`;
+  await writeFile(beside, evidence, { flag: "wx", flush: true }).catch((error) => {
+    if (!hasCode(error, "EEXIST"))
+      throw new CheckpointFileError(`${beside} cannot be written: ${messageOf(error)}`);
+  });
+  return beside;
 }
 
 /** What the checkpoints of format 2 say, which no later one does. */
 const ofFormat2 = /^[^\n]+\n\d+\n[^\n]+\nsnapshot [0-9a-f]{64}\n/;
 
-async function readNewest(path: string): Promise<Checkpoint | undefined> {
+async function readNewest(path: string): Promise<NotedCheckpoint | undefined> {
   let note = "";
   try {
     note = await readFile(path, "utf8");
-    return parseTree(note);
+    return { ...parseTree(note), note };
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
     const older = `it holds a checkpoint of format 2, from which only ${layout.keys} of a store carries over, by copying it: remove it`;

@@ -1,5 +1,5 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
-import { inclusionFromTiles, TileError } from "../format/log-proofs.ts";
+import { headFromTiles, inclusionFromTiles, TileError } from "../format/log-proofs.ts";
 import type { TreeHead } from "../format/log-tree.ts";
 import { headFrom, leafHash } from "../format/tree.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
@@ -7,7 +7,7 @@ import { layout } from "../store/layout.ts";
 import { newestCommit, readCommit } from "../store/log/commits.ts";
 import { entryOf, tilesConnect, tilesIn } from "../store/log/public-log.ts";
 import type { Storage } from "../store/storage.ts";
-import type { CheckpointFile } from "./checkpoint-file.ts";
+import { type CheckpointFile, keepEvidence } from "./checkpoint-file.ts";
 import { judge } from "./newest-trusted.ts";
 import { anyCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
 import { type NotedCheckpoint, told } from "./tree-head.ts";
@@ -19,12 +19,18 @@ type RecordKind = "commit" | "run" | "export";
 /** Which records of a store a reader believes. Older commits are believed because the newest one leads back to them. */
 export interface LogReader {
   /**
-   * The newest commit; undefined when there is none. Where keys are trusted, it is that of the newest checkpoint which counts. Throws
-   * CorruptObjectError when the one that is known is gone, or the log is not the one that was taken up before; or StorageError.
+   * The newest commit; undefined when there is none. Where keys are trusted, it is that of the newest checkpoint which
+   * counts. Throws CorruptObjectError when the one that is known is gone, or the log is not the one that was taken up
+   * before; or StorageError.
    */
   newest(known: Pick<Commit, "commit"> | undefined): Promise<Commit | undefined>;
-  /** The checkpoint of the log that was taken up, or else the store's; undefined when there is none. Throws StorageError. */
+  /**
+   * The checkpoint of the log that was taken up, or else the store's; undefined when there is none. Throws
+   * StorageError.
+   */
   checkpoint(): Promise<NotedCheckpoint | undefined>;
+  /** Why the newest that the store shows is not taken up; undefined when it is. */
+  refusal(): string | undefined;
   /** Whether the record of a publish run is believed, where `newest` is the number of the newest commit. */
   believesRun(run: Checked, newest: number): boolean;
   /** Whether the record of an export is believed. */
@@ -43,6 +49,7 @@ export function readAnyLog(storage: Storage): LogReader {
       throw new CorruptObjectError(layout.commit(known.commit), reason);
     },
     checkpoint: () => anyCheckpoint(storage),
+    refusal: () => undefined,
     believesRun: () => true,
     believesExport: () => true,
     async remember() {},
@@ -50,8 +57,8 @@ export function readAnyLog(storage: Storage): LogReader {
 }
 
 /**
- * A reader that believes the holders of trusted keys. `file` keeps the newest checkpoint over restarts. `refused` is called
- * with the reason when a record of the newest state cannot be believed, and again only when the reason changes.
+ * A reader that believes the holders of trusted keys. `file` keeps the newest checkpoint over restarts. `refused` is
+ * called with the reason when a record of the newest state cannot be believed, and again only when the reason changes.
  */
 export function readSignedLog(
   storage: Storage,
@@ -76,21 +83,14 @@ export function readSignedLog(
       // A commit that nobody signed has no checkpoint. Whoever made it by mistake is to be told.
       const next = await judge(storage, trust, (checkpoint?.size ?? 0) + 1);
       tell("commit", next instanceof Error ? next : why);
-      if (least && !(checkpoint && (await tilesConnect(storage, least, checkpoint)))) {
-        const found = checkpoint
-          ? `it is of ${told(checkpoint)}, which does not continue`
-          : "it is gone, and so is";
-        throw new CorruptObjectError(
-          layout.logCheckpoint,
-          `${found} the log of ${told(least)} that was taken up before`,
-        );
-      }
+      if (least) await requireContinued(storage, least, checkpoint, file);
       if (!checkpoint) return undefined;
       const commit = await lastOf(storage, checkpoint, taken?.commit);
       taken = { checkpoint, commit };
       return commit;
     },
     checkpoint: async () => taken?.checkpoint,
+    refusal: () => reasons.get("commit"),
     believesRun(run, newest) {
       const ahead = run.commit > newest;
       // One that is signed shows that a commit was taken away, unless it was made since the log was read.
@@ -117,7 +117,51 @@ export function readSignedLog(
   };
 }
 
-/** The last commit of a log, which its tiles show to be that. Throws CorruptObjectError where they do not, or StorageError. */
+/** A log shows two faces: checkpoints that a trusted key signed, and that the message names. */
+export class ForkedLogError extends CorruptObjectError {
+  override readonly name = "ForkedLogError";
+  /** The file in which both are kept, for others to check. */
+  readonly evidence: string | undefined;
+
+  constructor(key: string, reason: string, evidence: string | undefined) {
+    super(key, `${reason} (FORKED_LOG)`);
+    this.evidence = evidence;
+  }
+}
+
+/**
+ * Throws ForkedLogError when a checkpoint is of another log than the one that was taken up before, and keeps both
+ * beside `file`; CorruptObjectError when that cannot be told, because the newer one or its tiles are gone; StorageError
+ * or CheckpointFileError.
+ */
+async function requireContinued(
+  storage: Storage,
+  before: NotedCheckpoint,
+  found: TrustedCheckpoint | undefined,
+  file: CheckpointFile | undefined,
+): Promise<void> {
+  const key = layout.logCheckpoint;
+  const taken = `the log of ${told(before)} that was taken up before`;
+  if (!found) throw new CorruptObjectError(key, `it is gone, and so is ${taken}`);
+  if (await tilesConnect(storage, before, found)) return;
+  const reason = `it is of ${told(found)}, which does not continue ${taken}`;
+  const isFork =
+    found.size === before.size || (found.size > before.size && (await tilesGive(storage, found)));
+  if (!isFork) throw new CorruptObjectError(key, reason);
+  const kept = file && (await keepEvidence(file.path, before.note, found.note));
+  throw new ForkedLogError(key, reason, kept);
+}
+
+/** Whether the tiles of a store are those of a tree. Otherwise they show nothing about another one. */
+async function tilesGive(storage: Storage, { size, head }: TreeHead): Promise<boolean> {
+  const found = await unless(TileError, () => headFromTiles(tilesIn(storage), size));
+  return found?.equals(head) ?? false;
+}
+
+/**
+ * The last commit of a log, which its tiles show to be that. Throws CorruptObjectError where they do not, or
+ * StorageError.
+ */
 async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined): Promise<Commit> {
   const { size } = log;
   const commit = await readCommit(storage, size);

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { KeyFileError, unusable } from "./key-files.ts";
+import { KeyFileError, readTrustedKeys, unusable } from "./key-files.ts";
 import { type KeyKind, kindName, NoteKeyError, parseVerifierKey, type VerifierKey } from "./note-keys.ts";
 
 /** Who is known as a witness of logs. */
@@ -53,11 +53,20 @@ export async function readPolicy(path: string): Promise<Policy> {
   return parsePolicy(bytes, path);
 }
 
-/** The same where the policy must say which logs are believed. Throws KeyFileError. */
-export async function readTrustPolicy(path: string): Promise<Policy> {
-  const policy = await readPolicy(path);
+/**
+ * Whose checkpoints a reader believes, by the file of a policy or that of public keys; undefined where neither is
+ * named. Throws KeyFileError, also when both are.
+ */
+export async function believedPolicy({
+  policy: file,
+  keys,
+}: Partial<Record<"policy" | "keys", string | undefined>>): Promise<Policy | undefined> {
+  if (!file) return keys ? policyOf(await readTrustedKeys(keys)) : undefined;
+  if (keys)
+    throw new KeyFileError("a policy (TRUST_POLICY) names the keys too, so TRUSTED_KEYS cannot go with it");
+  const policy = await readPolicy(file);
   if (policy.logs.length > 0) return policy;
-  throw new KeyFileError(`${path} names no log; "log VKEY" does, where VKEY is the content of a .pub file`);
+  throw new KeyFileError(`${file} names no log; "log VKEY" does, where VKEY is the content of a .pub file`);
 }
 
 /** What a line is wrong about. */

@@ -15,8 +15,8 @@ export interface Remembered {
   who: string;
   /** How many entries the log had. */
   size: number;
-  /** Whether its beginning was another one than that which the store has. */
-  otherTree: boolean;
+  /** Its root, where they can tell; else whether it was another one than that which the store has. */
+  tree: Buffer | "same" | "other";
 }
 
 /** A checkpoint that witnesses can cosign. */
@@ -25,20 +25,23 @@ export function submissionOf(storage: Storage, note: string, { size }: TreeHead)
 }
 
 /**
- * What witnesses remember that does not fit the checkpoint of the store, or that is ahead of it. They are shown that
- * checkpoint once more. Where it is gone they are shown the empty tree, with which every log begins, and answer with
- * the size that they have seen. Throws StorageError.
+ * What a publisher's own file and its witnesses remember. Witnesses are shown the checkpoint of the store once more,
+ * and tell only what does not fit it or is ahead of it. Where it is gone they are shown the empty tree, with which
+ * every log begins, and answer with the size that they have seen. Throws StorageError.
  */
 export async function rememberedBy(storage: Storage, trust: Trust, signing: Signing): Promise<Remembered[]> {
-  const { key, witnesses } = signing;
-  if (!key || !witnesses) return [];
+  const { key, witnesses, memory } = signing;
+  const own = memory?.newest;
+  const remembered: Remembered[] = own ? [{ who: memory.path, size: own.size, tree: own.head }] : [];
+  if (!key || !witnesses) return remembered;
   const { checkpoint } = await storedCheckpoint(storage, trust);
   const tree = checkpoint ?? { size: 0, head: treeHead([]) };
   const submission = submissionOf(storage, signTree(signing, tree), tree);
   const answers = await witnesses.ask(witnesses.policy.witnesses, submission);
-  return answers.flatMap((answer) => {
-    if ("line" in answer || (answer.size === undefined && !answer.otherTree)) return [];
-    const { witness, size = tree.size, otherTree = false } = answer;
-    return [{ who: `witness ${witness.name}`, size, otherTree }];
-  });
+  for (const answer of answers) {
+    if ("line" in answer || (answer.size === undefined && !answer.otherTree)) continue;
+    const { witness, size = tree.size, otherTree } = answer;
+    remembered.push({ who: `witness ${witness.name}`, size, tree: otherTree ? "other" : "same" });
+  }
+  return remembered;
 }

@@ -52,29 +52,35 @@ export async function requireStillNewest(
   const remembered = await rememberedBy(storage, trust, signing);
   if (await readCommit(storage, (newest?.commit ?? 0) + 1)) return;
   await requireNamed(storage, newest, evidence);
-  requireRemembered(storage, newest, remembered);
+  await requireRemembered(storage, newest, remembered);
 }
 
 /**
- * Throws UntrustedPredecessorError when somebody remembers more of the log than it has up to `newest`, or another one.
+ * Throws UntrustedPredecessorError when somebody remembers more of the log than it has up to `newest`, or another one;
+ * CorruptObjectError when that log is gone, or StorageError.
  */
-export function requireRemembered(
-  { location }: Storage,
+export async function requireRemembered(
+  storage: Storage,
   newest: Commit | undefined,
   remembered: readonly Remembered[],
-): void {
-  const size = newest?.commit ?? 0;
-  const found = remembered.find((each) => each.otherTree || each.size > size);
-  if (!found) return;
-  const { who, otherTree } = found;
-  const seen = otherTree
-    ? `another log than this one of ${size} entries: one that differs in the first ${found.size}`
-    : `${found.size} entries of the log, which has ${size} here`;
-  throw new UntrustedPredecessorError(
-    `${location}: ${who} has seen ${seen}. A store that was set back signs no second commit of a number: ` +
-      `put ${layout.commits}, ${layout.logTiles} and ${layout.logCheckpoints} back, from a backup or older ` +
-      "versions of the objects. Whoever says so without reason can be left out of WITNESS_POLICY",
-  );
+): Promise<void> {
+  const here = newest?.commit ?? 0;
+  for (const { who, size, tree } of remembered) {
+    const more = size > here;
+    const log = newest && !more && typeof tree !== "string" ? await LogTree.upTo(storage, newest) : undefined;
+    const other =
+      typeof tree === "string" ? tree === "other" : log && !(await log.beginsWith({ size, head: tree }));
+    if (!more && !other) continue;
+    const rooted = (head: Buffer | string | undefined) =>
+      Buffer.isBuffer(head) ? ` with root ${head.toString("hex")}` : "";
+    const seen = other ? "another log than this one, different in" : "more of the log:";
+    throw new UntrustedPredecessorError(
+      `${storage.location}: ${who} has seen ${seen} the first ${size} entries${rooted(tree)}; ` +
+        `${here} are here${rooted(log?.head)}. A store that was set back signs no second commit of a number: put ` +
+        `${layout.commits}, ${layout.logTiles} and ${layout.logCheckpoints} back, from a backup or older versions of ` +
+        "the objects. Who says so without reason can be left out of WITNESS_POLICY or CHECKPOINT_FILE",
+    );
+  }
 }
 
 /**

@@ -2,6 +2,7 @@ import type { Commit } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import type { SignCommit } from "../store/log/commits.ts";
 import { signCheckpoint } from "./checkpoint.ts";
+import type { CheckpointFile } from "./checkpoint-file.ts";
 import type { SigningKey, VerifierKey } from "./note-keys.ts";
 import { signEntry } from "./tree-head.ts";
 import { Trust } from "./trust.ts";
@@ -14,6 +15,8 @@ export interface Signing {
   cosigner?: SigningKey | undefined;
   /** Whom the run asks to cosign them. */
   witnesses?: Witnesses | undefined;
+  /** The newest checkpoint that this publisher signed, outside the store. */
+  memory?: CheckpointFile | undefined;
   /** Further keys on whose commits the run may build. */
   trusted?: readonly VerifierKey[];
   /** Number of a commit on which it may build although none of these keys signed it. */

@@ -15,8 +15,8 @@ export interface StoredCheckpoint {
 }
 
 /**
- * Finds the newest checkpoint of a store that counts. Where `public/log/checkpoint` does not, or is smaller than `least`, those of
- * single sizes are looked at, from the largest down. Throws StorageError.
+ * Finds the newest checkpoint of a store that counts. Where `public/log/checkpoint` does not, or is smaller than
+ * `least`, those of single sizes are looked at, from the largest down. Throws StorageError.
  */
 export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0): Promise<StoredCheckpoint> {
   const newest = await readCheckpoint(storage, trust, layout.logCheckpoint);

@@ -46,7 +46,10 @@ export function parseTree(note: string): Checkpoint {
 /** A tree, for messages. */
 export const told = ({ size, head }: TreeHead): string => `${size} entries with root ${head.toString("hex")}`;
 
-/** The text of the note about a commit's own entry. Its second line is no number, so that nobody takes it for a checkpoint. */
+/**
+ * The text of the note about a commit's own entry. Its second line is no number, so that nobody takes it for a
+ * checkpoint.
+ */
 export function entryText(origin: string, commit: Commit): string {
   return `${origin}\nentry ${commit.commit}\n${leafHash(entryOf(commit)).toString("base64")}\n`;
 }

@@ -85,6 +85,7 @@ describe("schemas/INTERFACE.md", () => {
       "SIGNING_NAME",
       "TRUST_POLICY",
       "WITNESS_POLICY",
+      "FORKED_LOG",
     ];
     const codes = [...text.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, code]) => code!);
     const known = [...Object.keys(errors), ...others, ...variables.map(({ name }) => name)];

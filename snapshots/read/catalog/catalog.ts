@@ -1,7 +1,7 @@
 import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type Commit, type SegmentRef } from "../../../schemas/snapshot.ts";
 import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../../index/segment.ts";
-import { MissingObjectError } from "../../store/errors.ts";
+import { CorruptObjectError, MissingObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
 import { readManifest } from "../../store/manifest.ts";
@@ -72,6 +72,7 @@ export class Catalog {
   readonly #loading = new SingleFlight<Snapshot>();
   #current: Snapshot | undefined;
   #checkedAt: string | undefined;
+  #heldBack: string | undefined;
 
   constructor(
     storage: Storage,
@@ -145,7 +146,23 @@ export class Catalog {
     return this.#refreshing.run("refresh", () => this.#refresh());
   }
 
+  /** Why what is newest in the store is not shown, as the last `refresh` found it; undefined when it is. */
+  heldBack(): string | undefined {
+    return this.#heldBack;
+  }
+
   async #refresh(): Promise<void> {
+    try {
+      await this.#takeUpNewest();
+      this.#heldBack = this.#reader.refusal();
+    } catch (error) {
+      // What a store answers that cannot be reached is none of the readers' business.
+      this.#heldBack = error instanceof CorruptObjectError ? error.message : undefined;
+      throw error;
+    }
+  }
+
+  async #takeUpNewest(): Promise<void> {
     try {
       await this.#followLog();
       const { newest } = this.log;
@@ -232,7 +249,10 @@ export class Catalog {
     return readable.some((commit) => commit.digest === digest);
   }
 
-  /** The record of a commit, of which readers keep little. Throws MissingObjectError, CorruptObjectError or StorageError. */
+  /**
+   * The record of a commit, of which readers keep little. Throws MissingObjectError, CorruptObjectError or
+   * StorageError.
+   */
   async record({ commit, digest }: LogEntry): Promise<Commit> {
     const { newest } = this.log;
     const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);

@@ -1,8 +1,11 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { updateCheckpoint } from "../../../snapshots/publish/log-checkpoint.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { CheckpointFile } from "../../../snapshots/trust/checkpoint-file.ts";
 import { judgeNote } from "../../../snapshots/trust/judge.ts";
 import { verifierText } from "../../../snapshots/trust/note-keys.ts";
 import { parsePolicy } from "../../../snapshots/trust/policy.ts";
@@ -14,12 +17,14 @@ import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // What a publisher and its witnesses make of one store. Each test has a log, and so an origin, of its own.
 
 type Objects = Map<string, Buffer>;
 const records = [market(1), market(2)];
 const kinds = ["ed25519", "ed25519", "ml-dsa-44"] as const;
+const folder = testFolder();
 const programs = findWitness();
 
 describe.skipIf(!programs)("a store with three real witnesses", () => {
@@ -109,7 +114,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const refused = { name: "UntrustedPredecessorError", message: expect.stringContaining("witness w") };
     const storage = memoryStorage(new Map(old));
     await expect(publish(storage, 603)).rejects.toThrow(
-      /witness w\d has seen 2 entries of the log, which has 1 here/,
+      /witness w\d has seen more of the log: the first 2 entries; 1 are here/,
     );
     // Without any checkpoint it is the same: they are shown the empty tree.
     for (const at of [layout.logCheckpoint, layout.logCheckpointOf(1)]) await storage.delete(at);
@@ -117,7 +122,9 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     expect((await newestCommit(storage))!.commit).toBe(1);
     // As long as one of them remembers.
     await Promise.all(witnesses.slice(0, 2).map((witness) => witness.kill()));
-    await expect(publish(storage, 603)).rejects.toThrow(/witness w2 has seen 2 entries/);
+    await expect(publish(storage, 603)).rejects.toThrow(
+      /witness w2 has seen more of the log: the first 2 entries/,
+    );
 
     // Another face of the log is shown while nobody can say so, and noticed as soon as one can.
     await witnesses[2]!.kill();
@@ -125,7 +132,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     expect([forked.commit, cosigned(forked.witnessed)]).toEqual([2, ["not w0", "not w1", "not w2"]]);
     await witnesses[1]!.start();
     const told =
-      /witness w1 has seen another log than this one of 2 entries: one that differs in the first 2/;
+      /witness w1 has seen another log than this one, different in the first 2 entries; 2 are here/;
     await expect(publish(storage, 604)).rejects.toThrow(told);
     expect((await newestCommit(storage))!.commit).toBe(2);
     expect(witnesses[1]!.seen(key.name).size).toBe(2);
@@ -172,4 +179,29 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     expect(noteAt(objects, layout.logCheckpointOf(1))).toBe(noteAt(objects, layout.logCheckpoint));
     expect(witnesses.map((witness) => witness.seen("prs.example/together").size)).toEqual([1, 1, 1]);
   });
+});
+
+test("a publisher's own file remembers what the store has forgotten", async () => {
+  const path = join(folder, "published");
+  const key = testKey();
+  const publish = async (storage: Storage, bri: number) =>
+    publishRecords(storage, records, bri, { signing: { key, memory: await CheckpointFile.open(path) } });
+  const objects: Objects = new Map();
+  await publish(memoryStorage(objects), 601);
+  const old = new Map(objects);
+  await publish(memoryStorage(objects), 602);
+  expect(await readFile(path, "utf8")).toBe(String(objects.get(layout.logCheckpoint)));
+
+  const storage = memoryStorage(old);
+  const named = /published has seen more of the log: the first 2 entries with root [0-9a-f]{64}; 1 are here/;
+  await expect(publish(storage, 603)).rejects.toMatchObject({
+    name: "UntrustedPredecessorError",
+    message: expect.stringMatching(named),
+  });
+  // Another run, without the file, went on from there.
+  await publishRecords(storage, records, 603, { signing: { key } });
+  await expect(publish(storage, 604)).rejects.toThrow(
+    /published has seen another log than this one, different in the first 2 entries with root [0-9a-f]{64}; 2 are here with root/,
+  );
+  expect((await newestCommit(storage))!.commit).toBe(2);
 });

@@ -1,0 +1,110 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { layout } from "../../snapshots/store/layout.ts";
+import { openStorage } from "../../snapshots/store/open-storage.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
+import { parseNote, signatureLine } from "../../snapshots/trust/signed-note.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { until } from "../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../helpers/publish/records.ts";
+import { testKey } from "../helpers/store/signing.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
+
+// A proxy takes up what two of three witnesses cosigned. Here they cosign what they are told to.
+
+const folder = testFolder();
+const log = testKey();
+const [w0, w1, w2] = [0, 1, 2].map((n) =>
+  testKey(`witness.example/w${n}`, "", n === 1 ? "ml-dsa-44" : "cosignature-ed25519"),
+) as [SigningKey, SigningKey, SigningKey];
+let storage: Storage;
+let proxy: TestProxy;
+const publish = (bri: number) => publishRecords(storage, [market(1)], bri, { signing: { key: log } });
+
+/** Lets witnesses cosign the newest checkpoint. */
+async function cosign(...keys: SigningKey[]): Promise<void> {
+  const note = String(await storage.get(layout.logCheckpoint));
+  const { text } = parseNote(note);
+  const signed = note + keys.map((key) => `${signatureLine(key, text)}\n`).join("");
+  for (const key of [layout.logCheckpointOf(Number(text.split("\n")[1])), layout.logCheckpoint])
+    await storage.put(key, Buffer.from(signed));
+}
+
+const ready = async () => (await proxy.get("/readyz")).json();
+const text = (quorum: string) =>
+  [
+    `log ${verifierText(log)}`,
+    ...[w0, w1, w2].map((key, n) => `witness w${n} ${verifierText(key)}`),
+    "group two 2 w0 w1 w2",
+    `quorum ${quorum}\n`,
+  ].join("\n");
+
+beforeAll(async () => {
+  storage = await openStorage(join(folder, "store"), folder);
+  await writeFile(join(folder, "policy"), text("two"));
+  await publish(601);
+  await cosign(w0, w1);
+  proxy = await start();
+});
+afterAll(() => proxy.stop());
+
+const start = () =>
+  startTestProxy({
+    empty: true,
+    snapshotStore: join(folder, "store"),
+    trustPolicy: join(folder, "policy"),
+    checkpointFile: join(folder, "checkpoint"),
+  });
+
+test("what too few cosigned is not taken up, which the log, a metric and /readyz tell, until enough have", async () => {
+  expect(await ready()).toMatchObject({ commit: 1, heldBack: null });
+  await publish(602);
+  await cosign(w2);
+  const reason = `${layout.logCheckpoint}: the quorum two is not reached: w2 cosigned; w0, w1 did not`;
+  await until("the reason", async () => (await ready()).heldBack === reason);
+  expect(await ready()).toMatchObject({ status: "ready", commit: 1 });
+  expect(proxy.logged.filter((line) => line.includes(reason))).toHaveLength(1);
+  expect(await proxy.metrics.getSingleMetricAsString("prs_untrusted_total")).toMatch(
+    /^prs_untrusted_total 1$/m,
+  );
+  await proxy.stop();
+  proxy = await start();
+  expect(await ready()).toMatchObject({ commit: 1, heldBack: reason });
+
+  await cosign(w0);
+  await until("the second commit", async () => (await ready()).commit === 2);
+  expect(await ready()).toMatchObject({ heldBack: null });
+});
+
+test("a second face that enough cosigned is not taken up either, and both are kept", async () => {
+  await publish(603);
+  const { text: ours } = parseNote(String(await storage.get(layout.logCheckpoint)));
+  await cosign(w0, w1);
+  await until("the third commit", async () => (await ready()).commit === 3);
+  // Whoever has every key signs another tree of the same size.
+  const other = `${ours.split("\n").with(2, Buffer.alloc(32, 1).toString("base64")).join("\n")}`;
+  const note = `${other}\n${[log, w0, w1].map((key) => `${signatureLine(key, other)}\n`).join("")}`;
+  for (const key of [layout.logCheckpointOf(3), layout.logCheckpoint])
+    await storage.put(key, Buffer.from(note));
+  await until("the reason", async () => /FORKED_LOG/.test((await ready()).heldBack));
+  expect(await ready()).toMatchObject({ status: "ready", commit: 3 });
+  const kept = JSON.parse(await readFile(join(folder, "checkpoint.forked.json"), "utf8"));
+  expect([parseNote(kept.remembered).text, kept.found]).toEqual([ours, note]);
+});
+
+test("the start is refused with a policy that is wrong, or together with keys", async () => {
+  await writeFile(join(folder, "wrong"), text("three"));
+  const options = { empty: true, snapshotStore: join(folder, "store") };
+  await expect(startTestProxy({ ...options, trustPolicy: join(folder, "wrong") })).rejects.toThrow(
+    /^TRUST_POLICY: .*wrong, line 6: "three" is no witness or group/,
+  );
+  const both = { trustPolicy: join(folder, "policy"), trustedKeys: join(folder, "policy") };
+  await expect(startTestProxy({ ...options, ...both })).rejects.toThrow(
+    /TRUST_POLICY.*TRUSTED_KEYS cannot go with it/,
+  );
+  await expect(startTestProxy({ ...options, checkpointFile: "x" })).rejects.toThrow(
+    /needs TRUST_POLICY or TRUSTED_KEYS/,
+  );
+});

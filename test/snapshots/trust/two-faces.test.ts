@@ -1,0 +1,207 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { GrowingTree, type TreeHead, tileEncoder, tilesOf } from "../../../snapshots/format/log-tree.ts";
+import { leafHash } from "../../../snapshots/format/tree.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { readCommit, readLog } from "../../../snapshots/store/log/commits.ts";
+import { entryOf, tileKey } from "../../../snapshots/store/log/public-log.ts";
+import { CheckpointFile } from "../../../snapshots/trust/checkpoint-file.ts";
+import { judgeNote } from "../../../snapshots/trust/judge.ts";
+import { readSignedLog } from "../../../snapshots/trust/log-reader.ts";
+import { verifierText } from "../../../snapshots/trust/note-keys.ts";
+import { parsePolicy, policyOf } from "../../../snapshots/trust/policy.ts";
+import { signatureLine, signNote } from "../../../snapshots/trust/signed-note.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { append } from "../../helpers/store/appended-commits.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+// A thief has the bucket, and a publisher with the key shows two faces. Witnesses that are honest cosign one face
+// alone; one of three here cosigns both. For every commit of a log of 200 every attack is refused by readers with a
+// quorum, or by readers that remember.
+
+const size = 200;
+const log = testKey();
+const witnesses = [0, 1, 2].map((n) => testKey(`witness.example/w${n}`, "", "cosignature-ed25519"));
+const liar = witnesses[2]!;
+const policy = parsePolicy(
+  Buffer.from(
+    [
+      `log ${verifierText(log)}`,
+      ...witnesses.map((key, n) => `witness w${n} ${verifierText(key)}`),
+      "group two 2 w0 w1 w2",
+      "quorum two\n",
+    ].join("\n"),
+  ),
+  "policy",
+);
+type Objects = Map<string, Buffer>;
+const honest: Objects = new Map();
+const folder = testFolder();
+
+/** The checkpoint of a tree, cosigned by some. */
+function noteOf({ size: entries, head }: TreeHead, cosigners = witnesses): Buffer {
+  const text = `${log.name}\n${entries}\n${head.toString("base64")}\n`;
+  const lines = cosigners.map((key) => `${signatureLine(key, text, 1_700_000_000)}\n`);
+  return Buffer.from(signNote(text, log) + lines.join(""));
+}
+
+/**
+ * Puts tiles and checkpoints of the sizes from the first on into a store of commits, and shows the last as the newest.
+ */
+async function addLog(objects: Objects, first: number, cosigners = witnesses): Promise<void> {
+  const entries = (await readLog(memoryStorage(objects))).map(entryOf);
+  const encode = tileEncoder(entries);
+  const tree = new GrowingTree();
+  for (const [place, entry] of entries.entries()) {
+    tree.append(leafHash(entry));
+    if (place + 1 < first) continue;
+    for (const tile of tilesOf(place + 1)) objects.set(tileKey(tile), encode(tile)!);
+    const note = noteOf({ size: place + 1, head: tree.head() }, cosigners);
+    objects.set(layout.logCheckpointOf(place + 1), note);
+    objects.set(layout.logCheckpoint, note);
+  }
+}
+
+/** The store when it had so many commits. */
+function honestAt(count: number): Objects {
+  const objects = new Map(honest);
+  for (let n = count + 1; n <= size; n += 1)
+    for (const key of [layout.commit(n), layout.logCheckpointOf(n), ...tilesOf(n).map(tileKey)])
+      if (!tilesOf(count).map(tileKey).includes(key)) objects.delete(key);
+  objects.set(layout.logCheckpoint, honest.get(layout.logCheckpointOf(count))!);
+  objects.delete(layout.head);
+  return objects;
+}
+
+/** A store whose log has another end after `count` commits, signed by the log and cosigned by the witness that lies. */
+async function forkedAt(count: number, more = 2): Promise<Objects> {
+  const objects = honestAt(count);
+  const storage = memoryStorage(objects);
+  for (let n = 0; n < more; n += 1) await append(storage, { seed: "other" });
+  await addLog(objects, count + 1, [liar]);
+  return objects;
+}
+
+beforeAll(async () => {
+  const storage = memoryStorage(honest);
+  for (let n = 0; n < size; n += 1) await append(storage);
+  await addLog(honest, 1);
+});
+
+/** What a reader takes up: the number of a commit, or the error's name. */
+async function take(objects: Objects, by = policy, before?: number, file?: CheckpointFile) {
+  const shown = before === undefined ? objects : honestAt(before);
+  const own = new Map(shown);
+  const told: string[] = [];
+  const reader = readSignedLog(memoryStorage(own), new Trust(by), {
+    file,
+    refused: (error) => told.push(error.message),
+  });
+  if (before !== undefined) {
+    expect((await reader.newest(undefined))?.commit).toBe(before);
+    await reader.remember();
+    own.clear();
+    for (const [key, bytes] of objects) own.set(key, bytes);
+  }
+  const taken = await reader.newest(undefined).then(
+    (commit) => commit?.commit,
+    (error: Error) => error.name,
+  );
+  return { taken, told, refusal: reader.refusal() };
+}
+
+const keysAlone = policyOf([log]);
+const numbers = Array.from({ length: size - 1 }, (_, n) => n + 1);
+
+describe("for every commit of a log", () => {
+  test("a second face is taken up by no reader with a quorum, and noticed by every reader that saw the first", async () => {
+    for (const count of numbers) {
+      const fork = await forkedAt(count);
+      // What both faces share has its witnesses.
+      const fresh = await take(fork);
+      expect([count, fresh.taken]).toEqual([count, count]);
+      expect(fresh.told).toEqual([fresh.refusal]);
+      // Without witnesses nobody can tell, who has not seen the other one.
+      expect((await take(fork, keysAlone)).taken).toBe(count + 2);
+      const last = Math.min(count + 2, size);
+      for (const seen of [count + 1, last])
+        expect([count, seen, (await take(fork, keysAlone, seen)).taken]).toEqual([
+          count,
+          seen,
+          "ForkedLogError",
+        ]);
+      expect((await take(fork, policy, last)).taken).toBe("CorruptObjectError");
+    }
+  }, 120_000);
+
+  test("what is cut off or replayed is noticed by every reader that saw more", async () => {
+    for (const count of numbers) {
+      const cut = honestAt(count);
+      for (const by of [policy, keysAlone]) {
+        expect((await take(cut, by)).taken).toBe(count);
+        expect([count, (await take(cut, by, count + 1)).taken]).toEqual([count, "CorruptObjectError"]);
+      }
+      // All objects but the signed ones.
+      const replayed = new Map(honest);
+      for (let n = count + 1; n <= size; n += 1) replayed.delete(layout.logCheckpointOf(n));
+      replayed.set(layout.logCheckpoint, honest.get(layout.logCheckpointOf(count))!);
+      expect([count, (await take(replayed, policy, size)).taken]).toEqual([count, "CorruptObjectError"]);
+    }
+  }, 120_000);
+
+  test("a gap, a swapped commit and a swapped hash in a tile are refused by every reader", async () => {
+    const tile = layout.logTile(`0/000.p/${size}`);
+    const other = await forkedAt(1, size - 1);
+    for (const count of numbers) {
+      const objects = honestAt(count);
+      objects.delete(layout.commit(count));
+      expect([count, (await take(objects)).taken]).toEqual([count, "CorruptObjectError"]);
+      if (count > 1) {
+        objects.set(layout.commit(count), other.get(layout.commit(count))!);
+        expect([count, (await take(objects)).taken]).toEqual([count, "CorruptObjectError"]);
+      }
+      const swapped = new Map(honest);
+      const bytes = Buffer.from(swapped.get(tile)!);
+      bytes[(count - 1) * 32]! ^= 1;
+      swapped.set(tile, bytes);
+      expect([count, (await take(swapped)).taken]).toEqual([count, "CorruptObjectError"]);
+      // Tiles that are damaged accuse nobody.
+      expect([count, (await take(swapped, keysAlone, size - 1)).taken]).toEqual([
+        count,
+        "CorruptObjectError",
+      ]);
+    }
+  }, 120_000);
+});
+
+test("two faces are kept, as two notes that anybody can check, and the first of them stay", async () => {
+  const path = join(folder, "checkpoint");
+  const fork = await forkedAt(3);
+  for (const objects of [fork, await forkedAt(2, 3)]) {
+    const file = await CheckpointFile.open(path);
+    expect((await take(objects, keysAlone, 5, file)).taken).toBe("ForkedLogError");
+  }
+  const { remembered, found } = JSON.parse(await readFile(`${path}.forked.json`, "utf8"));
+  expect(remembered).toBe(judgeNote(keysAlone, String(noteAt(honest, 5))).note);
+  expect(found.split("\n\n")[0]).toBe(String(noteAt(fork, 5)).split("\n\n")[0]);
+  for (const note of [remembered, found])
+    expect(judgeNote(keysAlone, note).signers).toMatchObject([{ id: log.id }]);
+  const restarted = await CheckpointFile.open(path);
+  const reader = readSignedLog(memoryStorage(fork), new Trust(keysAlone), {
+    file: restarted,
+    refused: () => {},
+  });
+  await expect(reader.newest(undefined)).rejects.toMatchObject({
+    name: "ForkedLogError",
+    evidence: `${path}.forked.json`,
+    message: expect.stringMatching(
+      /: it is of 5 entries .* does not continue the log of 5 entries .* \(FORKED_LOG\)$/,
+    ),
+  });
+  expect(await readCommit(memoryStorage(fork), 5)).toBeDefined();
+});
+
+const noteAt = (objects: Objects, count: number) => objects.get(layout.logCheckpointOf(count))!;
