@@ -140,12 +140,12 @@ const idBytes = 200;
  */
 export class DerivedCache {
   readonly #pieces: BoundedCache<DeflatePiece>;
-  readonly #ids: LRUCache<string, string>;
+  readonly #ids: BoundedCache<string>;
 
   constructor(maxBytes: number) {
     // A piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
     this.#pieces = new BoundedCache(maxBytes, ({ bytes }) => bytes.buffer.byteLength + idBytes);
-    this.#ids = new LRUCache({ max: Math.ceil(maxBytes / 8 / idBytes) });
+    this.#ids = new BoundedCache(Math.ceil(maxBytes / 8), () => idBytes);
   }
 
   /** The piece of this name. Concurrent calls share one `make`. */
@@ -154,12 +154,8 @@ export class DerivedCache {
   }
 
   /** The id of this name. */
-  async id(name: string, find: () => Promise<string>): Promise<string> {
-    const known = this.#ids.get(name);
-    if (known !== undefined) return known;
-    const id = await find();
-    this.#ids.set(name, id);
-    return id;
+  id(name: string, find: () => Promise<string>): Promise<string> {
+    return this.#ids.get(name, find);
   }
 }
 
