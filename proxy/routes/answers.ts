@@ -71,7 +71,10 @@ const atOnce = 16;
 const perOwner = 4;
 const busyOwners = 1000;
 
-/** Bounds how many heavy answers are prepared at a time, in all and per owner. Work for which nobody waits any more is not begun. */
+/**
+ * Bounds how many heavy answers are prepared at a time, in all and per owner. Work for which nobody waits any more is
+ * not begun.
+ */
 function createBulkhead() {
   const all = bulkhead(atOnce, Number.POSITIVE_INFINITY);
   const owners = new LRUCache<string, BulkheadPolicy>({

@@ -43,8 +43,9 @@ const fromStore = ["UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"] as const;
 const stale = ["Age", "Cache-Status"] as const;
 
 const proofText =
-  "`inclusion` leads from there to the tree that `checkpoint` signs. Checking it needs SHA-256 and Ed25519 only. A caller whose " +
-  "`Accept` prefers `text/plain` gets the same as one text of c2sp.org/tlog-proof, or 404 when nobody signed the log.";
+  "`inclusion` leads from there to the tree that `checkpoint` signs. Checking it needs SHA-256 and Ed25519 " +
+  "only. A caller whose `Accept` prefers `text/plain` gets the same as one text of c2sp.org/tlog-proof, or " +
+  "404 when nobody signed the log.";
 
 const notes: Record<DescribedId, Notes> = {
   listScores: { tag: "Scores", etag: true, codes: fromOrigin, headers: stale },
@@ -82,21 +83,24 @@ const notes: Record<DescribedId, Notes> = {
     codes: [...fromStore, "CURSOR_MISMATCH", "INVALID_CURSOR", "CURSOR_EXPIRED", "TOO_MANY_CONNECTIONS"],
     text:
       "Parameters combine; one that is unknown, repeated, empty or malformed is refused, never ignored. To walk the " +
-      "archive, pass each answer's `nextCursor` as `cursor` until it is null: `total` stays constant, and no market is " +
+      "archive, pass each answer's `nextCursor` as `cursor` until it is null: `total` stays constant, and no " +
+      "market is " +
       "missed or repeated, whatever is published meanwhile. `page` and `cursor` exclude each other.\n\n" +
-      `A caller whose \`Accept\` prefers \`${ndjson}\` or \`${csv}\` gets all matching markets in one answer, from one ` +
+      `A caller whose \`Accept\` prefers \`${ndjson}\` or \`${csv}\` gets all matching markets in one answer, ` +
+      "from one " +
       "snapshot; `page` and `pageSize` are refused then.\n\n" +
-      `It costs one unit for every ${paging.maxPageSize} markets, taken as they are sent. An answer that breaks off has fewer ` +
-      "markets than `X-Count`. To continue, send its `X-Cursor` as `cursor` and the number of whole markets received as `skip`.",
+      `It costs one unit for every ${paging.maxPageSize} markets, taken as they are sent. An answer that ` +
+      "breaks off has fewer markets than `X-Count`. To continue, send its `X-Cursor` as `cursor` and " +
+      "the number of whole markets received as `skip`.",
   },
   marketFacets: {
     tag: "Archive",
     etag: true,
     codes: fromStore,
     text:
-      "Counts the markets that match the filters by each of the fields in `by`: labels by value, scores in buckets, and " +
-      "times by UTC month. Every figure is exact, and the buckets of a facet, with `other`, add up to `total`. Labels that " +
-      "differ in letter case only are different values.",
+      "Counts the markets that match the filters by each of the fields in `by`: labels by value, scores in " +
+      "buckets, and times by UTC month. Every figure is exact, and the buckets of a facet, with `other`, " +
+      "add up to `total`. Labels that differ in letter case only are different values.",
   },
   marketChanges: {
     tag: "Archive",
@@ -106,20 +110,22 @@ const notes: Record<DescribedId, Notes> = {
     headers: ["X-Since-Snapshot-Id", "X-Count", "X-Archive-Root"],
     codes: [...fromStore, "SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED", "TOO_MANY_CONNECTIONS"],
     text:
-      `Always \`${ndjson}\`: deletes by id, then puts in the archive's order. Each id comes at most once. Applied to an exact ` +
-      "copy of `since`, they give an exact copy of the snapshot in `X-Snapshot-Id`. `until` may also be older than `since`.\n\n" +
-      `It costs one unit for every ${paging.maxPageSize} lines, taken as they are sent. A far difference that must be worked ` +
-      "out first costs units for that too, which pay for lines as well. An answer that breaks off has fewer lines " +
-      "than `X-Count`. To continue, repeat `since`, send its `X-Snapshot-Id` as `until` and the number of whole lines " +
-      "received as `skip`.",
+      `Always \`${ndjson}\`: deletes by id, then puts in the archive's order. Each id comes at most once. ` +
+      "Applied to an exact " +
+      "copy of `since`, they give an exact copy of the snapshot in `X-Snapshot-Id`. `until` may also be older " +
+      "than `since`.\n\n" +
+      `It costs one unit for every ${paging.maxPageSize} lines, taken as they are sent. A far difference ` +
+      "that must be worked out first costs units for that too, which pay for lines as well. An answer that " +
+      "breaks off has fewer lines than `X-Count`. To continue, repeat `since`, send its " +
+      "`X-Snapshot-Id` as `until` and the number of whole lines received as `skip`.",
   },
   listExports: {
     tag: "Archive",
     etag: true,
     codes: fromStore,
     text:
-      "Columns are those of a record, typed, and `json`, its text byte for byte. An export is made some time after its snapshot, and " +
-      "not of each.",
+      "Columns are those of a record, typed, and `json`, its text byte for byte. An export is made some " +
+      "time after its snapshot, and not of each.",
   },
   exportFile: {
     tag: "Archive",
@@ -127,9 +133,10 @@ const notes: Record<DescribedId, Notes> = {
     ranges: true,
     codes: [...fromStore, "SNAPSHOT_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
     text:
-      "It costs one unit for every 256 KiB, taken as they are sent. To go on with a download that broke off, ask for " +
-      "`Range: bytes=RECEIVED-` with the `ETag` as `If-Range`. Readers of Parquet fetch only the ranges that they need. " +
-      "`ETag` is the file's SHA-256. Several ranges in one request are answered with the whole file.",
+      "It costs one unit for every 256 KiB, taken as they are sent. To go on with a download that broke " +
+      "off, ask for `Range: bytes=RECEIVED-` with the `ETag` as `If-Range`. Readers of Parquet fetch only " +
+      "the ranges that they need. `ETag` is the file's SHA-256. Several ranges in one request are answered " +
+      "with the whole file.",
   },
   getMarket: { tag: "Archive", etag: true, codes: fromStore },
   marketProof: {
@@ -137,15 +144,16 @@ const notes: Record<DescribedId, Notes> = {
     etag: true,
     codes: ["NOT_FOUND", ...fromStore],
     text:
-      "`proof` leads from the text in `market` to the commit's `entry` in the public log. Its hashes take at most 1.5 KiB at a " +
-      `million markets and 10,000 commits. ${proofText}`,
+      "`proof` leads from the text in `market` to the commit's `entry` in the public log. Its hashes " +
+      `take at most 1.5 KiB at a million markets and 10,000 commits. ${proofText}`,
   },
   listSnapshots: {
     tag: "Snapshots",
     codes: ["SNAPSHOT_UNAVAILABLE", "UPSTREAM_TIMEOUT"],
     text:
-      `At most ${maxSnapshotsListed}: those that neither a rollback withdrew nor a collection deleted. Give an id as \`asOf\`, or ` +
-      "any time: scores, histories, dimensions, pages, rows, facets, markets and proofs are then answered as they were.",
+      `At most ${maxSnapshotsListed}: those that neither a rollback withdrew nor a collection deleted. ` +
+      "Give an id as `asOf`, or any time: scores, histories, dimensions, pages, rows, facets, markets " +
+      "and proofs are then answered as they were.",
   },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   checkpoint: {
@@ -159,9 +167,9 @@ const notes: Record<DescribedId, Notes> = {
     etag: true,
     codes: ["NOT_FOUND", ...fromStore],
     text:
-      "The names of c2sp.org/tlog-tiles: `checkpoint`, `tile/LEVEL/INDEX`, `tile/entries/INDEX`, both with `.p/WIDTH` where they " +
-      "are partial, and `checkpoints/SIZE` for every size that was signed. The slashes in a name are written as they are: a client that " +
-      "sends `%2F` in their place gets 404.",
+      "The names of c2sp.org/tlog-tiles: `checkpoint`, `tile/LEVEL/INDEX`, `tile/entries/INDEX`, both with " +
+      "`.p/WIDTH` where they are partial, and `checkpoints/SIZE` for every size that was signed. The " +
+      "slashes in a name are written as they are: a client that sends `%2F` in their place gets 404.",
   },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
   healthz: { tag: "Service" },
@@ -172,17 +180,19 @@ const notes: Record<DescribedId, Notes> = {
 function feedText(): string {
   const messages = feedExamples.map((message) => JSON.stringify(message)).join("\n");
   return [
-    "A WebSocket. Messages are JSON, one to a frame: `FeedMessage` from the service, `FeedCommand` from the client. " +
-      "The changes of every publish are sent, commit by commit; `hello` names the snapshot from which the feed goes on.",
+    "A WebSocket. Messages are JSON, one to a frame: `FeedMessage` from the service, `FeedCommand` from " +
+      "the client. The changes of every publish are sent, commit by commit; `hello` names the snapshot " +
+      "from which the feed goes on.",
     `\`\`\`json\n${messages}\n\`\`\``,
     '`{"type":"subscribe","slugs":["…"]}` limits what is sent from then on. `"snapshots":true` in it adds a ' +
-      "`snapshot.published` behind the changes of every commit, with the numbers of markets added, changed and removed. " +
-      "After a lost connection, resume with `since`; when that snapshot is no longer kept, an `error` with " +
-      "`SNAPSHOT_EXPIRED` comes, then `hello`.",
-    `Browsers send the key as a subprotocol: \`new WebSocket(url, ["${feedProtocol}", "${keyProtocolPrefix}KEY"])\`. ` +
-      `A connection costs one unit; an owner may hold ${feedLimits.connectionsPerOwner} with each process. A frame of ` +
-      `the client has at most ${feedLimits.messageBytes} bytes. Close code ${keyEnded.code}: the key was revoked or has ` +
-      "expired; 1001: the process stops, connect again.",
+      "`snapshot.published` behind the changes of every commit, with the numbers of markets added, changed " +
+      "and removed. After a lost connection, resume with `since`; when that snapshot is no longer kept, an " +
+      "`error` with `SNAPSHOT_EXPIRED` comes, then `hello`.",
+    `Browsers send the key as a subprotocol: \`new WebSocket(url, ["${feedProtocol}", ` +
+      `"${keyProtocolPrefix}KEY"])\`. A connection costs one unit; an owner may hold ` +
+      `${feedLimits.connectionsPerOwner} with each process. A frame of the client has at most ` +
+      `${feedLimits.messageBytes} bytes. Close code ${keyEnded.code}: the key was revoked or has expired; ` +
+      "1001: the process stops, connect again.",
   ].join("\n\n");
 }
 

@@ -115,8 +115,8 @@ export class CopyFolder {
   }
 
   /**
-   * The state of the copy in place; undefined without a copy, or when the archive is not as long as its state says. Throws
-   * CopyFolderError when a program of another format made it.
+   * The state of the copy in place; undefined without a copy, or when the archive is not as long as its state says.
+   * Throws CopyFolderError when a program of another format made it.
    */
   async state(): Promise<CopyState | undefined> {
     const path = join(this.#folder, "state.json");

@@ -44,15 +44,17 @@ export interface SyncReport extends CopyState {
 }
 
 /**
- * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence; IntegrityError, with the old copy in place, when what came
- * cannot be what was published; ApiError when the service cannot be asked, or refuses the key; UsageError when the key
- * is of another plan.
+ * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence;
+ * IntegrityError, with the old copy in place, when what came cannot be what was published; ApiError when the service
+ * cannot be asked, or refuses the key; UsageError when the key is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   return syncThrough(parts).catch(async (error: unknown) => {
     if (!(error instanceof ForkedLogError)) throw error;
     const file = await parts.copy.keepEvidence(error.checkpoints);
-    error.message += ` Somebody took commits away, or signed others in their place: ask the operator. Both are kept in ${file}. For what the service has now, use another folder (--to).`;
+    error.message +=
+      " Somebody took commits away, or signed others in their place: ask the operator. Both are kept in " +
+      `${file}. For what the service has now, use another folder (--to).`;
     throw error;
   });
 }
@@ -81,9 +83,9 @@ async function syncThrough(parts: SyncParts): Promise<SyncReport> {
 const maxQuestions = 6;
 
 /**
- * Asks for the log's checkpoint, which costs no unit, so that none is spent on what no trusted key has signed. Returns it once it
- * covers a commit; undefined where no key is trusted. Throws IntegrityError when it does not count, and ForkedLogError when its log is
- * not the one of the last run.
+ * Asks for the log's checkpoint, which costs no unit, so that none is spent on what no trusted key has signed. Returns
+ * it once it covers a commit; undefined where no key is trusted. Throws IntegrityError when it does not count, and
+ * ForkedLogError when its log is not the one of the last run.
  */
 async function requireSigned(
   { client, trusted }: SyncParts,
@@ -231,8 +233,8 @@ async function rootOf(path: string): Promise<Found> {
 }
 
 /**
- * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns that commit, with the
- * newest checkpoint that is known. What this takes comes with the proof of any market.
+ * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns that commit,
+ * with the newest checkpoint that is known. What this takes comes with the proof of any market.
  */
 async function requirePublished(
   parts: SyncParts,
@@ -275,7 +277,8 @@ async function firstId(path: string): Promise<string> {
 function requireNewer(commit: number, state: CopyState): void {
   if (commit >= state.commit) return;
   throw new IntegrityError(
-    `The service answers from commit ${commit}, and this copy is of commit ${state.commit}. Commits never go back, not even when a snapshot is rolled back.`,
+    `The service answers from commit ${commit}, and this copy is of commit ${state.commit}. Commits never ` +
+      "go back, not even when a snapshot is rolled back.",
   );
 }
 

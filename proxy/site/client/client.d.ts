@@ -1,8 +1,8 @@
 /**
- * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the client's
- * own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot be read),
- * `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see IntegrityError),
- * `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
+ * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the
+ * client's own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot
+ * be read), `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see
+ * IntegrityError), `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
  */
 export declare class ApiError extends Error {
   code: string;
@@ -69,8 +69,8 @@ export declare class IntegrityError extends ApiError {
   constructor(detail: string);
 }
 /**
- * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what was seen before.
- * Keep both checkpoints: together they show it to everybody.
+ * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
+ * was seen before. Keep both checkpoints: together they show it to everybody.
  */
 export declare class ForkedLogError extends IntegrityError {
   /** @override */
@@ -116,17 +116,20 @@ export type ClientOptions = {
    */
   fetch?: typeof globalThis.fetch;
   /**
-   * Milliseconds within which the head of an answer must come, then its body; of answers in lines,
+   * Milliseconds within which the head of an answer must come, then its body; of answers in
+   * lines,
    * every next piece. 30,000 if left out.
    */
   timeout?: number;
   /**
-   * How often a request is repeated that failed for a reason that may pass: a network error, an answer
+   * How often a request is repeated that failed for a reason that may pass: a network error,
+   * an answer
    * that broke off, 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
    */
   retries?: number;
   /**
-   * The most milliseconds to wait before such a repetition. When `Retry-After` says more, the error is
+   * The most milliseconds to wait before such a repetition. When `Retry-After` says more,
+   * the error is
    * thrown. 60,000 if left out.
    */
   maxWait?: number;
@@ -212,24 +215,26 @@ export declare class Client {
    */
   page(filters?: Filters, options?: CallOptions): Promise<MarketPage>;
   /**
-   * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot. When the store
-   * no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the current snapshot.
+   * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot.
+   * When the store no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the
+   * current snapshot.
    * @param {Filters} [filters]
    * @param {CallOptions} [options]
    * @returns {AsyncGenerator<MarketPage, void, void>}
    */
   pages(filters?: Filters, options?: CallOptions): AsyncGenerator<MarketPage, void, void>;
   /**
-   * Every market that matches, as one answer in lines: `for await (const { text, market } of client.rows(filters))`. An answer that
-   * breaks off is taken up again. `page` and `pageSize` do not apply. To go on in another process, keep `cursor` and `skip` of the
-   * result and pass them as filters. Units are counted as rows are sent, one for every 500.
+   * Every market that matches, as one answer in lines: `for await (const { text, market } of client.rows(filters))`. An
+   * answer that breaks off is taken up again. `page` and `pageSize` do not apply. To go on in another process, keep
+   * `cursor` and `skip` of the result and pass them as filters. Units are counted as rows are sent, one for every 500.
    * @param {Filters} [filters]
    * @param {CallOptions} [options]
    * @returns {Rows}
    */
   rows(filters?: Filters, options?: CallOptions): Rows;
   /**
-   * Counts the markets that match by one or several of their fields: `client.facets(["tier", "month"], { disputed: true })`.
+   * Counts the markets that match by one or several of their fields:
+   * `client.facets(["tier", "month"], { disputed: true })`.
    * @param {readonly string[]} by
    * @param {Filters & { limit?: number }} [filters] `limit`: the most values listed of each
    * @param {CallOptions} [options]
@@ -249,7 +254,8 @@ export declare class Client {
    */
   snapshots(options?: CallOptions): Promise<SnapshotList>;
   /**
-   * The exports of the archive as Parquet files, newest first. Files are fetched by their `url`, with the key, and may be in ranges.
+   * The exports of the archive as Parquet files, newest first. Files are fetched by their `url`, with the key, and may
+   * be in ranges.
    * @param {CallOptions} [options]
    * @returns {Promise<ExportList>}
    */
@@ -276,8 +282,9 @@ export declare class Client {
    */
   scoreProof(slug: string, options?: ReadOptions): Promise<ScoreProof>;
   /**
-   * The newest signed checkpoint of the log, as text. `verifyCheckpoint` checks it. Needs no key and no quota. Keep it, and pass it
-   * the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it did not.
+   * The newest signed checkpoint of the log, as text. `verifyCheckpoint` checks it. Needs no key and no quota. Keep it,
+   * and pass it the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it
+   * did not.
    * @param {CallOptions & { since?: string | undefined }} [options]
    * @returns {Promise<string>}
    */
@@ -288,8 +295,8 @@ export declare class Client {
     since?: string | undefined;
   }): Promise<string>;
   /**
-   * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log (c2sp.org/tlog-tiles).
-   * Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
+   * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log
+   * (c2sp.org/tlog-tiles). Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
    * @param {string} before
    * @param {string} after
    * @param {CallOptions} [options]
@@ -297,12 +304,13 @@ export declare class Client {
    */
   requireSameLog(before: string, after: string, options?: CallOptions): Promise<void>;
   /**
-   * What differs between two snapshots: `{ op: "delete", id }` by id, then `{ op: "put", text, market }` in the archive's order, each
-   * id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer that breaks off is taken up again; to go
-   * on in another process, pass the result's `snapshotId` as `until` and its `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the
-   * difference is no longer known.
+   * What differs between two snapshots: `{ op: "delete", id }` by id, then `{ op: "put", text, market }` in the
+   * archive's order, each id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer
+   * that breaks off is taken up again; to go on in another process, pass the result's `snapshotId` as `until` and its
+   * `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the difference is no longer known.
    * @param {string} since
-   * @param {CallOptions & { until?: string | undefined, skip?: number }} [options] `until`: the current snapshot if left out
+   * @param {CallOptions & { until?: string | undefined, skip?: number }} [options] `until`: the current snapshot if
+   * left out
    * @returns {Changes}
    */
   changes(
@@ -443,10 +451,12 @@ export type Tree = {
   markets: number;
 };
 /**
- * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts"). Trees count
- * from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a copy in a file, use
- * `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every segment of some 20,000 markets.
- * @param {AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>} lines JSON texts of markets, without line ends
+ * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
+ * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
+ * copy in a file, use `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every
+ * segment of some 20,000 markets.
+ * @param {AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>} lines JSON texts of markets, without line
+ * ends
  * @param {{ sha256?: Sha256 }} [options]
  * @returns {Promise<{ archiveRoot: string, markets: number }>}
  */
@@ -462,8 +472,8 @@ export declare function archiveRoot(
   markets: number;
 }>;
 /**
- * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a Blob, such as
- * a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
+ * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a
+ * Blob, such as a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
  * @param {{ size: number, slice(start: number, end: number): { arrayBuffer(): Promise<ArrayBuffer> } }} file
  * @returns {AsyncGenerator<Uint8Array, void, void>}
  */
@@ -498,8 +508,8 @@ export type Entry = {
   record: string;
 };
 /**
- * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its tree. Checks no
- * signature. Throws IntegrityError.
+ * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
+ * tree. Checks no signature. Throws IntegrityError.
  * @param {string | null} checkpoint
  * @returns {{ origin: string, size: number, root: string }}
  */
@@ -509,8 +519,8 @@ export declare function checkpointIn(checkpoint: string | null): {
   root: string;
 };
 /**
- * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws IntegrityError; a
- * DOMException in browsers without Ed25519.
+ * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws
+ * IntegrityError; a DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
  * @returns {Promise<{ origin: string, size: number, root: string }>}
@@ -528,8 +538,8 @@ export type Known = {
   key?: string | readonly string[];
 };
 /**
- * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id` is the one
- * you asked for. Throws as verifyCheckpoint does.
+ * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id`
+ * is the one you asked for. Throws as verifyCheckpoint does.
  * @param {MarketProof} answer
  * @param {Known & { id?: string }} [known]
  * @returns {Promise<HistoricalMarket>}
@@ -559,8 +569,8 @@ export declare function verifyScoreProof(
   },
 ): Promise<ProtocolScore>;
 /**
- * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log has that. Throws as
- * verifyCheckpoint does.
+ * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log
+ * has that. Throws as verifyCheckpoint does.
  * @param {MarketProof} answer
  * @param {{ archiveRoot: string, markets: number }} copy
  * @param {Known} [known]

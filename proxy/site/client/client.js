@@ -1,13 +1,14 @@
-// The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or later.
+// The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or
+// later.
 /**
  * @import { ExportList, Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, ScoreProof, SnapshotList, Status, Usage } from "./client.d.ts"
  */
 
 /**
- * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the client's
- * own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot be read),
- * `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see IntegrityError),
- * `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
+ * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the
+ * client's own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot
+ * be read), `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see
+ * IntegrityError), `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
  */
 export class ApiError extends Error {
   /** @override */
@@ -67,8 +68,8 @@ export class IntegrityError extends ApiError {
 }
 
 /**
- * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what was seen before.
- * Keep both checkpoints: together they show it to everybody.
+ * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
+ * was seen before. Keep both checkpoints: together they show it to everybody.
  */
 export class ForkedLogError extends IntegrityError {
   /** @override */
@@ -114,11 +115,14 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  * @property {string | URL} url Address of the service, with or without `/api/v1`.
  * @property {string | undefined} [key] API key. It is sent to this address only, and redirects are refused.
  * @property {typeof globalThis.fetch} [fetch] Sends the requests; for proxies, logging and tests.
- * @property {number} [timeout] Milliseconds within which the head of an answer must come, then its body; of answers in lines,
+ * @property {number} [timeout] Milliseconds within which the head of an answer must come, then its body; of answers in
+ * lines,
  *   every next piece. 30,000 if left out.
- * @property {number} [retries] How often a request is repeated that failed for a reason that may pass: a network error, an answer
+ * @property {number} [retries] How often a request is repeated that failed for a reason that may pass: a network error,
+ * an answer
  *   that broke off, 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
- * @property {number} [maxWait] The most milliseconds to wait before such a repetition. When `Retry-After` says more, the error is
+ * @property {number} [maxWait] The most milliseconds to wait before such a repetition. When `Retry-After` says more,
+ * the error is
  *   thrown. 60,000 if left out.
  * @property {number} [maxBytes] The most bytes of an answer, other than one in lines. 2^28 if left out.
  */
@@ -128,7 +132,10 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  *   limit?: number | undefined, since?: string, until?: string | undefined }} Query
  */
 /** @typedef {<T>(work: () => Promise<T>) => Promise<T>} Step */
-/** @typedef {<T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>} ReadText What is parsed of a body that is read whole. */
+/**
+ * @typedef {<T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>} ReadText What is parsed of a body that is
+ * read whole.
+ */
 /** @typedef {{ decode: (bytes?: Uint8Array, options?: { stream: boolean }) => string }} Decoder */
 
 const encoded = encodeURIComponent;
@@ -262,8 +269,9 @@ export class Client {
   }
 
   /**
-   * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot. When the store
-   * no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the current snapshot.
+   * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot.
+   * When the store no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the
+   * current snapshot.
    * @param {Filters} [filters]
    * @param {CallOptions} [options]
    * @returns {AsyncGenerator<MarketPage, void, void>}
@@ -288,9 +296,9 @@ export class Client {
   }
 
   /**
-   * Every market that matches, as one answer in lines: `for await (const { text, market } of client.rows(filters))`. An answer that
-   * breaks off is taken up again. `page` and `pageSize` do not apply. To go on in another process, keep `cursor` and `skip` of the
-   * result and pass them as filters. Units are counted as rows are sent, one for every 500.
+   * Every market that matches, as one answer in lines: `for await (const { text, market } of client.rows(filters))`. An
+   * answer that breaks off is taken up again. `page` and `pageSize` do not apply. To go on in another process, keep
+   * `cursor` and `skip` of the result and pass them as filters. Units are counted as rows are sent, one for every 500.
    * @param {Filters} [filters]
    * @param {CallOptions} [options]
    * @returns {Rows}
@@ -300,7 +308,8 @@ export class Client {
   }
 
   /**
-   * Counts the markets that match by one or several of their fields: `client.facets(["tier", "month"], { disputed: true })`.
+   * Counts the markets that match by one or several of their fields:
+   * `client.facets(["tier", "month"], { disputed: true })`.
    * @param {readonly string[]} by
    * @param {Filters & { limit?: number }} [filters] `limit`: the most values listed of each
    * @param {CallOptions} [options]
@@ -320,7 +329,8 @@ export class Client {
   }
 
   /**
-   * The exports of the archive as Parquet files, newest first. Files are fetched by their `url`, with the key, and may be in ranges.
+   * The exports of the archive as Parquet files, newest first. Files are fetched by their `url`, with the key, and may
+   * be in ranges.
    * @param {CallOptions} [options]
    * @returns {Promise<ExportList>}
    */
@@ -359,8 +369,9 @@ export class Client {
   }
 
   /**
-   * The newest signed checkpoint of the log, as text. `verifyCheckpoint` checks it. Needs no key and no quota. Keep it, and pass it
-   * the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it did not.
+   * The newest signed checkpoint of the log, as text. `verifyCheckpoint` checks it. Needs no key and no quota. Keep it,
+   * and pass it the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it
+   * did not.
    * @param {CallOptions & { since?: string | undefined }} [options]
    * @returns {Promise<string>}
    */
@@ -373,8 +384,8 @@ export class Client {
   }
 
   /**
-   * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log (c2sp.org/tlog-tiles).
-   * Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
+   * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log
+   * (c2sp.org/tlog-tiles). Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
    * @param {string} before
    * @param {string} after
    * @param {CallOptions} [options]
@@ -448,12 +459,13 @@ export class Client {
   }
 
   /**
-   * What differs between two snapshots: `{ op: "delete", id }` by id, then `{ op: "put", text, market }` in the archive's order, each
-   * id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer that breaks off is taken up again; to go
-   * on in another process, pass the result's `snapshotId` as `until` and its `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the
-   * difference is no longer known.
+   * What differs between two snapshots: `{ op: "delete", id }` by id, then `{ op: "put", text, market }` in the
+   * archive's order, each id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer
+   * that breaks off is taken up again; to go on in another process, pass the result's `snapshotId` as `until` and its
+   * `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the difference is no longer known.
    * @param {string} since
-   * @param {CallOptions & { until?: string | undefined, skip?: number }} [options] `until`: the current snapshot if left out
+   * @param {CallOptions & { until?: string | undefined, skip?: number }} [options] `until`: the current snapshot if
+   * left out
    * @returns {Changes}
    */
   changes(since, { until, skip = 0, ...options } = {}) {
@@ -877,8 +889,9 @@ async function refusalOf(response, text) {
 const encoder = new TextEncoder();
 
 /**
- * A hash function. In Node, `(bytes) => crypto.hash("sha256", bytes, "buffer")` of `node:crypto` is several times as fast as the
- * default, Web Crypto, which browsers have in secure contexts only. It must have read the bytes when it returns.
+ * A hash function. In Node, `(bytes) => crypto.hash("sha256", bytes, "buffer")` of `node:crypto` is several times as
+ * fast as the default, Web Crypto, which browsers have in secure contexts only. It must have read the bytes when it
+ * returns.
  * @callback Sha256
  * @param {Uint8Array<ArrayBuffer>} bytes
  * @returns {Uint8Array | Promise<Uint8Array>}
@@ -910,7 +923,8 @@ function uint64(value) {
 const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /**
- * The head of a tree of the shape of RFC 6962: neighbours are joined level by level, and one without a neighbour moves up.
+ * The head of a tree of the shape of RFC 6962: neighbours are joined level by level, and one without a neighbour moves
+ * up.
  * @param {readonly Uint8Array[]} hashes
  * @param {Sha256} sha256
  */
@@ -945,10 +959,12 @@ function crc32(bytes) {
 const emptyTree = () => ({ hashes: [], markets: 0 });
 
 /**
- * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts"). Trees count
- * from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a copy in a file, use
- * `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every segment of some 20,000 markets.
- * @param {AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>} lines JSON texts of markets, without line ends
+ * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
+ * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
+ * copy in a file, use `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every
+ * segment of some 20,000 markets.
+ * @param {AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>} lines JSON texts of markets, without line
+ * ends
  * @param {{ sha256?: Sha256 }} [options]
  * @returns {Promise<{ archiveRoot: string, markets: number }>}
  */
@@ -990,8 +1006,8 @@ export async function archiveRoot(lines, { sha256 = webSha256 } = {}) {
 }
 
 /**
- * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a Blob, such as
- * a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
+ * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a
+ * Blob, such as a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
  * @param {{ size: number, slice(start: number, end: number): { arrayBuffer(): Promise<ArrayBuffer> } }} file
  * @returns {AsyncGenerator<Uint8Array, void, void>}
  */
@@ -1119,8 +1135,8 @@ function base64(text) {
 }
 
 /**
- * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its tree. Checks no
- * signature. Throws IntegrityError.
+ * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
+ * tree. Checks no signature. Throws IntegrityError.
  * @param {string | null} checkpoint
  * @returns {{ origin: string, size: number, root: string }}
  */
@@ -1135,8 +1151,8 @@ export function checkpointIn(checkpoint) {
 }
 
 /**
- * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws IntegrityError; a
- * DOMException in browsers without Ed25519.
+ * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws
+ * IntegrityError; a DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
  * @returns {Promise<{ origin: string, size: number, root: string }>}
@@ -1169,14 +1185,15 @@ export async function verifyCheckpoint(checkpoint, keys) {
 }
 
 /**
- * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, to have the
- * checkpoint's signature checked too. Without them, a proof only shows that the answer agrees with itself.
+ * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, to have
+ * the checkpoint's signature checked too. Without them, a proof only shows that the answer agrees with itself.
  * @typedef {{ snapshotId?: string, key?: string | readonly string[] }} Known
  */
 
 /**
  * Checks that the log has the entry of an answer, and that it is about the answer's snapshot.
- * @param {Pick<MarketProof, "entry" | "snapshotId" | "commit" | "checkpoint"> & { proof: { inclusion: readonly string[] | null } }} answer
+ * @param {Pick<MarketProof, "entry" | "snapshotId" | "commit" | "checkpoint"> & { proof: { inclusion: readonly string[]
+ * | null } }} answer
  * @param {Known} known
  * @returns {Promise<Entry>}
  */
@@ -1204,8 +1221,8 @@ async function verifyEntry({ entry, snapshotId, commit, checkpoint, proof }, kno
 }
 
 /**
- * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id` is the one
- * you asked for. Throws as verifyCheckpoint does.
+ * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id`
+ * is the one you asked for. Throws as verifyCheckpoint does.
  * @param {MarketProof} answer
  * @param {Known & { id?: string }} [known]
  * @returns {Promise<HistoricalMarket>}
@@ -1244,8 +1261,8 @@ export async function verifyScoreProof(answer, { slug, ...known } = {}) {
 }
 
 /**
- * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log has that. Throws as
- * verifyCheckpoint does.
+ * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log
+ * has that. Throws as verifyCheckpoint does.
  * @param {MarketProof} answer
  * @param {{ archiveRoot: string, markets: number }} copy
  * @param {Known} [known]
@@ -1256,7 +1273,8 @@ export async function verifyCopy(answer, { archiveRoot, markets }, known = {}) {
   const same = entry.archiveRoot === archiveRoot && entry.counts.markets === markets;
   check(
     same,
-    `The copy is not the archive of snapshot ${entry.snapshotId}: it has ${markets} markets and the root ${archiveRoot}.`,
+    `The copy is not the archive of snapshot ${entry.snapshotId}: it has ${markets} markets and the root ` +
+      `${archiveRoot}.`,
   );
   return entry;
 }

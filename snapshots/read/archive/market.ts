@@ -31,8 +31,8 @@ const hashesOf = (subtrees: readonly { root: string }[]) =>
   subtrees.map(({ root }) => Buffer.from(root, "hex"));
 
 /**
- * What leads from the text of a market in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs"). Hashes all
- * markets of one page. Throws MarketNotFoundError, and as readSnapshot and proveCommit do.
+ * What leads from the text of a market in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs").
+ * Hashes all markets of one page. Throws MarketNotFoundError, and as readSnapshot and proveCommit do.
  */
 export async function proveMarket(
   catalog: Catalog,

@@ -14,8 +14,9 @@ interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" |
 }
 
 /**
- * Proves that the log of a checkpoint has a commit. Where there is no checkpoint, or an older one, the entry comes alone. Throws
- * CorruptObjectError when the log's tiles do not give the signed tree, MissingObjectError or StorageError.
+ * Proves that the log of a checkpoint has a commit. Where there is no checkpoint, or an older one, the entry comes
+ * alone. Throws CorruptObjectError when the log's tiles do not give the signed tree, MissingObjectError or
+ * StorageError.
  */
 export async function proveCommit(
   catalog: Catalog,
@@ -48,7 +49,10 @@ export function levelOf(index: number, hashes: readonly Buffer[]) {
   return { index, size: hashes.length, path };
 }
 
-/** A proof as c2sp.org/tlog-proof has it, with what leads to the entry as its extra data; undefined without a checkpoint. */
+/**
+ * A proof as c2sp.org/tlog-proof has it, with what leads to the entry as its extra data; undefined without a
+ * checkpoint.
+ */
 export function proofText({
   checkpoint,
   commit,

@@ -45,8 +45,8 @@ export class PublicLog {
   }
 
   /**
-   * The bytes of a file, by its name below the log; undefined when there is none, or when it belongs to a larger log than
-   * is known. Throws CorruptObjectError or StorageError.
+   * The bytes of a file, by its name below the log; undefined when there is none, or when it belongs to a larger log
+   * than is known. Throws CorruptObjectError or StorageError.
    */
   async file(name: string): Promise<Buffer | undefined> {
     if (name === "checkpoint") {

@@ -94,8 +94,8 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
 }
 
 /**
- * What leads from the record of a protocol's score in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs").
- * Throws ProtocolNotFoundError, and as whileKept and proveCommit do.
+ * What leads from the record of a protocol's score in a commit's snapshot to a checkpoint of the log
+ * (snapshots/SPEC.md, "Proofs"). Throws ProtocolNotFoundError, and as whileKept and proveCommit do.
  */
 export async function proveScore(
   catalog: Catalog,
