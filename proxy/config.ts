@@ -3,7 +3,6 @@ import { constrainedMemory } from "node:process";
 import { z } from "zod";
 import { integerOf } from "../schemas/primitives.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { layout } from "../snapshots/store/layout.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseTrust } from "./access/client-address.ts";
 
@@ -62,7 +61,7 @@ function usableMemory(): number {
 export const isRedisAddress = (quotaStore: string): boolean => /^rediss?:\/\//.test(quotaStore);
 
 /** The configuration; `pollSeconds` is read from POLL_SECONDS, and so on. */
-const Environment = z.object({
+export const Environment = z.object({
   host: z.string().default("127.0.0.1"),
   port: integer(0, 65_535).default(8080),
   metricsPort: integer(1, 65_535).optional(),
@@ -83,53 +82,9 @@ const Environment = z.object({
   logLevel: oneOf(logLevels).default("info"),
   shutdownSeconds: integer(0, 3600).default(10),
 });
-type Setting = keyof typeof Environment.shape;
-const settings = Object.keys(Environment.shape) as Setting[];
-
-/** What each setting means, for .github/deploy/OPERATING.md and `--help`. */
-const meanings: Record<Setting, string> = {
-  host: "address on which it listens",
-  port: "port on which it listens; 0 takes a free one",
-  metricsPort: "serves `GET /metrics` for Prometheus, on 127.0.0.1 alone",
-  webConcurrency: "processes that share the port; each holds its own index and cache",
-  snapshotStore: "the store: a directory or `s3://bucket/prefix`",
-  publicOrigin:
-    "the CDN that serves the public tree of the store; score objects are fetched from " +
-    `\`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
-  trustedKeys:
-    "a file with the public keys of publishers, one a line (`.pub` files of `signing-key`); then only commits " +
-    "that one of them signed are taken up",
-  trustPolicy:
-    "a file with a policy of logs, witnesses and quorum (c2sp.org/tlog-policy) in place of TRUSTED_KEYS; then only what satisfies it is taken up",
-  checkpointFile:
-    "with TRUST_POLICY or TRUSTED_KEYS, a file in which the newest checkpoint is kept, so that nobody can replay an older one " +
-    "after a restart",
-  quotaStore:
-    "where the daily counters are: a file, shared by the processes of one machine, or `redis://…` " +
-    "(`rediss://…` with TLS), shared by all machines; one server, with replicas behind its address or without, " +
-    "not a Redis Cluster",
-  quotaOnFailure:
-    "while the counters cannot be reached: `local` counts in the memory of each process, `open` lets pass, " +
-    "`closed` refuses with 503",
-  trustProxy:
-    "load balancers before it: a number of hops, or networks (`10.0.0.0/8,fd00::/8`); the client's address is " +
-    "then read from the end of `X-Forwarded-For`",
-  pollSeconds: "how often a new snapshot and changed keys are looked for",
-  staleAfterSeconds: "age of the last publish run from which `/api/v1/status` says `stale`",
-  cacheBytes:
-    "memory of each process for stored pages and scores; walks are fastest where the archive fits in " +
-    `(\`${layout.pages}\` of the store)`,
-  logLevel: "`trace` to `fatal`, or `silent`",
-  shutdownSeconds: "how long requests under way may take after SIGTERM",
-};
-/** What applies without a setting that has no fixed default. */
-const otherwise: Partial<Record<Setting, string>> = {
-  snapshotStore: "none, required",
-  publicOrigin: "the store",
-  trustPolicy: "none: every commit is taken up",
-  trustedKeys: "none: every commit is taken up",
-  cacheBytes: "an eighth of the memory, shared by the workers",
-};
+/** The name of a setting. */
+export type Setting = keyof typeof Environment.shape;
+export const settings = Object.keys(Environment.shape) as Setting[];
 
 /** The proxy's configuration, validated. `port` 0 takes a free port. */
 export type Config = z.infer<typeof Environment> & {
@@ -137,15 +92,9 @@ export type Config = z.infer<typeof Environment> & {
   cacheBytes: number;
 };
 
-const variableName = (setting: string) => setting.replace(/[A-Z]/g, (capital) => `_${capital}`).toUpperCase();
-
-/** Every environment variable with its fixed default, or a description of what applies without it. */
-export const variables = settings.map((setting) => ({
-  name: variableName(setting),
-  meaning: meanings[setting],
-  fixed: Environment.shape[setting].safeParse(undefined).data?.toString(),
-  otherwise: otherwise[setting] ?? "none",
-}));
+/** The environment variable that holds a setting. */
+export const variableName = (setting: string) =>
+  setting.replace(/[A-Z]/g, (capital) => `_${capital}`).toUpperCase();
 
 /**
  * Reads the configuration. An empty variable counts as absent. `memory` is what all processes together may use, in

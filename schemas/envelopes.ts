@@ -172,7 +172,8 @@ const Inclusion = z
   .array(Digest)
   .nullable()
   .describe(
-    "Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint.",
+    "Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, " +
+      "from the bottom up; null without a checkpoint.",
   );
 
 /**
@@ -285,7 +286,8 @@ export type Status = z.infer<typeof Status>;
 export const Checkpoint = z
   .string()
   .describe(
-    "A signed note (c2sp.org/tlog-checkpoint, Ed25519): the log's origin, the number of commits, the root of the tree over their entries in base64, an empty line, and the signature.",
+    "A signed note (c2sp.org/tlog-checkpoint, Ed25519): the log's origin, the number of commits, the root " +
+      "of the tree over their entries in base64, an empty line, and the signature.",
   );
 
 /** Answer of GET /api/v1/log/…: bytes, or the text of a checkpoint. */
@@ -306,14 +308,16 @@ export const Ready = z.strictObject({
   ageSeconds: Count,
   stale: z.boolean(),
   pollAgeSeconds: Count.describe(
-    "Seconds since the process last looked into the store and succeeded, for a snapshot or for keys, whichever is longer.",
+    "Seconds since the process last looked into the store and succeeded, for a snapshot or for keys, " +
+      "whichever is longer.",
   ),
   quotaStore: z.enum(["ok", "failing"]),
   heldBack: z
     .string()
     .nullable()
     .describe(
-      "Why the newest that the store has is not shown, such as a checkpoint that too few witnesses cosigned; null when it is.",
+      "Why the newest that the store has is not shown, such as a checkpoint that too few witnesses " +
+        "cosigned; null when it is.",
     ),
 });
 export type Ready = z.infer<typeof Ready>;

@@ -4,8 +4,8 @@ import { type Logger, pino } from "pino";
 import { AggregatorRegistry, collectDefaultMetrics, Registry } from "prom-client";
 import { type Config, ConfigError, readConfig } from "../proxy/config.ts";
 import { listen } from "../proxy/connection/listen.ts";
+import { variablesHelp } from "../proxy/docs/settings.ts";
 import { startService } from "../proxy/start.ts";
-import { variablesHelp } from "./variables.ts";
 import { supervise } from "./workers.ts";
 
 if (process.argv.some((argument) => argument === "--help" || argument === "-h")) {

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { $ } from "zx";
 import { type Config, readConfig } from "../../proxy/config.ts";
 import { listen } from "../../proxy/connection/listen.ts";
+import { variablesHelp } from "../../proxy/docs/settings.ts";
 import { startService } from "../../proxy/start.ts";
 import { keyPattern } from "../../schemas/keys.ts";
 import { KeyPlan } from "../../schemas/plans.ts";
@@ -20,7 +21,6 @@ import type { Storage } from "../../snapshots/store/storage.ts";
 import { exitCodes, FailedStepError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
 import type { Shell } from "../shell.ts";
-import { variablesHelp } from "../variables.ts";
 
 const root = join(import.meta.dirname, "../..");
 const local = join(root, ".local");

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { variables } from "../../proxy/config.ts";
+import { variables } from "../../proxy/docs/settings.ts";
 import {
   MarketFacets,
   MarketPage,

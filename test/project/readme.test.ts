@@ -1,7 +1,7 @@
 import { existsSync, globSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { variables } from "../../proxy/config.ts";
+import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";

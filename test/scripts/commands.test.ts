@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { variables } from "../../proxy/config.ts";
+import { variables } from "../../proxy/docs/settings.ts";
 import { formatVersion, retention } from "../../schemas/snapshot.ts";
 import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
