@@ -7,10 +7,7 @@ import type { S3Environment } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
-import { CheckpointFile } from "../snapshots/trust/checkpoint-file.ts";
-import { type LogReader, readAnyLog, readSignedLog } from "../snapshots/trust/log-reader.ts";
-import { believedPolicy } from "../snapshots/trust/policy.ts";
-import { Trust } from "../snapshots/trust/trust.ts";
+import { openLogReader } from "../snapshots/trust/open-log-reader.ts";
 import { type Config, ConfigError, isRedisAddress } from "./config.ts";
 import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
@@ -54,7 +51,21 @@ export async function startService(
   const limits = { ...defaultLimits, ...changes };
   const metrics = createMetrics();
   const storage = await openStorage(config.snapshotStore, directory, environment, limits.store);
-  const reader = await openLogReader(storage, config, directory, log, () => metrics.untrusted.inc());
+  const at = (file: string | undefined) => file && resolve(directory, file);
+  const { trustPolicy, trustedKeys, checkpointFile } = config;
+  const reader = await openLogReader(
+    storage,
+    { TRUST_POLICY: at(trustPolicy), TRUSTED_KEYS: at(trustedKeys), CHECKPOINT_FILE: at(checkpointFile) },
+    {
+      warn: (line) => log.warn(line),
+      refused(error) {
+        metrics.untrusted.inc();
+        log.error({ err: error }, "what the trusted keys or the policy do not vouch for is not taken up");
+      },
+    },
+  ).catch((error) => {
+    throw new ConfigError(messageOf(error));
+  });
   const catalog = new Catalog(storage, {
     cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)),
     pollSeconds: config.pollSeconds,
@@ -144,36 +155,6 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
   // A store that cannot be read has already been logged.
   if (!(await storeExists(storage).catch(() => true)))
     log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); the proxy keeps looking for it`);
-}
-
-/** Whose commits are taken up. Throws ConfigError if a file cannot be used. */
-async function openLogReader(
-  storage: Storage,
-  { trustPolicy, trustedKeys, checkpointFile }: Config,
-  directory: string,
-  log: Logger,
-  refused: () => void,
-): Promise<LogReader> {
-  const [file, keys, path] = [trustPolicy, trustedKeys, checkpointFile].map(
-    (name) => name && resolve(directory, name),
-  );
-  const policy = await usable(file ? "TRUST_POLICY" : "TRUSTED_KEYS", () =>
-    believedPolicy({ policy: file, keys }),
-  );
-  if (path && !policy)
-    throw new ConfigError(
-      "CHECKPOINT_FILE needs TRUST_POLICY or TRUSTED_KEYS, which say whose checkpoints count",
-    );
-  if (!policy) return readAnyLog(storage);
-  if (!path)
-    log.warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
-  return readSignedLog(storage, new Trust(policy), {
-    file: path ? await usable("CHECKPOINT_FILE", () => CheckpointFile.open(path)) : undefined,
-    refused(error) {
-      refused();
-      log.error({ err: error }, "what the trusted keys or the policy do not vouch for is not taken up");
-    },
-  });
 }
 
 /** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */

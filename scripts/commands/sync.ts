@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.js";
 import { isWellFormedKey } from "../../snapshots/keys/key-format.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { readTrustedKeys } from "../../snapshots/trust/key-files.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import { believedPolicy } from "../../snapshots/trust/policy.ts";
 import { counted, exitCodes, requiredOption, UsageError } from "../cli.ts";
 import { CopyFolder } from "../copy/copy-folder.ts";
 import { waitForNews } from "../copy/news.ts";
@@ -34,6 +34,11 @@ const sync = command({
       value: "FILE",
       does: "public keys, one a line; take up only what one of them signed",
     },
+    "trust-policy": {
+      type: "string",
+      value: "FILE",
+      does: "a policy of logs, witnesses and quorum (c2sp.org/tlog-policy); take up only what satisfies it",
+    },
     follow: { type: "boolean", does: "go on, and take up every snapshot as it is published" },
     json: { type: "boolean", does: "one JSON object a run on stdout, nothing else" },
   },
@@ -43,14 +48,14 @@ const sync = command({
       throw new UsageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
     }
     const key = await keyIn(shell, requiredOption("key-file", values["key-file"]));
-    const trusted = values["trusted-key"] && (await readTrustedKeys(shell.path(values["trusted-key"])));
+    const trusted = await trustedBy(shell, values["trust-policy"], values["trusted-key"]);
     const folder = shell.path(requiredOption("to", values.to));
     const [follow, json] = [values.follow ?? false, values.json ?? false];
     return withCopy(folder, async (copy) => {
       const parts: SyncParts = {
         client: new Client({ url, key, maxBytes: 2 ** 23 }),
         copy,
-        trusted: trusted ? trusted.map(verifierText) : undefined,
+        trusted,
         say: (line) => shell.say(line),
         progress: progressOn(shell.stderr),
       };
@@ -64,6 +69,13 @@ const sync = command({
     });
   },
 });
+
+/** The text of a policy, or public keys; undefined where neither file is given. Throws KeyFileError. */
+async function trustedBy(shell: Shell, policy: string | undefined, keys: string | undefined) {
+  const [file, keyFile] = [policy, keys].map((name) => (name ? shell.path(name) : undefined));
+  const believed = await believedPolicy({ policy: file, keys: keyFile });
+  return file ? readFile(file, "utf8") : believed?.logs.map(({ key }) => verifierText(key));
+}
 
 /** Works alone in the folder of a copy. Throws CopyFolderError, LocalFolderError when the disk fails, or as `work`. */
 async function withCopy<T>(folder: string, work: (copy: CopyFolder) => Promise<T>): Promise<T> {

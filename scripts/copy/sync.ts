@@ -30,8 +30,11 @@ const goneCodes = ["SNAPSHOT_EXPIRED", "SNAPSHOT_NOT_FOUND", "CURSOR_EXPIRED"];
 export interface SyncParts {
   client: Client;
   copy: CopyFolder;
-  /** Public keys, of which one must have signed what is taken up. Undefined when no signature is asked for. */
-  trusted: readonly string[] | undefined;
+  /**
+   * Public keys, of which one must have signed what is taken up, or the text of a policy that it must satisfy. Undefined
+   * when no signature is asked for.
+   */
+  trusted: string | readonly string[] | undefined;
   say: (line: string) => void;
   progress: Progress;
 }
@@ -98,8 +101,13 @@ async function requireSigned(
       if (error instanceof ApiError && error.status === 404) return null;
       throw error;
     });
-    const { size } = await verifyCheckpoint(checkpoint, trusted);
-    if (state?.checkpoint !== undefined) await client.requireSameLog(state.checkpoint, checkpoint!);
+    const { size } = await verifyCheckpoint(checkpoint, trusted).catch((error: unknown) => {
+      // Witnesses cosign what a publisher has just signed, so that too few may have done so yet.
+      if (typeof trusted !== "string" || question === maxQuestions) throw error;
+      return { size: 0 };
+    });
+    if (size > 0 && state?.checkpoint !== undefined)
+      await client.requireSameLog(state.checkpoint, checkpoint!);
     if (size >= commit) return checkpoint!;
     if (question === maxQuestions)
       throw new IntegrityError(

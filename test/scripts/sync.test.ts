@@ -10,6 +10,7 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
+import { parseNote, signatureLine } from "../../snapshots/trust/signed-note.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/http/altering-link.ts";
 import { gatewayAnswer, startFaultyLink } from "../helpers/http/faulty-link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
@@ -508,6 +509,39 @@ describe("--trusted-key", () => {
       }
     },
   );
+
+  test("with a policy takes up what its witness cosigned, and names the line of one that is wrong", async () => {
+    const [ours, witness] = [testKey(), testKey("witness.example/w", "", "cosignature-ed25519")];
+    const signed = await startTestProxy({ empty: true });
+    const copy = newCopy();
+    try {
+      const { snapshotId } = await publishRecords(signed.storage, archives.first, 700, {
+        signing: { key: ours },
+      });
+      published.set(snapshotId, published.get(await publish(archives.first)) ?? "");
+      const note = String(await signed.storage.get(layout.logCheckpoint));
+      const line = signatureLine(witness, parseNote(note).text);
+      await signed.storage.put(layout.logCheckpoint, Buffer.from(`${note}${line}\n`));
+      await takenUp(signed, snapshotId);
+      await writeFile(join(folder, "policy-key"), await signed.issue());
+      const known = `log ${verifierText(ours)}\nwitness w ${verifierText(witness)}\n`;
+      const run = async (quorum: string) => {
+        await writeFile(join(folder, "sync.policy"), `${known}quorum ${quorum}\n`);
+        const given = ["--key-file", "policy-key", "--trust-policy", "sync.policy"];
+        return runCommand("sync", argumentsFor(copy, given, `http://127.0.0.1:${signed.port}`), {
+          from: folder,
+        });
+      };
+      expect(await run("v")).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('sync.policy, line 3: "v" is'),
+      });
+      expect(await run("w")).toMatchObject({ code: 0 });
+      expect(await exactly(copy)).toBe(snapshotId);
+    } finally {
+      await signed.stop();
+    }
+  });
 
   test("wants a signature where there is none", async () => {
     await publish(archives.first);

@@ -518,9 +518,24 @@ export declare function checkpointIn(checkpoint: string | null): {
   size: number;
   root: string;
 };
+export type NoteKey = {
+  name: string;
+  id: string;
+  kind: number;
+  raw: Uint8Array<ArrayBuffer>;
+};
+export type Quorum =
+  | {
+      key: NoteKey;
+    }
+  | {
+      least: number;
+      members: Quorum[];
+    };
 /**
- * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws
- * IntegrityError; a DOMException in browsers without Ed25519.
+ * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
+ * `NAME+ID+BASE64`, signed it, and returns what it says. Cosignatures that the platform cannot check do not count:
+ * those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
  * @returns {Promise<{ origin: string, size: number, root: string }>}

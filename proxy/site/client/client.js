@@ -1151,8 +1151,108 @@ export function checkpointIn(checkpoint) {
 }
 
 /**
- * Checks that one of the keys, each `NAME+ID+BASE64`, signed a checkpoint, and returns what it says. Throws
- * IntegrityError; a DOMException in browsers without Ed25519.
+ * A public key of a log or a witness, as c2sp.org/signed-note and tlog-cosignature have them. `kind` is 1 for Ed25519,
+ * 4 for cosignatures with it, and 6 for those with ML-DSA-44.
+ * @typedef {{ name: string, id: string, kind: number, raw: Uint8Array<ArrayBuffer> }} NoteKey
+ */
+
+/** @param {string} text `NAME+ID+BASE64` @returns {Promise<NoteKey>} */
+async function noteKey(text) {
+  const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text) ?? [];
+  const bytes = base64(encoded);
+  const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), bytes))).slice(0, 8);
+  const [kind = 0] = bytes;
+  check(named === id && bytes.length === { 1: 33, 4: 33, 6: 1313 }[kind]);
+  return { name, id, kind, raw: bytes.slice(1) };
+}
+
+/**
+ * Who must have cosigned a checkpoint: a witness, or so many of these.
+ * @typedef {{ key: NoteKey } | { least: number, members: Quorum[] }} Quorum
+ */
+
+/**
+ * Reads a policy (c2sp.org/tlog-policy). Throws IntegrityError that names the line.
+ * @param {string} text
+ */
+async function policyIn(text) {
+  /** @type {NoteKey[]} */
+  const logs = [];
+  /** @type {Map<string, Quorum>} */
+  const named = new Map();
+  // What may stand in one place alone: the keys of witnesses, and the names of members.
+  const members = new Set();
+  /** @type {Quorum | null | undefined} */
+  let quorum;
+  for (const [index, line] of text.split("\n").entries()) {
+    const [keyword = "", ...items] = line.split(/[ \t]+/).filter((item) => item);
+    if (!keyword || keyword.startsWith("#")) continue;
+    /** @type {(holds: unknown) => void} */
+    const need = (holds) => check(holds, `Line ${index + 1} of the policy is wrong: ${line.slice(0, 80)}`);
+    const [name = "", second = "", ...others] = items;
+    if (keyword === "log") {
+      need(name && items.length < 3);
+      logs.push(await noteKey(name));
+    } else if (keyword === "witness") {
+      need(second && items.length < 4 && name !== "none" && !named.has(name));
+      const key = await noteKey(second);
+      need(key.kind !== 1 && !members.has(hexOf(key.raw)));
+      members.add(hexOf(key.raw));
+      named.set(name, { key });
+    } else if (keyword === "group") {
+      const found = others.flatMap((member) => named.get(member) ?? []);
+      const least = second === "all" ? found.length : second === "any" ? 1 : Number(second);
+      need(/^(all|any|[1-9]\d*)$/.test(second));
+      need(found.length === others.length && new Set(others).size === others.length && name !== "none");
+      need(
+        least >= 1 && least <= found.length && !named.has(name) && !others.some((each) => members.has(each)),
+      );
+      for (const member of others) members.add(member);
+      named.set(name, { least, members: found });
+    } else {
+      need(keyword === "quorum" && items.length === 1 && quorum === undefined);
+      quorum = name === "none" ? null : named.get(name);
+      need(quorum !== undefined);
+    }
+  }
+  check(quorum !== undefined && logs.length > 0, "The policy has no quorum line, or no log.");
+  return { logs, quorum };
+}
+
+/**
+ * What a key signs of a checkpoint (c2sp.org/tlog-cosignature).
+ * @param {NoteKey} key
+ * @param {string} text
+ * @param {{ origin: string, size: number, root: string }} said
+ * @param {Uint8Array<ArrayBuffer>} time
+ */
+function signedBytes({ kind, name }, text, { origin, size, root }, time) {
+  if (kind === 1) return encoder.encode(text);
+  check(time.length === 8);
+  const seconds = new DataView(time.buffer).getBigInt64(0);
+  check(seconds >= 0);
+  if (kind === 4) return encoder.encode(`cosignature/v1\ntime ${seconds}\n${text}`);
+  const [signer, log] = [name, origin].map((each) => encoder.encode(each));
+  check(signer && log && signer.length < 256 && log.length < 256);
+  const [signerLength, logLength] = [Uint8Array.of(signer.length), Uint8Array.of(log.length)];
+  const label = encoder.encode("subtree/v1\n\0");
+  return bytesOf(
+    label,
+    signerLength,
+    signer,
+    time,
+    logLength,
+    log,
+    uint64(0),
+    uint64(size).reverse(),
+    hashOf(root),
+  );
+}
+
+/**
+ * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
+ * `NAME+ID+BASE64`, signed it, and returns what it says. Cosignatures that the platform cannot check do not count:
+ * those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
  * @returns {Promise<{ origin: string, size: number, root: string }>}
@@ -1169,24 +1269,44 @@ export async function verifyCheckpoint(checkpoint, keys) {
     check(dash === "—" && signer && signature && !more);
     return { signer, bytes: base64(signature) };
   });
-  for (const key of [keys].flat()) {
-    const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(key) ?? [];
-    const raw = base64(encoded);
-    const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), raw))).slice(0, 8);
-    check(raw.length === 33 && raw[0] === 1 && named === id);
+  /** @type {(key: NoteKey) => Promise<boolean>} */
+  const signed = async (key) => {
+    const { name, id, kind, raw } = key;
     const own = signatures.find(({ signer, bytes }) => signer === name && hexOf(bytes.slice(0, 4)) === id);
-    if (!own || said.origin !== name) continue;
-    const ed25519 = await crypto.subtle.importKey("raw", raw.slice(1), "Ed25519", false, ["verify"]);
-    const good = await crypto.subtle.verify("Ed25519", ed25519, own.bytes.slice(4), encoder.encode(text));
+    if (!own) return false;
+    const start = kind === 1 ? 4 : 12;
+    const bytes = signedBytes(key, text, said, own.bytes.slice(4, start));
+    const algorithm = kind === 6 ? "ML-DSA-44" : "Ed25519";
+    const format = /** @type {"raw"} */ (kind === 6 ? "raw-public" : "raw");
+    const imported = crypto.subtle.importKey(format, raw, algorithm, false, ["verify"]);
+    const usable = await (kind === 6 ? imported.catch(() => undefined) : imported);
+    if (!usable) return false;
+    const good = await crypto.subtle.verify(algorithm, usable, own.bytes.slice(start), bytes);
     check(good, "The signature of the checkpoint is wrong.");
-    return said;
-  }
-  throw new IntegrityError("None of the keys signed the checkpoint.");
+    return true;
+  };
+  const isPolicy = typeof keys === "string" && /\s/.test(keys.trim());
+  const { logs, quorum } = isPolicy
+    ? await policyIn(keys)
+    : { logs: await Promise.all([keys].flat().map(noteKey)), quorum: null };
+  check(logs.every(({ kind }) => kind !== 4));
+  let counts = false;
+  for (const key of logs) counts ||= key.name === said.origin && (await signed(key));
+  check(counts, "None of the keys signed the checkpoint.");
+  /** @type {(member: Quorum) => Promise<boolean>} */
+  const reached = async (member) => {
+    if ("key" in member) return signed(member.key);
+    const found = await Promise.all(member.members.map(reached));
+    return found.filter((each) => each).length >= member.least;
+  };
+  check(!quorum || (await reached(quorum)), "Too few witnesses cosigned the checkpoint.");
+  return said;
 }
 
 /**
- * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, to have
- * the checkpoint's signature checked too. Without them, a proof only shows that the answer agrees with itself.
+ * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, or a
+ * policy with witnesses (c2sp.org/tlog-policy) in its place, to have the checkpoint's signatures checked too. Without
+ * them, a proof only shows that the answer agrees with itself.
  * @typedef {{ snapshotId?: string, key?: string | readonly string[] }} Known
  */
 

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { IntegrityError, verifyCheckpoint } from "../../../proxy/site/client/client.js";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { judgeNote } from "../../../snapshots/trust/judge.ts";
 import { type SigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
@@ -28,7 +29,7 @@ const policyText = [
 /** A checkpoint of a small size, signed by some of those who may, and maybe altered at one place. */
 const notes = fc
   .record({
-    size: fc.nat(3),
+    size: fc.integer({ min: 1, max: 4 }),
     other: fc.constantFrom("", "", "", "prs.example/other"),
     signers: fc.subarray([thief, log, log, ...witnesses]),
     // Signatures of another checkpoint in place of this one's.
@@ -55,30 +56,90 @@ const notes = fc
 
 const folder = testFolder();
 const programs = findWitness();
+const sample = fc.sample(notes, { numRuns: 1000, seed: 26 });
+const policy = parsePolicy(Buffer.from(policyText), "policy");
+
+/** Whether our readers believe each of the sample. */
+const ours = sample.map((note) => {
+  try {
+    return judgeNote(policy, note).lacking === undefined;
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    return false;
+  }
+});
+const differing = (theirs: readonly boolean[]) => sample.filter((_, place) => ours[place] !== theirs[place]);
+
 test.skipIf(!programs)(
   "another implementation believes the same of 1,000 checkpoints, altered ones among them",
   () => {
-    const sample = fc.sample(notes, { numRuns: 1000, seed: 26 });
     const file = join(folder, "policy");
     writeFileSync(file, policyText);
     const input = sample.map((note) => `${JSON.stringify(note)}\n`).join("");
     const { stdout, stderr } = spawnSync(programs!.monitor, ["-policy", file], { input, encoding: "utf8" });
     expect(stderr).toBe("");
-    const policy = parsePolicy(Buffer.from(policyText), "policy");
-    const ours = sample.map((note) => {
-      try {
-        return judgeNote(policy, note).lacking === undefined;
-      } catch (error) {
-        if (!(error instanceof NoteError)) throw error;
-        return false;
-      }
-    });
     const theirs = stdout
       .trim()
       .split("\n")
       .map((line) => line === "true");
-    const differing = sample.filter((_, place) => ours[place] !== theirs[place]);
-    expect(differing).toEqual([]);
+    expect(differing(theirs)).toEqual([]);
     expect(ours.filter((believed) => believed).length).toBeGreaterThan(100);
   },
 );
+
+test("the client of browsers believes the same of them", async () => {
+  const believed = sample.map((note) =>
+    verifyCheckpoint(note, policyText).then(
+      () => true,
+      (error) => {
+        if (!(error instanceof IntegrityError)) throw error;
+        return false;
+      },
+    ),
+  );
+  expect(differing(await Promise.all(believed))).toEqual([]);
+});
+
+test("the client reads a policy as the commands do, and names the line that is wrong", async () => {
+  const note = sample[ours.indexOf(true)]!;
+  const known = witnesses.map((key, index) => `witness w${index} ${verifierText(key)}`).join("\n");
+  const said = (text: string) =>
+    verifyCheckpoint(note, text).then(
+      () => "believed",
+      (error) => error.message,
+    );
+  expect(await said(`log ${verifierText(log)}\nquorum none`)).toBe("believed");
+  expect(
+    await said(`# A comment.\n\n${known}\nlog ${verifierText(log)}\ngroup g any w0 w1 w2 w3\n quorum\tg \n`),
+  ).toBe("believed");
+  expect(await said(`log ${verifierText(thief)}\nquorum none`)).toMatch(/None of the keys signed/);
+  const other = verifierText(testKey("witness.example/other", "", "cosignature-ed25519"));
+  expect(await said(`log ${verifierText(log)}\nwitness w ${other}\nquorum w`)).toMatch(/Too few witnesses/);
+  for (const wrong of [
+    "quorum w9",
+    "quorum none none",
+    "quorum none\nquorum none",
+    `witness w0 ${other}`,
+    `witness w9 ${verifierText(witnesses[0]!)}`,
+    `witness none ${other}`,
+    `witness w9 ${verifierText(log)}`,
+    "group g 2 w0",
+    "group g 0 w0",
+    "group g all w0 w0",
+    "group g all w9",
+    "group g any",
+    "group g any w0\ngroup h any w0",
+    "group w0 any w1",
+    "log",
+    "logs x",
+  ]) {
+    const lines = known.split("\n").length + wrong.split("\n").length;
+    const message = await said(`${known}\n${wrong}\nlog ${verifierText(log)}\nquorum w0`);
+    expect([wrong, message]).toEqual([
+      wrong,
+      expect.stringMatching(new RegExp(`^Line (${lines}|${lines + 2}) of the policy is wrong`)),
+    ]);
+  }
+  expect(await said(`${known}\nquorum w0`)).toMatch(/no quorum line, or no log/);
+  expect(await said(`log ${verifierText(log)}\n${known}`)).toMatch(/no quorum line, or no log/);
+});

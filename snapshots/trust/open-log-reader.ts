@@ -1,0 +1,46 @@
+import { messageOf } from "../store/errors.ts";
+import type { Storage } from "../store/storage.ts";
+import { CheckpointFile } from "./checkpoint-file.ts";
+import { type LogReader, readAnyLog, readSignedLog } from "./log-reader.ts";
+import { believedPolicy } from "./policy.ts";
+import { Trust } from "./trust.ts";
+
+/** Files that say whose log a reader believes, by the variables that name them. */
+export interface TrustFiles {
+  TRUST_POLICY?: string | undefined;
+  TRUSTED_KEYS?: string | undefined;
+  CHECKPOINT_FILE?: string | undefined;
+}
+
+/** A file cannot be used, or one goes without another. The message names the variable. */
+export class TrustFilesError extends Error {
+  override readonly name = "TrustFilesError";
+}
+
+/** Opens these files. `warn` is told what is missing, `refused` as readSignedLog says. Throws TrustFilesError. */
+export async function openLogReader(
+  storage: Storage,
+  { TRUST_POLICY: policyFile, TRUSTED_KEYS: keys, CHECKPOINT_FILE: path }: TrustFiles,
+  { warn, refused }: { warn: (line: string) => void; refused: (error: Error) => void },
+): Promise<LogReader> {
+  const policy = await usable(policyFile ? "TRUST_POLICY" : "TRUSTED_KEYS", () =>
+    believedPolicy({ policy: policyFile, keys }),
+  );
+  if (!policy && path)
+    throw new TrustFilesError(
+      "CHECKPOINT_FILE needs TRUST_POLICY or TRUSTED_KEYS, which say whose checkpoints count",
+    );
+  if (!policy) return readAnyLog(storage);
+  if (!path)
+    warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
+  const file = path ? await usable("CHECKPOINT_FILE", () => CheckpointFile.open(path)) : undefined;
+  return readSignedLog(storage, new Trust(policy), { file, refused });
+}
+
+async function usable<T>(variable: string, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (error) {
+    throw new TrustFilesError(`${variable}: ${messageOf(error)}`, { cause: error });
+  }
+}
