@@ -151,8 +151,8 @@ export type ChangeRecord = z.infer<typeof ChangeRecord>;
  * these markets; null where the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's.
  * `previous` is the digest of the commit before, null in the first one. A rollback sets `hold`, which stops publishing,
  * and adds the commits it takes back to `withdrawn` as [first, last]. `tree` is the head of the public log over the
- * entries of all commits before. `checkpoint` is a signed note about the digest, and `note` one about the commit's own
- * entry, where the publisher has a key.
+ * entries of all commits before. `note` is a signed note about the commit's own entry,
+ * where the publisher has a key.
  */
 export const Commit = z.object({
   formatVersion: FormatVersion,
@@ -173,7 +173,6 @@ export const Commit = z.object({
   previous: Digest.nullable(),
   tree: Digest,
   digest: Digest,
-  checkpoint: z.string().optional(),
   note: z.string().optional(),
 });
 export type Commit = z.infer<typeof Commit>;

@@ -19,7 +19,7 @@ import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
 import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
-import { signRecord, subjectOf } from "../trust/checkpoint.ts";
+import { signRecord, subjectOf } from "../trust/record-notes.ts";
 import { newestForRun } from "../trust/run-log.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";

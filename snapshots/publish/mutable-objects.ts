@@ -2,8 +2,8 @@ import type { Checked } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
-import { signRecord, subjectOf } from "../trust/checkpoint.ts";
 import { newestBelieved } from "../trust/newest-trusted.ts";
+import { signRecord, subjectOf } from "../trust/record-notes.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
 import { updateCheckpoint, type Witnessed } from "./log-checkpoint.ts";
 import { updatePublicLog } from "./public-log.ts";
@@ -31,7 +31,7 @@ export interface SiteOptions {
 }
 
 /**
- * Updates head.json, the public log, the public checkpoint, the public names and the artefacts to the newest commit,
+ * Updates head.json, the public log, its checkpoint, the public names and the artefacts to the newest commit,
  * and the site to this version. Returns the commit's number, or 0 before the first, and what became of its checkpoint
  * at the witnesses. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  * Throws MissingObjectError, CorruptObjectError or StorageError.
@@ -47,9 +47,6 @@ export async function updateMutableObjects(
   if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
   if (newest) await updatePublicLog(storage, newest, faulty);
   const witnessed = newest ? await updateCheckpoint(storage, newest, signing) : [];
-  // An unsigned commit leaves the one before it there.
-  if (newest?.checkpoint !== undefined)
-    await putIfDifferent(storage, layout.checkpoint, Buffer.from(newest.checkpoint));
   const before = await publishedNames(storage);
   const { api = before.api, siteUrl = before.site, license = before.license, citeAs = before.citeAs } = told;
   const named = { api, site: siteUrl, license, citeAs };

@@ -49,8 +49,6 @@ export const layout = {
   llms: "public/llms.txt",
   dataset: "public/dataset.jsonld",
   apiCatalog: "public/.well-known/api-catalog",
-  /** The newest checkpoint. */
-  checkpoint: "public/checkpoint",
   /** The public log, whose files are served under the same names below /api/v1/log/. */
   log: "public/log/",
   logFile: (name: string) => `public/log/${name}`,
@@ -205,7 +203,6 @@ const contentTypes: Record<string, string> = {
 
 /** Types that the end of the key does not tell. */
 const contentTypesOfKeys: Record<string, string> = {
-  [layout.checkpoint]: plainText,
   [layout.logCheckpoint]: plainText,
   [layout.feed]: "application/atom+xml",
   [layout.apiCatalog]: 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
@@ -219,7 +216,7 @@ function contentTypeOf(key: string): string {
 
 function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects) || key.startsWith(layout.logTiles)) return immutable;
-  if (key === layout.checkpoint || key.startsWith(layout.log)) return "public, max-age=5";
+  if (key.startsWith(layout.log)) return "public, max-age=5";
   return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
 }
 

@@ -53,11 +53,10 @@ function unknownVersion(key: string, version: unknown): CorruptObjectError {
   return new FormatError(key, `${reason}: ${version > formatVersion ? update : startAnew}`);
 }
 
-/** A signed note about a record's digest. It stands behind the digest, which does not cover it. */
+/**
+ * A signed note about a record, that of a commit about its entry. It stands behind the digest, which does not cover it.
+ */
 export interface Signature {
-  /** Of a commit. */
-  checkpoint?: string | undefined;
-  /** Of any record; that of a commit is about its entry. */
   note?: string | undefined;
 }
 
@@ -76,8 +75,8 @@ export function seal(record: object, sign: (digest: string) => Signature = () =>
  */
 export function unseal<T extends { digest: string }>(key: string, bytes: Buffer, schema: z.ZodType<T>): T {
   const record = parseObject(key, bytes, schema);
-  const { digest: _, checkpoint, note, ...content } = JSON.parse(bytes.toString("utf8"));
-  if (!seal(content, () => ({ checkpoint, note })).equals(bytes))
+  const { digest: _, note, ...content } = JSON.parse(bytes.toString("utf8"));
+  if (!seal(content, () => ({ note })).equals(bytes))
     throw new CorruptObjectError(key, "its digest does not match its content");
   return record;
 }

@@ -1,10 +1,9 @@
 import type { Commit } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import type { SignCommit } from "../store/log/commits.ts";
-import { signCheckpoint } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import type { SigningKey, VerifierKey } from "./note-keys.ts";
-import { signEntry } from "./tree-head.ts";
+import { signEntry } from "./record-notes.ts";
 import { Trust } from "./trust.ts";
 import type { Witnesses } from "./witnesses.ts";
 
@@ -66,5 +65,5 @@ export function isSigned(commit: Commit, { key }: Signing): boolean {
 
 /** What signs a new commit; nothing when there is no key. */
 export function signerOf({ key }: Signing): SignCommit {
-  return (commit) => (key ? { checkpoint: signCheckpoint(key, commit), note: signEntry(key, commit) } : {});
+  return (commit) => (key ? { note: signEntry(key, commit) } : {});
 }

@@ -1,7 +1,4 @@
-import type { Commit } from "../../schemas/snapshot.ts";
 import type { TreeHead } from "../format/log-tree.ts";
-import { leafHash } from "../format/tree.ts";
-import { entryOf } from "../store/log/public-log.ts";
 import type { SigningKey } from "./note-keys.ts";
 import { NoteError, parseNote, signatureLine, signNote } from "./signed-note.ts";
 
@@ -38,23 +35,10 @@ export function parseTree(note: string): Checkpoint {
   const { text } = parseNote(note);
   const [origin = "", size = "", head = ""] = text.split("\n");
   const checkpoint = { origin, size: Number(size), head: Buffer.from(head, "base64") };
-  if (!/^[1-9]\d{0,9}$/.test(size) || checkpoint.head.length !== 32 || treeText(checkpoint) !== text)
-    throw new NoteError("it is not a checkpoint");
+  const isOne = origin !== "" && /^[1-9]\d{0,9}$/.test(size) && checkpoint.head.length === 32;
+  if (!isOne || treeText(checkpoint) !== text) throw new NoteError("it is not a checkpoint");
   return checkpoint;
 }
 
 /** A tree, for messages. */
 export const told = ({ size, head }: TreeHead): string => `${size} entries with root ${head.toString("hex")}`;
-
-/**
- * The text of the note about a commit's own entry. Its second line is no number, so that nobody takes it for a
- * checkpoint.
- */
-export function entryText(origin: string, commit: Commit): string {
-  return `${origin}\nentry ${commit.commit}\n${leafHash(entryOf(commit)).toString("base64")}\n`;
-}
-
-/** A note about a commit's own entry, signed. */
-export function signEntry(key: SigningKey, commit: Commit): string {
-  return signNote(entryText(key.name, commit), key);
-}

@@ -1,12 +1,12 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { recordText, says, subjectOf } from "./checkpoint.ts";
 import { type Cosigner, type Judged, judgeNote } from "./judge.ts";
 import type { VerifierKey } from "./note-keys.ts";
 import { type Policy, policyOf } from "./policy.ts";
+import { entryText, recordText, subjectOf } from "./record-notes.ts";
 import { NoteError, openNote, parseNote } from "./signed-note.ts";
-import { entryText, type NotedCheckpoint, parseTree } from "./tree-head.ts";
+import { type NotedCheckpoint, parseTree } from "./tree-head.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
@@ -39,16 +39,7 @@ export class Trust {
 
   /** Why a commit is not trusted: nobody whose key is trusted signed its entry. Undefined when somebody did. */
   commit(commit: Commit): UntrustedError | undefined {
-    const checked = this.#open(commit.note, (text, name) => text === entryText(name, commit));
-    return typeof checked === "string"
-      ? undefined
-      : new UntrustedError(layout.commit(commit.commit), checked.reason);
-  }
-
-  /** What trusted keys have signed of a commit's checkpoint. */
-  checkpointOf(commit: Commit): string | undefined {
-    const checked = this.#open(commit.checkpoint, (text, name) => says(text, name, commit));
-    return typeof checked === "string" ? checked : undefined;
+    return this.#refusal(layout.commit(commit.commit), commit.note, (name) => entryText(name, commit));
   }
 
   /**
@@ -73,59 +64,45 @@ export class Trust {
 
   /** Why the record of a publish run is not trusted; undefined when it is. */
   run(run: Checked): UntrustedError | undefined {
-    return this.#record(layout.checked, subjectOf.run(run), run);
+    const { digest, note } = run;
+    return this.#refusal(layout.checked, note, (name) => recordText(name, subjectOf.run(run), digest));
   }
 
   /** Why the record of an export is not trusted; undefined when it is. */
   export(record: ExportRecord): UntrustedError | undefined {
-    return this.#record(layout.exportRecord(record.snapshotId), subjectOf.export(record), record);
+    const { digest, note, snapshotId } = record;
+    const key = layout.exportRecord(snapshotId);
+    return this.#refusal(key, note, (name) => recordText(name, subjectOf.export(record), digest));
   }
 
-  #record(
+  /** Why a record's note does not count: it must have the text expected of a key of that name that signed it. */
+  #refusal(
     key: string,
-    subject: string,
-    { digest, note }: { digest: string; note?: string | undefined },
-  ): UntrustedError | undefined {
-    const checked = this.#open(note, (text, name) => text === recordText(name, subject, digest));
-    return typeof checked === "string" ? undefined : new UntrustedError(key, checked.reason);
-  }
-
-  /** The checked part of a note, if its text is the one expected from a key of that name that signed it. */
-  #open(
     note: string | undefined,
-    expected: (text: string, name: string) => boolean,
-  ): string | { reason: string } {
-    if (note === undefined) return { reason: "nobody signed it" };
+    expected: (name: string) => string,
+  ): UntrustedError | undefined {
+    if (note === undefined) return new UntrustedError(key, "nobody signed it");
     try {
-      const opened = openNote(note, this.#keys);
-      if (opened.signers.some(({ name }) => expected(opened.text, name))) return opened.note;
-      return { reason: "its signature is for something else" };
+      const { text, signers } = openNote(note, this.#keys);
+      if (signers.some(({ name }) => text === expected(name))) return undefined;
+      return new UntrustedError(key, "its signature is for something else");
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
-      return { reason: `its signature does not count: ${error.message}` };
+      return new UntrustedError(key, `its signature does not count: ${error.message}`);
     }
   }
 }
 
-/** Throws CorruptObjectError when a note of a commit is malformed or is about another one. Checks no signature. */
+/** Throws CorruptObjectError when a commit's note is malformed or is about another one. Checks no signature. */
 export function checkAgreement(commit: Commit): void {
-  const { checkpoint, note } = commit;
-  const about = (
-    name: string,
-    found: string | undefined,
-    agrees: (text: string, origin: string) => boolean,
-  ) => {
-    if (found === undefined) return;
-    try {
-      const { text } = parseNote(found);
-      const [origin = ""] = text.split("\n", 1);
-      if (!agrees(text, origin)) throw new NoteError("it is about something else");
-    } catch (error) {
-      if (!(error instanceof NoteError)) throw error;
-      const reason = `its ${name} cannot be right: ${error.message}`;
-      throw new CorruptObjectError(layout.commit(commit.commit), reason, { cause: error });
-    }
-  };
-  about("checkpoint", checkpoint, (text, origin) => says(text, origin, commit));
-  about("note", note, (text, origin) => text === entryText(origin, commit));
+  if (commit.note === undefined) return;
+  try {
+    const { text } = parseNote(commit.note);
+    const [origin = ""] = text.split("\n", 1);
+    if (text !== entryText(origin, commit)) throw new NoteError("it is about something else");
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    const reason = `its note cannot be right: ${error.message}`;
+    throw new CorruptObjectError(layout.commit(commit.commit), reason, { cause: error });
+  }
 }

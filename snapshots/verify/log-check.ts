@@ -60,7 +60,7 @@ export async function checkLog(
     if (commit) await snapshots.checkChanges(commit, before?.commit === number - 1 ? before : undefined);
     log.push(commit);
   }
-  await checkSignatures(check, log, trust);
+  checkSignatures(check, log, trust);
   const head = await check.attemptRecord(
     layout.head,
     (bytes) => unseal(layout.head, bytes, Head),
@@ -94,34 +94,20 @@ function checkCommit(
 }
 
 /**
- * Checks that every commit is signed by a trusted key, or is unsigned and one that a signed one leads back to, and that
- * the public checkpoint is the newest one. `log` is in ascending order.
+ * Checks that every commit is signed by a trusted key, or is unsigned and one that a signed one leads back to. `log` is
+ * in ascending order.
  */
-async function checkSignatures(
+function checkSignatures(
   check: StoreCheck,
   log: readonly (Commit | undefined)[],
   trust: Trust | undefined,
-): Promise<void> {
+): void {
   let named: string | null | undefined;
   for (const commit of log.toReversed()) {
     const refusal = commit && trust?.commit(commit);
     const vouchedFor = commit?.digest === named;
     if (refusal && (commit?.note !== undefined || !vouchedFor))
       check.faults.push({ key: refusal.key, reason: refusal.reason });
-    else if (commit?.checkpoint !== undefined && trust && !trust.checkpointOf(commit))
-      check.faults.push({
-        key: layout.commit(commit.commit),
-        reason: "no trusted key signed its checkpoint",
-      });
     named = refusal && !vouchedFor ? undefined : commit?.previous;
   }
-  const newest = log.findLast((commit) => commit?.checkpoint !== undefined)?.checkpoint;
-  await check.attempt(async () => {
-    const key = layout.checkpoint;
-    const bytes = await check.storage.get(key);
-    if (bytes) check.count(key, bytes.length);
-    if (!bytes && newest !== undefined) throw new MissingObjectError(key);
-    if (bytes && bytes.toString() !== newest)
-      throw new CorruptObjectError(key, "it is not the newest checkpoint");
-  }, publishAgain);
 }

@@ -5,9 +5,9 @@ import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/records.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { signRecord, subjectOf } from "../../snapshots/trust/checkpoint.ts";
+import { entryText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/record-notes.ts";
 import { signNote } from "../../snapshots/trust/signed-note.ts";
-import { entryText, parseTree, signEntry, signTree } from "../../snapshots/trust/tree-head.ts";
+import { parseTree, signTree } from "../../snapshots/trust/tree-head.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import {
   addresses,

@@ -36,14 +36,9 @@ class Store:
         return data
     def sealed(self, key):
         record = json.loads(self.get(key))
-        content = {name: value for name, value in record.items() if name not in ("digest", "checkpoint", "note")}
-        again = {**content, "digest": sha(dumps(content)).hex(), **{name: record[name] for name in ("checkpoint", "note") if name in record}}
+        content = {name: value for name, value in record.items() if name not in ("digest", "note")}
+        again = {**content, "digest": sha(dumps(content)).hex(), **{name: one for name, one in record.items() if name == "note"}}
         need(dumps(again) == self.files[key], f"{key} is not sealed")
-        return record
-    def signed(self, key, vkey, member, line, more=""):
-        record = self.sealed(key)
-        text = f"{vkey.split('+')[0]}\n{line.format(**record)}\n{base64.b64encode(bytes.fromhex(record['digest'])).decode()}\n"
-        need(not vkey or signed_text(record[member], vkey) == text + more.format(**record), f"the signature of {key} is another's")
         return record
 
 def value_of(market, name):
@@ -176,7 +171,7 @@ def read_log(store, commits, vkey):  # every tile is what the commits give, and 
 def read_store(folder, vkey):
     store, before, commits = Store(folder), None, []
     for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
-        commit = store.signed(key, vkey, "checkpoint", "{commit}", "snapshot {snapshotId}\n")
+        commit = store.sealed(key)
         commits.append(commit)
         need((key, commit["previous"]) == (f"commits/{number:010}.json", before), "the log is broken")
         before, (manifest, segments) = commit["digest"], read_snapshot(store, commit["manifest"])
@@ -186,9 +181,10 @@ def read_store(folder, vkey):
             store.get(f"private/changes/{part['hash']}", part)
     for name, one in [("", manifest["scores"]["list"]), *manifest["scores"]["records"].items()]:
         store.get(f"public/api/v1/scores{name and '/'}{name}.json", one)
-    need(not vkey or store.get("public/checkpoint").decode() == commit["checkpoint"], "public/checkpoint is another's")
     entries = read_log(store, commits, vkey)
-    store.signed("checked.json", vkey, "note", "checked {checkedAt}")
+    run, origin = store.sealed("checked.json"), vkey.split("+")[0]
+    about = f"{origin}\nchecked {run['checkedAt']}\n{base64.b64encode(bytes.fromhex(run['digest'])).decode()}\n"
+    need(not vkey or signed_text(run["note"], vkey) == about, "the signature of checked.json is another's")
     for key in ["head.json", *(key for key in store.files if key.startswith("keys/"))]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")

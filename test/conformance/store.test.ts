@@ -197,7 +197,7 @@ describe.runIf(python)("reader.py", () => {
 
   test("was written in few lines, and imports nothing but the standard library", async () => {
     for (const [name, most] of [
-      ["reader.py", 232],
+      ["reader.py", 228],
       ["verify_proof.py", 100],
       ["words.py", 60],
       ["index_header.py", 40],

@@ -42,7 +42,7 @@ function served(
     const directory = join(folder, "sources");
     await writeSample({ ...sampleDefaults, directory, markets: 200, protocols, days: 2 });
     await publishSources(directory, storage, folder, { siteUrl: "https://cdn.example.org/public" });
-    await storage.put(layout.checkpoint, Buffer.from("a checkpoint\n"));
+    await storage.put(layout.logCheckpoint, Buffer.from("a checkpoint\n"));
     await storage.put(layout.key("0123456789abcdef"), Buffer.from("{}"));
     const manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
     Object.assign(on, { storage, manifest, ...(await serve()) });

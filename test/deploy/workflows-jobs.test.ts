@@ -73,10 +73,10 @@ describe("snapshot-job.mjs", () => {
     const temporary = join(folder, "runner");
     await mkdir(temporary);
     const signing = { SIGNING_KEY_TEXT: text, RUNNER_TEMP: temporary };
-    const signed = await job([...arguments_, "--sign-over", "1"], signing);
+    const signed = await job([...arguments_, "--sign-over", "1", "--statement", statement], signing);
     expect(signed.summary).toContain("| signature | signed |");
-    const { checkpoint } = JSON.parse(await readFile(join(folder, "store/commits/0000000002.json"), "utf8"));
-    expect(checkpoint).toContain("— prs.example/scores ");
+    const { checkpoint } = JSON.parse(await readFile(statement, "utf8"));
+    expect(checkpoint).toMatch(/^prs\.example\/scores\n2\n[^\n]+\n\n— prs\.example\/scores /);
     // Nothing of the key stays on the machine.
     expect(await readdir(temporary)).toEqual([]);
     for (const file of ["report.json", "log.txt"])

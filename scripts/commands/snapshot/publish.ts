@@ -3,8 +3,9 @@ import type { PublishReport } from "../../../snapshots/publish/publish.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/site.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { messageOf } from "../../../snapshots/store/errors.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { maxNoteBytes } from "../../../snapshots/trust/signed-note.ts";
 import { exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
@@ -87,11 +88,11 @@ async function writeStatement(
   storage: Storage,
   { commit, snapshotId }: PublishReport,
 ): Promise<void> {
-  const made = await readCommit(storage, commit);
+  const checkpoint = await storage.get(layout.logCheckpointOf(commit), { maxBytes: maxNoteBytes });
   const sources = files
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map(({ name, bytes, hash }) => ({ name, bytes, sha256: hash }));
-  const said = { sources, snapshotId, commit, checkpoint: made?.checkpoint ?? null };
+  const said = { sources, snapshotId, commit, checkpoint: checkpoint?.toString() ?? null };
   await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
 }
 

@@ -82,7 +82,7 @@ export async function readLog(storage: Storage): Promise<Commit[]> {
 }
 
 /** A commit before it is sealed. */
-export type CommitContent = Omit<Commit, "digest" | "checkpoint" | "note">;
+export type CommitContent = Omit<Commit, "digest" | "note">;
 
 /**
  * When a commit counts as published (ISO 8601): now, or at the time of its predecessor where this machine's clock is

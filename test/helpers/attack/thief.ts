@@ -7,8 +7,8 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
 import { type SigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/record-notes.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { type Answer, bearer, until } from "../http/proxy-client.ts";
 import { market, publishRecords, slugs } from "../publish/records.ts";
@@ -100,7 +100,7 @@ export const commitAt = async (storage: Storage, number: number) => (await readC
 /** Puts a commit with this content under its number, sealed as it should be, with this note. */
 export function putCommit(
   storage: Storage,
-  { digest: _, checkpoint: __, note: ___, ...content }: Commit,
+  { digest: _, note: __, ...content }: Commit,
   note?: (commit: Commit) => string,
 ) {
   const bytes = seal(content, (digest) => (note ? { note: note({ ...content, digest }) } : {}));

@@ -5,7 +5,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/record-notes.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -33,7 +33,7 @@ async function storeOf({ unsigned = [] as number[] } = {}) {
 /** Creates a commit above the newest one, as a thief would, with the snapshot of commit 1. */
 async function forge(storage: Storage, number?: number): Promise<void> {
   const newest = (await newestCommit(storage))!;
-  const { digest: _, checkpoint: __, note: ___, ...first } = (await readCommit(storage, 1))!;
+  const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
   const commit = number ?? newest.commit + 1;
   const { publishedAt, digest: previous } = newest;
   await storage.putIfAbsent(layout.commit(commit), seal({ ...first, commit, publishedAt, previous }));
@@ -94,7 +94,7 @@ test("commits that were made before the first key count, as a signed one leads t
 
 test("a commit of the past that was replaced stops a collection", async () => {
   const { storage, collect } = await storeOf();
-  const { digest: _, checkpoint: __, note: ___, ...second } = (await readCommit(storage, 2))!;
+  const { digest: _, note: __, ...second } = (await readCommit(storage, 2))!;
   await storage.put(layout.commit(2), seal({ ...second, withdrawn: [[1, 1]] }));
   await expect(collect(keep)).rejects.toThrow(
     "commits/0000000002.json: it is not the one that the next commit follows",

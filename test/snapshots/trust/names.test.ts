@@ -19,7 +19,7 @@ function followed(storage: Storage): Storage {
       const created = await storage.putIfAbsent(key, body);
       const { commit = 0, digest = "" } = key.startsWith(layout.commits) ? JSON.parse(String(body)) : {};
       if (commit === 0) return created;
-      const { digest: _, checkpoint: __, note: ___, ...first } = (await readCommit(storage, 1))!;
+      const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
       const forged = seal({ ...first, commit: commit + 1, previous: digest });
       await storage.putIfAbsent(layout.commit(commit + 1), forged);
       return created;

@@ -5,9 +5,9 @@ import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/checkpoint.ts";
 import type { SigningKey } from "../../../snapshots/trust/note-keys.ts";
 import { parseSigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/record-notes.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
@@ -64,7 +64,7 @@ describe("verify", () => {
 
   test("names a signed record of which any one byte is changed", async () => {
     const good = await storeOf(ours, ours);
-    const checkpoints = [layout.checkpoint, layout.logCheckpoint, layout.logCheckpointOf(1)];
+    const checkpoints = [layout.logCheckpoint, layout.logCheckpointOf(1)];
     for (const key of [layout.commit(1), layout.commit(2), layout.checked, ...checkpoints]) {
       const bytes = good.get(key)!;
       for (let offset = 0; offset < bytes.length; offset += 7) {
@@ -75,7 +75,7 @@ describe("verify", () => {
     }
   });
 
-  test("compares checkpoints with commits although no key is trusted, and the public one with the newest", async () => {
+  test("compares notes with their commits although no key is trusted", async () => {
     const good = await storeOf(ours, ours, undefined);
     const commit = JSON.parse(String(good.get(layout.commit(2))));
     const before = JSON.parse(String(good.get(layout.commit(1))));
@@ -83,11 +83,6 @@ describe("verify", () => {
       const objects = new Map(good).set(layout.commit(2), Buffer.from(JSON.stringify({ ...commit, note })));
       expect(await faults(objects)).toContain(layout.commit(2));
     }
-    expect(await faults(new Map(good).set(layout.checkpoint, Buffer.from(before.checkpoint)))).toEqual([
-      layout.checkpoint,
-    ]);
-    good.delete(layout.checkpoint);
-    expect(await faults(good)).toEqual([layout.checkpoint]);
   });
 });
 
