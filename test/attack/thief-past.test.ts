@@ -254,7 +254,7 @@ describe("after a restart", () => {
       { trustedKeys, checkpointFile: "old" },
       /CHECKPOINT_FILE: .*old cannot be used: .* format 2, .* only keys\//,
     ],
-    [{ trustedKeys: undefined, checkpointFile: "x" }, /CHECKPOINT_FILE needs TRUSTED_KEYS/],
+    [{ trustedKeys: undefined, checkpointFile: "x" }, /CHECKPOINT_FILE needs TRUST_POLICY or TRUSTED_KEYS/],
   ];
   test.for(bad)(
     "a bad file stops the start (%#)",
