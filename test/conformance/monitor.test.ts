@@ -1,0 +1,97 @@
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { layout } from "../../snapshots/store/layout.ts";
+import { readLog } from "../../snapshots/store/log/commits.ts";
+import { entryOf } from "../../snapshots/store/log/public-log.ts";
+import { verifierText } from "../../snapshots/trust/note-keys.ts";
+import { parsePolicy } from "../../snapshots/trust/policy.ts";
+import { Witnesses } from "../../snapshots/trust/witnesses.ts";
+import { market, publishRecords } from "../helpers/publish/records.ts";
+import { listenLocally } from "../helpers/servers/programs.ts";
+import { findWitness, startWitness, type TestWitness } from "../helpers/servers/witness.ts";
+import { testKey } from "../helpers/store/signing.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
+
+// A monitor that others have written reads the public log from a static server, with a policy of two witnesses.
+
+const run = promisify(execFile);
+const folder = testFolder();
+const objects = new Map<string, Buffer>();
+const server = createServer((request, response) => {
+  const bytes = objects.get(`public/log${request.url}`);
+  response.writeHead(bytes ? 200 : 404).end(bytes);
+});
+
+const programs = findWitness();
+describe.skipIf(!programs)("a monitor without any of our code", () => {
+  const key = testKey();
+  let witnesses: TestWitness[] = [];
+  let base: string;
+
+  beforeAll(async () => {
+    const log = { origin: key.name, vkeys: [verifierText(key)] };
+    const kinds = ["ed25519", "ml-dsa-44"] as const;
+    witnesses = await Promise.all(
+      kinds.map((kind, n) => startWitness(programs!, `witness.example/m${n}`, log, kind)),
+    );
+    const text = [
+      `log ${verifierText(key)}`,
+      ...witnesses.map(({ url, vkey }, n) => `witness w${n} ${vkey} ${url}`),
+      "group both all w0 w1",
+      "quorum both\n",
+    ].join("\n");
+    await writeFile(join(folder, "policy"), text);
+    const policy = parsePolicy(Buffer.from(text), "policy");
+    for (const bri of [601, 602, 603])
+      await publishRecords(memoryStorage(objects), [market(1)], bri, {
+        signing: { key, witnesses: new Witnesses(policy) },
+      });
+    base = `http://127.0.0.1:${await listenLocally(server)}/`;
+  });
+  afterAll(async () => {
+    server.close();
+    await Promise.all(witnesses.map((witness) => witness.stop()));
+  });
+
+  const monitor = () => run(programs!.monitor, ["-policy", join(folder, "policy"), "-log", base]);
+
+  test("reads every entry of the log, as the commits have them", async () => {
+    const entries = (await readLog(memoryStorage(objects))).map((commit) => String(entryOf(commit)));
+    expect((await monitor()).stdout.trim().split("\n")).toEqual(entries);
+    expect(entries).toHaveLength(3);
+  });
+
+  test.each([
+    [
+      "a checkpoint that too few cosigned",
+      layout.logCheckpoint,
+      (bytes: Buffer) => String(bytes).replace(/— witness.example\/m1.*\n/, ""),
+    ],
+    [
+      "a checkpoint of another size",
+      layout.logCheckpoint,
+      (bytes: Buffer) => String(bytes).replace("\n3\n", "\n2\n"),
+    ],
+    [
+      "an altered entry",
+      layout.logTile("entries/000.p/3"),
+      (bytes: Buffer) => String(bytes).replace('"commit":2', '"commit":4'),
+    ],
+    [
+      "an altered hash",
+      layout.logTile("0/000.p/3"),
+      (bytes: Buffer) => Buffer.concat([Buffer.alloc(1), bytes.subarray(1)]),
+    ],
+  ] as const)("refuses %s", async (_, at, alter) => {
+    const good = objects.get(at)!;
+    objects.set(at, Buffer.from(alter(good)));
+    await expect(monitor()).rejects.toMatchObject({ code: 1 });
+    objects.set(at, good);
+    await monitor();
+  });
+});
