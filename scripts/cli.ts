@@ -70,6 +70,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   CommitUnknownError: exitCodes.unreachable,
   StorageError: exitCodes.unreachable,
   LocalFolderError: exitCodes.unreachable,
+  CheckpointFileError: exitCodes.unreachable,
   IntegrityError: exitCodes.mismatch,
   ForkedLogError: exitCodes.mismatch,
   ApiError: exitCodes.unreachable,

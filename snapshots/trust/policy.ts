@@ -63,7 +63,9 @@ export async function believedPolicy({
 }: Partial<Record<"policy" | "keys", string | undefined>>): Promise<Policy | undefined> {
   if (!file) return keys ? policyOf(await readTrustedKeys(keys)) : undefined;
   if (keys)
-    throw new KeyFileError("a policy (TRUST_POLICY) names the keys too, so TRUSTED_KEYS cannot go with it");
+    throw new KeyFileError(
+      "a policy (TRUST_POLICY) names the keys too, so neither --trusted-key nor TRUSTED_KEYS goes with it",
+    );
   const policy = await readPolicy(file);
   if (policy.logs.length > 0) return policy;
   throw new KeyFileError(`${file} names no log; "log VKEY" does, where VKEY is the content of a .pub file`);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../snapshots/store/layout.ts";
 import { parseSigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
+import { signNote } from "../../snapshots/trust/signed-note.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { writeSources } from "../helpers/publish/sample-sources.ts";
 import { findWitness, startWitness, type TestWitness } from "../helpers/servers/witness.ts";
@@ -13,7 +14,14 @@ const folder = testFolder();
 const path = (name: string) => join(folder, name);
 const ours = testKey();
 const quantum = testKey(ours.name, "", "ml-dsa-44");
-const clean = { SIGNING_KEY: "", TRUSTED_KEYS: "", TRUST_POLICY: "", WITNESS_POLICY: "", SIGNING_NAME: "" };
+const clean = {
+  SIGNING_KEY: "",
+  TRUSTED_KEYS: "",
+  TRUST_POLICY: "",
+  WITNESS_POLICY: "",
+  CHECKPOINT_FILE: "",
+  SIGNING_NAME: "",
+};
 const run = (line: string, env: NodeJS.ProcessEnv = {}) =>
   snapshotCommand(line.split(" "), { from: folder, env: { ...clean, ...env } });
 const publish = "publish --sources sources --store store";
@@ -71,7 +79,7 @@ test("a policy names whose commits count, with its file and line where it is wro
     );
     expect(await message(command, { TRUST_POLICY: "empty.policy" })).toMatch(/empty.policy names no log/);
     expect(await message(command, { TRUST_POLICY: "none.policy", TRUSTED_KEYS: "ours.pub" })).toMatch(
-      /either --trust-policy .* or --trusted-key/,
+      /neither --trusted-key nor TRUSTED_KEYS goes with it/,
     );
   }
   // What the command is given goes before the environment.
@@ -128,6 +136,22 @@ describe.skipIf(!programs)("a publisher with a witness", () => {
     expect((await run(`list ${store}`)).stdout).toContain("cosigned by witness.example/w");
     const { commits } = JSON.parse((await run(`list ${store} --json --trust-policy w.policy`)).stdout);
     expect(commits[0].cosigned).toEqual([{ name: "w", time: expect.stringMatching(/^20\d\d-.*Z$/) }]);
+    const without = await run(`publish --sources sources ${store}`, { WITNESS_POLICY: "w.policy" });
+    expect(without).toMatchObject({ code: 2, stderr: expect.stringContaining("goes with SIGNING_KEY") });
+    // The publisher's own file remembers more than a store that was set back.
+    await writeFile(path("seen"), signNote(`${ours.name}\n9\n${"A".repeat(43)}=\n`, ours));
+    await writeSources(path("sources"), { markets: 21, seed: 2 });
+    const forgot = await run(`publish --sources sources ${store} --allow-changed 492`, {
+      ...signing,
+      CHECKPOINT_FILE: "seen",
+    });
+    expect([forgot.code, forgot.stderr]).toEqual([
+      3,
+      expect.stringContaining("seen has seen more of the log"),
+    ]);
+    await writeFile(path("seen"), "no note");
+    const unread = await run(`publish --sources sources ${store}`, { ...signing, CHECKPOINT_FILE: "seen" });
+    expect(unread).toMatchObject({ code: 5, stderr: expect.stringMatching(/seen cannot be used/) });
     // Witnesses that are down stop nothing that writes.
     await witness.kill();
     for (const line of [`export ${store}`, `gc ${store} --dry-run`])

@@ -63,6 +63,10 @@ export const publishCommand = command({
       citeAs: namedOption("cite-as", values["cite-as"], citationIn),
     };
     const signing = await readSigning(shell, values);
+    if (!signing.key && shell.env.WITNESS_POLICY)
+      throw new UsageError(
+        "WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed",
+      );
     const dryRun = values["dry-run"] ?? false;
     // Opened before anything is published: a path that cannot be written to shows here.
     await using statement =
