@@ -1142,9 +1142,10 @@ function base64(text) {
  */
 export function checkpointIn(checkpoint) {
   check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
-  const [text = ""] = checkpoint.split("\n\n", 1);
-  const [origin = "", size = "", root = "", more] = text.split("\n");
-  check(/^[1-9][0-9]{0,9}$/.test(size) && Number(size) < 2 ** 31 && more === undefined);
+  // Signatures follow the last empty line, so a signed text with another one is refused as a whole.
+  const [, origin = "", size = "", root = ""] =
+    /^(\P{Cc}+)\n([1-9][0-9]{0,9})\n(\P{Cc}+)\n\n(?:\P{Cc}+\n)+$/u.exec(checkpoint) ?? [];
+  check(size !== "" && Number(size) < 2 ** 31);
   const head = base64(root);
   check(head.length === 32);
   return { origin, size: Number(size), root: hexOf(head) };

@@ -1,0 +1,185 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { Client, verifyProof } from "../../proxy/site/client/client.js";
+import { consistencyFromTiles, type ReadTile } from "../../snapshots/format/log-proofs.ts";
+import { isConsistent, tileAt } from "../../snapshots/format/log-tree.ts";
+import { headFrom, leafHash, treeHead } from "../../snapshots/format/tree.ts";
+import { unless } from "../../snapshots/store/errors.ts";
+import { NoteKeyError, parseVerifierKey } from "../../snapshots/trust/note-keys.ts";
+import { parseTree, treeText } from "../../snapshots/trust/tree-head.ts";
+import { Trust } from "../../snapshots/trust/trust.ts";
+import { type LogProof, randomProofs } from "../helpers/archive/random-proofs.ts";
+import { findProgram } from "../helpers/servers/programs.ts";
+import { findWitness } from "../helpers/servers/witness.ts";
+
+// Verifiers that others wrote, or that were written from the specification alone, say of each proof what ours say.
+
+// All with CONFORMANCE=all. SEED gives the proofs of a run again.
+const count = process.env.CONFORMANCE === "all" ? 2000 : 200;
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
+const proofs = randomProofs(count, seed);
+const python = findProgram("python3");
+const programs = findWitness();
+
+/** What a verifier finds: the signature right, the entry in the log, the log a continuation of the one before. */
+interface Verdict {
+  note: boolean;
+  inclusion: boolean;
+  consistency: boolean;
+}
+
+const nothing: Verdict = { note: false, inclusion: false, consistency: false };
+
+function ours({ key, answer, inclusion, before, consistency }: LogProof): Verdict {
+  const tree = keyed(key)?.tree(answer.checkpoint);
+  if (!tree || "reason" in tree) return nothing;
+  const place = { index: answer.commit - 1, size: tree.size, path: hashes(inclusion) };
+  const head = headFrom(leafHash(Buffer.from(answer.entry)), place);
+  const earlier = { size: before.size, head: Buffer.from(before.root, "hex") };
+  return {
+    note: true,
+    inclusion: head?.equals(tree.head) ?? false,
+    consistency: isConsistent(earlier, tree, hashes(consistency)),
+  };
+}
+
+function keyed(key: string): Trust | undefined {
+  try {
+    return new Trust([parseVerifierKey(key)]);
+  } catch (error) {
+    if (!(error instanceof NoteKeyError)) throw error;
+    return undefined;
+  }
+}
+
+const hashes = (path: readonly string[]) => path.map((hash) => Buffer.from(hash, "hex"));
+
+/**
+ * Go passes over bits that the last digit of base64 has too many, and takes capitals in the id of a key. Ours refuse what
+ * can be spelled in two ways.
+ */
+function isSpelledOnce({ key, answer: { checkpoint } }: LogProof): boolean {
+  const words = checkpoint.slice(checkpoint.lastIndexOf("\n\n") + 2).split(/[ \n]/);
+  const encoded = words.filter((word) => /^[A-Za-z0-9+/]+={0,2}$/.test(word) && word.length % 4 === 0);
+  return (
+    /^[^+]*\+[^A-F+]*\+/.test(key) &&
+    encoded.every((word) => Buffer.from(word, "base64").toString("base64") === word)
+  );
+}
+
+/** The lines that a program answers to these on its input. */
+async function answered(program: string, options: string[], lines: readonly unknown[]): Promise<string[]> {
+  const env = { ...process.env, PYTHONPATH: import.meta.dirname, PYTHONDONTWRITEBYTECODE: "1" };
+  const said = promisify(execFile)(program, options, { env, maxBuffer: 2 ** 26 });
+  said.child.stdin!.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return (await said).stdout.split("\n").slice(0, -1);
+}
+
+/** Fails with the proofs of which two verifiers say something else. */
+function expectSame<Said>(them: readonly Said[], us: readonly Said[]): void {
+  const differing = proofs.flatMap(({ leaves: _, ...proof }, n) => {
+    const [theirs, own] = [them, us].map((said) => JSON.stringify(said[n]));
+    return theirs === own ? [] : [{ theirs, own, proof: JSON.stringify(proof) }];
+  });
+  expect(differing.slice(0, 5), `${differing.length} differ; SEED=${seed} gives them again`).toEqual([]);
+  expect(them.length).toBe(us.length);
+}
+
+const verdicts = proofs.map(ours);
+const whole = verdicts.map(({ inclusion }) => inclusion);
+
+test("of random proofs those hold that were not altered where it matters", () => {
+  const sound = proofs.flatMap(({ what }, n) => (what === "nothing" ? [verdicts[n]] : []));
+  expect(new Set(sound.map((verdict) => JSON.stringify(verdict)))).toEqual(
+    new Set([JSON.stringify({ note: true, inclusion: true, consistency: true })]),
+  );
+  for (const part of ["note", "inclusion", "consistency"] as const)
+    expect(verdicts.filter((verdict) => !verdict[part]).length, part).toBeGreaterThan(proofs.length / 8);
+});
+
+test.skipIf(!programs)("Go's sumdb/note and sumdb/tlog say the same", async () => {
+  const given = proofs.map(({ key, answer, inclusion, before, consistency }) => {
+    const { checkpoint: note, entry, commit } = answer;
+    return { key, note, entry, index: commit - 1, inclusion, before, consistency };
+  });
+  const said = await answered(programs!.monitor, [], given);
+  expectSame(
+    said.map((line, n) => (isSpelledOnce(proofs[n]!) ? JSON.parse(line) : nothing)),
+    verdicts,
+  );
+});
+
+test.skipIf(!python)(
+  "a verifier in Python that was written from the specification says the same",
+  async () => {
+    const script = `
+import json, sys
+from verify_proof import verify
+for line in sys.stdin:
+    key, answer = json.loads(line)
+    try:
+        print(verify(**answer, key=key) and "true")
+    except Exception:
+        print("false")`;
+    const said = await answered(
+      python!,
+      ["-c", script],
+      proofs.map(({ key, answer }) => [key, answer]),
+    );
+    expectSame(
+      said.map((line) => line === "true"),
+      whole,
+    );
+  },
+);
+
+test("the client says the same", async () => {
+  const said = proofs.map(({ key, answer }) =>
+    verifyProof(answer, { key }).then(
+      () => true,
+      () => false,
+    ),
+  );
+  expectSame(await Promise.all(said), whole);
+});
+
+test("the client says of logs by their tiles what ours say", async () => {
+  const said = proofs.map(async ({ answer, before, leaves }, n) => {
+    if (!verdicts[n]!.note) return [];
+    const now = parseTree(answer.checkpoint);
+    const earlier = { ...before, origin: now.origin, head: Buffer.from(before.root, "hex") };
+    const readTile = tilesOver(leaves);
+    const path = await unless(Error, () => consistencyFromTiles(readTile, before.size, now.size));
+    const client = new Client({ url: "http://log.test", retries: 0, fetch: served(readTile) });
+    const note = `${treeText(earlier)}\n— nobody AAAAAAA=\n`;
+    const theirs = await client.requireSameLog(note, answer.checkpoint).then(
+      () => true,
+      () => false,
+    );
+    return [theirs, path !== undefined && isConsistent(earlier, now, path)];
+  });
+  const both = await Promise.all(said);
+  expectSame(
+    both.map(([them]) => them),
+    both.map(([, us]) => us),
+  );
+  expect(both.filter(([them]) => them).length).toBeGreaterThan(proofs.length / 4);
+});
+
+const tilesOver =
+  (leaves: readonly Buffer[]): ReadTile =>
+  async (level, index, width) => {
+    const hashes = level === 0 ? leaves : [0, 256].map((start) => treeHead(leaves.slice(start, start + 256)));
+    const found = hashes.slice(256 * index, 256 * index + width);
+    return found.length === width ? Buffer.concat(found) : undefined;
+  };
+
+/** Answers for tiles as a service does. */
+const served =
+  (readTile: ReadTile): typeof fetch =>
+  async (url) => {
+    const { level, index, width } = tileAt(String(url).split("/tile/")[1]!)!;
+    const bytes = await readTile(Number(level), index, width);
+    return new Response(bytes && new Uint8Array(bytes), { status: bytes ? 200 : 404 });
+  };
