@@ -158,7 +158,7 @@ export class CopyFolder {
   async replace(state: CopyState): Promise<void> {
     const work = join(this.#own, "work");
     const statePath = join(work, "state.json");
-    await writeFile(statePath, `${JSON.stringify({ formatVersion, ...state })}\n`);
+    await writeFile(statePath, textOf(state));
     for (const path of [this.work("archive.ndjson"), statePath, work]) await syncPath(path);
     const name = `copy-${state.snapshotId.slice(0, 16)}-${Date.now().toString(36)}`;
     await rename(work, join(this.#own, name));
@@ -175,7 +175,7 @@ export class CopyFolder {
   /** Notes something else of the copy in place. */
   async note(state: CopyState): Promise<void> {
     const path = join(this.#own, "current", "state.json");
-    await writeFile(`${path}.new`, `${JSON.stringify(state)}\n`, { flush: true });
+    await writeFile(`${path}.new`, textOf(state), { flush: true });
     await rename(`${path}.new`, path);
   }
 
@@ -253,6 +253,8 @@ export class CopyFolder {
     await rename(next, path);
   }
 }
+
+const textOf = (state: CopyState) => `${JSON.stringify({ formatVersion, ...state })}\n`;
 
 /** A file's JSON; undefined when there is none, or it is of another shape, as after a power cut. */
 async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undefined> {

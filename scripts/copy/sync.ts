@@ -82,7 +82,7 @@ async function syncThrough(parts: SyncParts): Promise<SyncReport> {
   return { ...further, how: report.how, received: report.received + received };
 }
 
-/** How often, a second apart, it is asked for the checkpoint of a commit that is not signed yet. */
+/** How often, a second apart, it is asked for a checkpoint that is not there yet. Caches hold one for 5 seconds. */
 const maxQuestions = 6;
 
 /**
@@ -96,6 +96,8 @@ async function requireSigned(
   state: CopyState | undefined,
 ): Promise<string | undefined> {
   if (!trusted) return undefined;
+  const seen = state?.checkpoint;
+  const least = seen === undefined ? 0 : checkpointIn(seen).size;
   for (let question = 1; ; question += 1) {
     const checkpoint = await client.checkpoint().catch((error: unknown) => {
       if (error instanceof ApiError && error.status === 404) return null;
@@ -106,9 +108,10 @@ async function requireSigned(
       if (typeof trusted !== "string" || question === maxQuestions) throw error;
       return { size: 0 };
     });
-    if (size > 0 && state?.checkpoint !== undefined)
-      await client.requireSameLog(state.checkpoint, checkpoint!);
-    if (size >= commit) return checkpoint!;
+    // A process of the service, or a cache before it, may be behind for a moment.
+    if (size > 0 && seen !== undefined && (size >= least || question === maxQuestions))
+      await client.requireSameLog(seen, checkpoint!);
+    if (size >= commit && size >= least) return checkpoint!;
     if (question === maxQuestions)
       throw new IntegrityError(
         `The signed log ends with commit ${size}, and the service answers from ${commit}.`,

@@ -417,9 +417,10 @@ describe("a service that lies", () => {
 });
 
 describe("--trusted-key", () => {
-  test("takes up what the key signed, and nothing else", async () => {
+  test("takes up what the key signed, and nothing else, behind a cache that is late for a moment", async () => {
     const [ours, stranger] = [testKey(), testKey("prs.example/scores", "another")];
     const signed = await startTestProxy({ empty: true });
+    const late = await startAlteringLink(signed.port);
     const copy = newCopy();
     try {
       const signedPublish = async (markets: readonly HistoricalMarket[], key: SigningKey, over?: number) => {
@@ -431,17 +432,14 @@ describe("--trusted-key", () => {
       };
       await writeFile(join(folder, "signed-key"), await signed.issue());
       await writeFile(join(folder, "ours.pub"), `# of the publisher\n${verifierText(ours)}\n`);
-      const run = () =>
-        runCommand(
-          "sync",
-          ["--url", `http://127.0.0.1:${signed.port}`, "--key-file", "signed-key", "--to", copy].concat(
-            "--trusted-key",
-            "ours.pub",
-          ),
-          { from: folder },
-        );
+      const run = (trusted = ["--trusted-key", "ours.pub"], port = signed.port) => {
+        const more = ["--key-file", "signed-key", ...trusted];
+        const given = argumentsFor(copy, more, `http://127.0.0.1:${port}`);
+        return runCommand("sync", given, { from: folder });
+      };
       const first = await signedPublish(archives.first, ours);
-      expect(await run()).toMatchObject({ code: 0 });
+      // The second run notes the checkpoint in the state that the first one left.
+      for (const trusted of [[], undefined, undefined]) expect(await run(trusted)).toMatchObject({ code: 0 });
       expect(await exactly(copy)).toBe(first);
       await signedPublish(archives.second, stranger, 1);
       expect(await run()).toMatchObject({ code: 6, stderr: expect.stringContaining("signed") });
@@ -449,7 +447,16 @@ describe("--trusted-key", () => {
       const third = await signedPublish(range(0, 310), ours, 2);
       expect(await run()).toMatchObject({ code: 0 });
       expect(await exactly(copy)).toBe(third);
+      const old = String(await signed.storage.get(layout.logCheckpointOf(1)));
+      late.alter = (target, answer) => {
+        if (!target.endsWith("/checkpoint")) return undefined;
+        late.alter = () => undefined;
+        return { ...answer, body: old };
+      };
+      expect(await run(undefined, Number(new URL(late.url).port))).toMatchObject({ code: 0, stderr: "" });
+      expect(await exactly(copy)).toBe(third);
     } finally {
+      await late.stop();
       await signed.stop();
     }
   });

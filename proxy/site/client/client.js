@@ -431,7 +431,8 @@ export class Client {
     const root = hexOf(await headFor(0, now.size));
     let older = beginning.pop();
     for (let left = beginning.pop(); older && left; left = beginning.pop()) older = await nodeOf(left, older);
-    if (root !== now.root || !older || hexOf(older) !== old.root) throw new ForkedLogError(before, after);
+    check(root === now.root, "The tiles of the log are not those of its checkpoint.");
+    if (!older || hexOf(older) !== old.root) throw new ForkedLogError(before, after);
   }
 
   /**
