@@ -37,23 +37,28 @@ export async function updateCheckpoint(
   const { commit: size } = newest;
   const tree = await treeUpTo(storage, newest);
   const { checkpoint } = await storedCheckpoint(storage, trust, size);
+  // Another publisher went on meanwhile, and vouches for this tree.
+  if (checkpoint && checkpoint.size > size) return [];
+  if (checkpoint) await requireNamed(storage, newest, [{ key: layout.logCheckpoint, ...checkpoint }]);
   if (checkpoint?.size !== size)
     await requireRemembered(storage, newest, await rememberedBy(storage, trust, signing));
-  const known = witnesses?.policy.witnesses ?? [];
-  const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...known.map((witness) => witness.key)];
-  const place = { storage, newest, trust, keys };
+  const asked = witnesses?.policy.witnesses ?? [];
+  const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
   const own = signTree(signing, tree);
-  const note = await mergeCheckpoint(place, own);
-  if (note !== undefined) await memory?.keep(note);
-  if (note === undefined || !witnesses) return [];
-  const { text, signatures } = parseNote(note);
+  // Before anybody sees it.
+  await memory?.keep(own);
+  const stored = await readNote(storage, layout.logCheckpointOf(size));
+  const known = stored && textOf(stored) === textOf(own) ? mergeNotes([stored, own], keys) : own;
+  const { text, signatures } = parseNote(known);
   const lineOf = ({ name, id }: { name: string; id: string }) =>
     signatures.find((each) => each.name === name && each.id === id);
-  const lacking = known.filter((witness) => !lineOf(witness.key));
-  const answers = await witnesses.ask(lacking, submissionOf(storage, own, tree));
+  const lacking = asked.filter((witness) => !lineOf(witness.key));
+  // Stored with what they cosign, so that readers who require them do not see it without.
+  const answers = (await witnesses?.ask(lacking, submissionOf(storage, own, tree))) ?? [];
   const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
-  if (lines.length > 0) await mergeCheckpoint(place, `${text}\n${lines.join("")}`);
-  return known.map(({ name, key }) => {
+  const note = lines.length > 0 ? mergeNotes([known, `${text}\n${lines.join("")}`], keys) : known;
+  await mergeCheckpoint({ storage, newest, trust, keys }, note);
+  return asked.map(({ name, key }) => {
     const found = lineOf(key);
     if (found) return { name, time: timeOf(key.kind, found.signature) ?? 0 };
     const answer = answers.find(({ witness }) => witness.key === key)!;
@@ -69,16 +74,13 @@ interface Place {
   keys: Parameters<typeof mergeNotes>[1];
 }
 
-/**
- * Adds a checkpoint's signatures to what is stored of it. Returns what then is; undefined when another publisher went
- * on.
- */
-async function mergeCheckpoint(place: Place, note: string): Promise<string | undefined> {
-  const ofSize = layout.logCheckpointOf(place.newest.commit);
-  const merged = await mergeInto(ofSize, place, note);
-  return merged && mergeInto(layout.logCheckpoint, place, merged);
+/** Adds a checkpoint's signatures to what is stored of it. */
+async function mergeCheckpoint(place: Place, note: string): Promise<void> {
+  const merged = await mergeInto(layout.logCheckpointOf(place.newest.commit), place, note);
+  if (merged !== undefined) await mergeInto(layout.logCheckpoint, place, merged);
 }
 
+/** Returns what is stored then; undefined when another publisher went on. */
 async function mergeInto(
   at: string,
   { storage, newest, trust, keys }: Place,

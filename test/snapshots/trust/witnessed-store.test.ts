@@ -16,7 +16,7 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // What a publisher and its witnesses make of one store. Each test has a log, and so an origin, of its own.
@@ -158,6 +158,32 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     };
     expect(judgeNote(log, signed).lacking).toBeUndefined();
     expect(judgeNote(policy, signed).signers).toMatchObject([{ id: key.id }]);
+  });
+
+  test("shows no checkpoint before those who answer have cosigned it", async () => {
+    const { policy, publish } = await publisher("prs.example/shown");
+    const objects: Objects = new Map();
+    const storage = memoryStorage(objects);
+    const lacking: string[] = [];
+    const seen = (at: string, body: Uint8Array) => {
+      if (!at.startsWith(layout.logCheckpoint)) return;
+      if (judgeNote(policy, String(Buffer.from(body))).cosigners.length < 3) lacking.push(at);
+    };
+    const watched = changedStorage(storage, {
+      async putIfAbsent(at, body) {
+        seen(at, body);
+        return storage.putIfAbsent(at, body);
+      },
+      async replace(at, body, tag) {
+        seen(at, body);
+        return storage.replace(at, body, tag);
+      },
+    });
+    for (const bri of [601, 602]) await publish(watched, bri);
+    expect([lacking, judgeNote(policy, noteAt(objects, layout.logCheckpoint)).text.split("\n")[1]]).toEqual([
+      [],
+      "2",
+    ]);
   });
 
   test("takes cosignatures of several publishers together", async () => {
