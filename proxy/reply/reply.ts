@@ -32,7 +32,7 @@ export interface Reply extends Partial<Streamed> {
   bodyHeaders?: Record<string, string | number>;
   /** The stream is a part of the whole. */
   partial?: boolean;
-  /** The one coding of a body that nothing could make smaller. */
+  /** The one coding of a body that is not to be made smaller. */
   coding?: Coding;
   /** A reply for when the origin does not deliver the body. */
   instead?: () => Reply | undefined;

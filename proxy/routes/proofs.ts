@@ -17,7 +17,7 @@ export function proofAnswers({ catalog }: AppParts) {
     (prove: typeof proveMarket | typeof proveScore): Answer =>
     async (request, { locals }) => {
       const name = String(Object.values(request.params)[0]);
-      const form = request.accepts("json", "text") === "text" ? "text" : "json";
+      const form = /^text/.test(String(request.accepts("json", "text", media.text))) ? "text" : "json";
       const commit = await commitOf(catalog, locals.asOf);
       const checkpoint = await catalog.publicLog.checkpoint();
       const etag = weakTag(commit, "proof", form, name, checkpoint?.note ?? "");

@@ -21,7 +21,9 @@ export function serviceAnswers(parts: AppParts) {
     const { snapshotId } = catalog.requireCurrent().commit;
     if (!content) throw new ServiceError("NOT_FOUND", missing);
     const { contentType, cacheControl } = headersOf(key);
-    return { ...textReply(content, snapshotId), cacheControl, bodyHeaders: { "Content-Type": contentType } };
+    // Compressing is for those who pay for it.
+    const bodyHeaders = { "Content-Type": contentType };
+    return { ...textReply(content, snapshotId), cacheControl, coding: "identity", bodyHeaders };
   }
 
   return {

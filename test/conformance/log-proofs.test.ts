@@ -122,7 +122,9 @@ describe("proofs of a service whose publisher signs", () => {
       [`/api/v1/scores/${slug}/proof`, slug],
     ] as const) {
       const answer = await ask(path, "text/plain");
-      expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
+      const type = answer.headers["content-type"];
+      expect(type).toBe("text/plain; charset=utf-8");
+      expect((await ask(path, type)).headers.etag).toBe(answer.headers.etag);
       expect(answer.headers.vary).toContain("Accept");
       const json = await ask(path);
       expect(answer.headers.etag).not.toBe(json.headers.etag);
