@@ -19,7 +19,7 @@ import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
 
 describe("the files of the site", () => {
   test("are small, and the same from the proxy except for the one that says where the API is", () => {
-    expect(servedSite.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThan(150_000);
+    expect(servedSite.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThan(200_000);
     const served = new Map(servedSite.map(({ path, bytes, contentType }) => [path, { bytes, contentType }]));
     for (const [key, bytes] of publishedSite.files(null)) {
       const path = key === layout.siteIndex ? "/" : key.replace("public", "");
