@@ -1,14 +1,15 @@
-import { CorruptObjectError, FormatError } from "../store/errors.ts";
+import { CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
 
 /**
- * Does a piece of work on a snapshot that a collection keeps. The error of a damaged object then names its manifest,
- * whose deletion gives the snapshot up. Throws what the work throws.
+ * Does a piece of work on a snapshot that a collection keeps. The error of a lost or damaged object then names its
+ * manifest, whose deletion gives the snapshot up. Throws what the work throws, also where that is gone.
  */
 export async function naming<T>(manifest: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof CorruptObjectError) || error instanceof FormatError) throw error;
+    const isGone = error instanceof MissingObjectError && error.key === manifest;
+    if (!isLoss(error) || isGone) throw error;
     const reason = error.message.slice(error.key.length + 2);
     const told =
       `${reason}. Nothing is deleted while a snapshot that is to be kept lacks it; its manifest is ` +

@@ -74,7 +74,8 @@ async function manifestOf(storage: Storage, commit: Commit): Promise<Manifest> {
   try {
     return await readManifest(storage, commit.manifest);
   } catch (error) {
-    if (!(error instanceof MissingObjectError)) throw error;
+    const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);
+    if (!gone) throw error;
     const message = `the snapshot of commit ${commit.commit} has been collected; \`list\` shows the others`;
     throw new SnapshotGoneError(`${storage.location}: ${message}`, { cause: error });
   }

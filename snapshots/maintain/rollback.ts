@@ -113,7 +113,9 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
   const unsafe = [...wanted.present].filter(([key]) => !safe.has(key));
   await inParallel(unsafe, ([key, bytes]) => again(key, { hash: hashIn(key), bytes }));
   const objects = new Set(unsafe.map(([key]) => key));
-  await refuseCollected(storage, objects, namesOfProtocols(wanted.manifest));
+  // Nothing of the snapshot is lost.
+  const scores = wanted.manifest.scores!;
+  await refuseCollected(storage, objects, namesOfProtocols({ scores }));
   const { manifest } = wanted.commit;
   const manifestKey = layout.manifest(manifest.hash);
   await again(manifestKey, manifest);

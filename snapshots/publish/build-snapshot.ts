@@ -63,7 +63,7 @@ export async function buildSnapshot(options: BuildOptions, read: ReadSources, be
   } = await writeArchive(options, objects, before, read, record);
   const { manifest, stored } = await writeManifest(objects, read, archive);
 
-  const protocolsBefore = current ? previous?.manifest.scores.records : {};
+  const protocolsBefore = current ? previous?.manifest.scores?.records : {};
   const protocolReader = recordReader(storage, read.scores);
   const changes = protocolsBefore &&
     markets && {
@@ -71,9 +71,9 @@ export async function buildSnapshot(options: BuildOptions, read: ReadSources, be
       protocols: await protocolChanges(protocolsBefore, manifest.scores.records, protocolReader),
     };
   const finishRecord = async () => {
-    if (!previous || !markets || !recorded) return null;
+    if (!previous || !changes || !recorded) return null;
     const { snapshotId: since } = previous.manifest;
-    return record.finish({ since, until: manifest.snapshotId, counts: markets });
+    return record.finish({ since, until: manifest.snapshotId, counts: changes.markets });
   };
   return { manifest, stored, objects, records, changes, finishRecord };
 }
@@ -93,7 +93,8 @@ async function writeArchive(
     const compared = difference && (await difference.markets());
     if (current) {
       const after = { markets: total, slugs: new Set(scores.records.keys()) };
-      const slugs = previous && Object.keys(previous.manifest.scores.records);
+      const records = previous?.manifest.scores?.records;
+      const slugs = records && Object.keys(records);
       checkGuards({ counts: current.counts, slugs }, compared?.judged, after, allow);
     }
     // Every row has passed validation and the guards. Nothing is written to the store before this point.

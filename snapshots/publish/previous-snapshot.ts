@@ -1,8 +1,8 @@
-import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../schemas/snapshot.ts";
 import type { Page } from "../format/page.ts";
-import { CorruptObjectError, FormatError, MissingObjectError } from "../store/errors.ts";
+import { type CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
 import { layout, manifestPrefixes } from "../store/layout.ts";
-import { partsOf, readManifest } from "../store/manifest.ts";
+import { partsOf, readParts } from "../store/manifest.ts";
 import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import {
@@ -15,13 +15,21 @@ import {
 import { PreviousRows } from "./previous-rows.ts";
 import { PreviousSources } from "./previous-sources.ts";
 
+/** A manifest without what its lost or damaged parts say. */
+interface KnownManifest extends Omit<Manifest, "scores"> {
+  scores: ScoreRefs | undefined;
+}
+
+/** Told of what is lost or damaged. */
+type Damaged = (error: CorruptObjectError | MissingObjectError) => void;
+
 /**
  * The current snapshot as a publish run sees it: which of its rows, pages and segments the store still has, so that the
  * new snapshot can reuse them.
  */
 export class PreviousSnapshot {
   readonly commit: Commit;
-  readonly manifest: Manifest;
+  readonly manifest: KnownManifest;
   /**
    * Objects of the snapshot that the store has: bytes by key. Those that turn out damaged when `sources` are read go.
    */
@@ -37,7 +45,7 @@ export class PreviousSnapshot {
   private constructor(
     storage: Storage,
     commit: Commit,
-    manifest: Manifest,
+    manifest: KnownManifest,
     segments: readonly PreviousSegment[],
     { present, objects }: { present: Map<string, number>; objects: number },
   ) {
@@ -62,32 +70,43 @@ export class PreviousSnapshot {
 
   /**
    * Reads the snapshot of a commit. Objects that are missing or `faulty` are left out, so that they are written again,
-   * and so are segments that turn out damaged, of which `damaged` is told; only the manifest must exist.
+   * and so are parts of the manifest that are lost, and parts and segments that turn out damaged. `damaged` is told of
+   * those; only the manifest's own object must be there.
    */
   static async read(
     storage: Storage,
     commit: Commit,
     faulty: ReadonlySet<string> = new Set(),
-    damaged: (error: CorruptObjectError) => void = (error) => {
+    damaged: Damaged = (error) => {
       throw error;
     },
   ): Promise<PreviousSnapshot> {
     const key = layout.manifest(commit.manifest.hash);
     if (faulty.has(key)) throw new MissingObjectError(key);
-    const manifest = await readManifest(storage, commit.manifest);
+    const absent = new Set(faulty);
+    const lost: Damaged = (error) => {
+      if (!absent.has(error.key)) damaged(error);
+      absent.add(error.key);
+    };
+    const { lists, ...root } = await readParts(storage, commit.manifest, { lost });
+    const manifest = { ...root, segments: lists.flatMap((list) => list ?? []) };
     const named = namedBy(manifest);
-    const present = await presentOf(storage, named, manifestPrefixes, faulty);
+    const present = await presentOf(storage, named, manifestPrefixes, absent);
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
-    for (const ref of manifest.segments) {
-      const key = layout.segment(ref.hash);
-      const table = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
-      if (!table) present.delete(key);
-      else {
-        segments.push({ ref, start, firstPage, ...table });
-        firstPage += table.pages.length;
+    for (const [index, { markets }] of root.parts.lists.entries()) {
+      let place = start;
+      for (const ref of lists[index] ?? []) {
+        const key = layout.segment(ref.hash);
+        const table = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
+        if (!table) present.delete(key);
+        else {
+          segments.push({ ref, start: place, firstPage, ...table });
+          firstPage += table.pages.length;
+        }
+        place += ref.markets;
       }
-      start += ref.markets;
+      start += markets;
     }
     const pages = segments.flatMap((segment) => segment.pages);
     const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
@@ -103,13 +122,13 @@ export class PreviousSnapshot {
     storage: Storage,
     commit: Commit,
     faulty?: ReadonlySet<string>,
-    damaged: (error: CorruptObjectError) => void = () => {},
+    damaged: Damaged = () => {},
   ): Promise<PreviousSnapshot | undefined> {
     try {
       return await PreviousSnapshot.read(storage, commit, faulty, damaged);
     } catch (error) {
       if (error instanceof MissingObjectError) return undefined;
-      if (!isDamage(error)) throw error;
+      if (!isLoss(error)) throw error;
       damaged(error);
       return undefined;
     }
@@ -117,7 +136,7 @@ export class PreviousSnapshot {
 
   /** Whether an error says that an object of the snapshot, which the store lists, is damaged or gone. */
   isHurtBy(error: unknown): error is CorruptObjectError | MissingObjectError {
-    return (error instanceof MissingObjectError || isDamage(error)) && this.present.has(error.key);
+    return isLoss(error) && this.present.has(error.key);
   }
 
   /** Whether the store has all objects of the snapshot. */
@@ -159,27 +178,19 @@ export class PreviousSnapshot {
   }
 }
 
-const isDamage = (error: unknown): error is CorruptObjectError =>
-  error instanceof CorruptObjectError && !(error instanceof FormatError);
-
 /** The page table of a segment; undefined where it is damaged or gone. */
-async function readPagesIfSound(
-  storage: Storage,
-  key: string,
-  ref: SegmentRef,
-  damaged: (error: CorruptObjectError) => void,
-) {
+async function readPagesIfSound(storage: Storage, key: string, ref: SegmentRef, damaged: Damaged) {
   try {
     return readPreviousPages(key, await readObject(storage, key, ref));
   } catch (error) {
-    if (isDamage(error)) damaged(error);
-    else if (!(error instanceof MissingObjectError)) throw error;
+    if (!isLoss(error)) throw error;
+    if (!(error instanceof MissingObjectError)) damaged(error);
     return undefined;
   }
 }
 
 /** The objects that the manifest and its parts name, and the parts themselves: bytes by key. */
-function namedBy(manifest: Manifest): Map<string, number> {
+function namedBy(manifest: KnownManifest): Map<string, number> {
   const named = new Map<string, number>();
   for (const ref of manifest.segments) {
     named.set(layout.segment(ref.hash), ref.bytes);
@@ -187,7 +198,7 @@ function namedBy(manifest: Manifest): Map<string, number> {
   }
   for (const [key, { bytes }] of [
     ...partsOf(manifest),
-    ...scoreObjects(manifest),
+    ...(manifest.scores ? scoreObjects({ scores: manifest.scores }) : []),
     ...sourceObjects(manifest),
   ])
     named.set(key, bytes);

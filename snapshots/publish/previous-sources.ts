@@ -13,7 +13,7 @@ import { type PreviousRows, readDigests } from "./previous-rows.ts";
 
 /** The places of the segments and pages of the current snapshot, and which of its objects the store has. */
 interface Stored {
-  manifest: Manifest;
+  manifest: Pick<Manifest, "sources" | "rowDigests">;
   segments: readonly PreviousSegment[];
   pages: readonly PreviousPage[];
   rows: PreviousRows;

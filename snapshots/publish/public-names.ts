@@ -96,7 +96,7 @@ async function nameHolds(
 }
 
 /** The object that each stable name must hold, by key. */
-export function publicNames({ scores }: Manifest): Map<string, ObjectRef> {
+export function publicNames({ scores }: Pick<Manifest, "scores">): Map<string, ObjectRef> {
   const records = Object.entries(scores.records).map(
     ([slug, ref]) => [layout.stableScore(slug), ref] as const,
   );
@@ -104,6 +104,6 @@ export function publicNames({ scores }: Manifest): Map<string, ObjectRef> {
 }
 
 /** The keys that only this manifest's protocols keep: their stable names and their artefacts. */
-export function namesOfProtocols(manifest: Manifest): string[] {
+export function namesOfProtocols(manifest: Pick<Manifest, "scores">): string[] {
   return [...publicNames(manifest).keys(), ...Object.keys(manifest.scores.records).flatMap(artefactsOf)];
 }

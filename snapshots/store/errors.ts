@@ -30,6 +30,11 @@ export class MissingObjectError extends ObjectError {
   }
 }
 
+/** Whether an error says that an object is lost or damaged, and not of another version of the format. */
+export function isLoss(error: unknown): error is CorruptObjectError | MissingObjectError {
+  return error instanceof ObjectError && !(error instanceof FormatError);
+}
+
 /** A part of a stored object is of an encoding that this program does not know; the rest of the store can be read. */
 export class UnknownEncodingError extends FormatError {}
 

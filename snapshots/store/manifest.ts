@@ -11,7 +11,8 @@ import {
   type SegmentListRef,
   type SegmentRef,
 } from "../../schemas/snapshot.ts";
-import { CorruptObjectError, FormatError } from "./errors.ts";
+import { cuts } from "../format/cuts.ts";
+import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout, sha256 } from "./layout.ts";
 import { readObject } from "./objects.ts";
@@ -70,20 +71,33 @@ function countsOf(list: readonly SegmentRef[]): Pick<SegmentListRef, "segments" 
   return { segments: list.length, pages: sum("pages"), markets: sum("markets") };
 }
 
-/** A stored manifest, and one at hand that may share parts with it. */
-interface StoredManifest {
+/** What can be read of a manifest: undefined where a part is lost or damaged. */
+interface ReadManifest extends ManifestRoot {
+  /** The segments of each list. */
+  lists: (readonly SegmentRef[] | undefined)[];
+  scores: ScoreRefs | undefined;
+}
+
+/** How the parts of a manifest are read. */
+interface Reading {
+  /** A manifest at hand that may share parts with it. */
+  near?: Manifest | undefined;
+  /** Told of each part that is lost or damaged; it may throw. */
+  lost: (error: CorruptObjectError | MissingObjectError) => void;
+}
+
+interface StoredManifest extends Reading {
   key: string;
   bytes: Buffer;
-  near: Manifest | undefined;
 }
+
+type Reader = (storage: Storage, stored: StoredManifest) => Promise<ReadManifest>;
 
 /**
  * How a manifest of each version of the format is read, its parts included, as what this version makes of it. A version
  * that was released keeps its reader for as long as stores live.
  */
-const readers: Readonly<Record<number, (storage: Storage, stored: StoredManifest) => Promise<Manifest>>> = {
-  [formatVersion]: readDivided,
-};
+const readers: Readonly<Record<number, Reader>> = { [formatVersion]: readDivided };
 
 /**
  * Reads a manifest and its parts. Parts that `near` has too are taken from there, and shared in memory. Throws
@@ -91,12 +105,24 @@ const readers: Readonly<Record<number, (storage: Storage, stored: StoredManifest
  * MissingObjectError or StorageError.
  */
 export async function readManifest(storage: Storage, ref: ObjectRef, near?: Manifest): Promise<Manifest> {
-  const key = layout.manifest(ref.hash);
-  const bytes = await readObject(storage, key, ref);
-  return readerFor(key, bytes, readers)(storage, { key, bytes, near });
+  const lost = (error: Error) => {
+    throw error;
+  };
+  const { lists, scores, ...root } = await readParts(storage, ref, { near, lost });
+  return { ...root, segments: lists.flatMap((list) => list!), scores: scores! };
 }
 
-async function readDivided(storage: Storage, { key, bytes, near }: StoredManifest): Promise<Manifest> {
+/** The same as far as its parts can be read. Throws what `readManifest` throws where the manifest cannot be read. */
+export async function readParts(storage: Storage, ref: ObjectRef, reading: Reading): Promise<ReadManifest> {
+  const key = layout.manifest(ref.hash);
+  const bytes = await readObject(storage, key, ref);
+  return readerFor(key, bytes, readers)(storage, { key, bytes, ...reading });
+}
+
+async function readDivided(
+  storage: Storage,
+  { key, bytes, near, lost }: StoredManifest,
+): Promise<ReadManifest> {
   const root = parseObject(key, bytes, ManifestRoot);
   requireFeed(key, root.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
@@ -106,15 +132,23 @@ async function readDivided(storage: Storage, { key, bytes, near }: StoredManifes
   for (const unit of ["segments", "pages", "markets"] as const)
     if (lists.reduce((sum, list) => sum + list[unit], 0) !== root.counts[unit])
       throw new CorruptObjectError(key, `its lists do not have as many ${unit} as it says`);
+  if (lists.some(({ segments, markets }) => markets > segments * cuts.segmentMax))
+    throw new CorruptObjectError(key, "it says that a list has more markets than its segments can have");
   const known = near ? listsOf(near) : new Map<string, readonly SegmentRef[]>();
-  const found: (readonly SegmentRef[])[] = [];
+  const found: ReadManifest["lists"] = [];
+  const unlessLost = <T>(work: Promise<T>) =>
+    work.catch((error) => {
+      if (!isLoss(error)) throw error;
+      lost(error);
+      return undefined;
+    });
   const [scores] = await Promise.all([
-    near?.parts.scores.hash === scoresRef.hash ? near.scores : readScoreRefs(storage, scoresRef),
+    near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScoreRefs(storage, scoresRef)),
     inParallel(lists.entries(), async ([index, list]) => {
-      found[index] = known.get(nameOf(list)) ?? (await readList(storage, list));
+      found[index] = known.get(nameOf(list)) ?? (await unlessLost(readList(storage, list)));
     }),
   ]);
-  return { ...root, segments: found.flat(), scores };
+  return { ...root, lists: found, scores };
 }
 
 async function readScoreRefs(storage: Storage, ref: ObjectRef): Promise<ScoreRefs> {

@@ -45,7 +45,10 @@ export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, r
  * What a snapshot's manifest tells of its sources, by key: the list of the files, and the origins of each segment's
  * rows.
  */
-export function sourceObjects({ sources, segments }: Manifest): Map<string, ObjectRef> {
+export function sourceObjects({
+  sources,
+  segments,
+}: Pick<Manifest, "sources" | "segments">): Map<string, ObjectRef> {
   const origins = segments.flatMap((segment) => segment.origins ?? []);
   return new Map([
     ...(sources ? [[layout.sourceFilesOf(sources.hash), sources] as const] : []),
@@ -56,7 +59,7 @@ export function sourceObjects({ sources, segments }: Manifest): Map<string, Obje
 /**
  * All score objects of a snapshot by key: the list and the records, which are public, and the details, which are not.
  */
-export function scoreObjects({ scores }: Manifest): Map<string, ObjectRef> {
+export function scoreObjects({ scores }: Pick<Manifest, "scores">): Map<string, ObjectRef> {
   const { list, records, histories, dimensions } = scores;
   const open = [list, ...Object.values(records)];
   const closed = [...Object.values(histories), ...Object.values(dimensions)];

@@ -1,12 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { feedVersion } from "../../../schemas/market.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { formatVersion, type Manifest, type SegmentRef } from "../../../schemas/snapshot.ts";
+import { diff } from "../../../snapshots/maintain/diff.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { divideManifest, partsOf, readManifest } from "../../../snapshots/store/manifest.ts";
-import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { scoreObjects } from "../../../snapshots/store/objects.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { contentOf, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { goodStore, newestManifest, type Objects, replaceManifest } from "../../helpers/store/tamper.ts";
 
 const ref = (name: string) => ({ hash: sha256(name), bytes: 100 });
@@ -122,6 +127,21 @@ describe("a manifest whose parts do not fit together is refused", () => {
   });
 });
 
+/** A store of two or more lists, and its markets: about twelve segments, the shortest there may be. */
+async function storeOfLists(): Promise<{ objects: Objects; records: HistoricalMarket[] }> {
+  const ends = [...segmentEnds().take(12)];
+  // Which roots end a list is left to chance.
+  for (let first = 0; ; first += 400) {
+    const objects: Objects = new Map();
+    const records = ends.flatMap((id, place) => {
+      const others = Array.from({ length: 33 }, (_, n) => market(first + place * 33 + n));
+      return others.with(32, { ...others[32]!, id });
+    });
+    await publishRecords(memoryStorage(objects), records);
+    if (newestManifest(objects).parts.lists.length > 1) return { objects, records };
+  }
+}
+
 describe("a lost part", () => {
   test("stops a collection, where the manifest is still there", async () => {
     const storage = memoryStorage(new Map());
@@ -134,28 +154,56 @@ describe("a lost part", () => {
       now: new Date("2030-01-01T00:00:00.000Z"),
       dryRun: false,
     };
+    const manifests = (await listed(storage, layout.manifests)).map(({ key }) => key);
     for (const key of partsOf(older).keys()) {
       const bytes = (await storage.get(key))!;
       await storage.delete(key);
       const before = await contentOf(storage);
       await expect(collectGarbage(storage, options)).rejects.toThrow(`${key}: it is missing`);
+      await expect(collectGarbage(storage, options)).rejects.toThrow(`its manifest is ${manifests[0]}`);
+      await expect(diff(storage, "1", "2")).rejects.toThrow(`${key}: it is missing`);
       expect(await contentOf(storage)).toEqual(before);
       await storage.put(key, bytes);
     }
     await expect(collectGarbage(storage, options)).resolves.toMatchObject({ keptCommits: 2 });
   });
 
-  test("is made again by the next run under its old name", async () => {
-    const storage = memoryStorage(new Map());
-    await publishRecords(storage, recordsOf(0, 60));
+  test("is made again by the next run under its old name, damaged or not, with what it names alone", async () => {
+    const { objects, records } = await storeOfLists();
+    const storage = memoryStorage(objects);
     const whole = await contentOf(storage);
-    for (const key of partsOf(await readManifest(storage, (await newestCommit(storage))!.manifest)).keys()) {
+    const manifest = newestManifest(objects);
+    const { size } = scoreObjects(manifest);
+    const named = [
+      // With its words, its ids, the digests and origins of its rows.
+      ...manifest.parts.lists.map(({ segments }) => 1 + 5 * segments),
+      1 + size,
+    ];
+    for (const [place, key] of [...partsOf(manifest).keys()].entries())
+      for (const damage of [() => storage.delete(key), () => storage.put(key, Buffer.from("{}"))]) {
+        await damage();
+        const warnings: string[] = [];
+        const warn = (line: string) => void warnings.push(line);
+        const { outcome, commit, uploaded } = await publishRecords(storage, records, 700, { warn });
+        expect([outcome, commit]).toEqual(["unchanged", 1]);
+        expect(warnings).toEqual([expect.stringMatching(`^${key}: .*; it is made again from the sources$`)]);
+        expect(uploaded.objects, key).toBeLessThanOrEqual(named[place]!);
+        expect(await contentOf(storage)).toEqual(whole);
+      }
+  });
+
+  test("does not keep a run from publishing a change, and the older snapshot alone lacks it then", async () => {
+    const { objects, records } = await storeOfLists();
+    for (const key of partsOf(newestManifest(objects)).keys()) {
+      const storage = memoryStorage(new Map(objects));
       await storage.delete(key);
-      expect(await publishRecords(storage, recordsOf(0, 60))).toMatchObject({
-        outcome: "unchanged",
-        commit: 1,
-      });
-      expect(await contentOf(storage)).toEqual(whole);
+      const changed = records.with(200, { ...records[200]!, composite: 999 });
+      expect(await publishRecords(storage, changed)).toMatchObject({ outcome: "published", changes: null });
+      expect(await readCommit(storage, 2)).toMatchObject({ changes: null, changeCounts: null });
+      const still = (await readManifest(storage, (await newestCommit(storage))!.manifest)).parts;
+      const named = partsOf({ ...newestManifest(objects), parts: still }).has(key);
+      const { faults } = await verify(storage, () => {});
+      expect(faults.map((fault) => fault.key)).toEqual(named ? [] : [key]);
     }
   });
 });
