@@ -3,7 +3,7 @@ import { encodeChangePart, partLines } from "../format/change-part.ts";
 import type { MarketKey } from "../format/market-line.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
-import { parseObject } from "../store/records.ts";
+import { parseObject } from "../store/parse.ts";
 import type { Storage } from "../store/storage.ts";
 import type { ReadObject } from "./walk.ts";
 

@@ -1,5 +1,3 @@
-import { crc32 } from "node:zlib";
-
 /**
  * Where pages and segments are cut: the smallest and largest numbers of markets, and the moduli for the hashes of ids
  * (snapshots/SPEC.md, "Cuts").
@@ -11,41 +9,3 @@ export const cuts = {
   segmentModulus: 160,
   segmentMax: 65_536,
 } as const;
-
-/**
- * Decides after which markets a page or segment ends. It looks at ids only, so when a market is added, removed or
- * changed, only the cuts near it move and most pages stay as they were.
- */
-export class Cutter {
-  #page = 0;
-  #segment = 0;
-
-  /**
-   * Takes the next market, in order from the oldest. Returns what ends after it; the end of a segment ends a page too.
-   */
-  next(id: string): "none" | "page" | "segment" {
-    const hash = crc32(id);
-    this.#page += 1;
-    const wanted = this.#page >= cuts.pageMin && hash % cuts.pageModulus === 0;
-    if (!wanted && this.#page < cuts.pageMax) return "none";
-    return this.page(this.#page, wanted && Math.floor(hash / cuts.pageModulus) % cuts.segmentModulus === 0);
-  }
-
-  /** Whether the next market begins a page. */
-  get atPageStart(): boolean {
-    return this.#page === 0;
-  }
-
-  /**
-   * Takes a whole page with this number of markets, whose end is already known. `rare` says whether the hash of its
-   * newest id ends a segment.
-   */
-  page(markets: number, rare: boolean): "page" | "segment" {
-    this.#page = 0;
-    this.#segment += markets;
-    // Even if the next page is as large as a page can be, the segment's ordinals must fit into 16 bits.
-    if (!rare && this.#segment + cuts.pageMax <= cuts.segmentMax) return "page";
-    this.#segment = 0;
-    return "segment";
-  }
-}

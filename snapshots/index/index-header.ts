@@ -1,3 +1,5 @@
+import { bytesOf } from "../format/bytes.ts";
+import { type Digest, hexOf } from "../format/sha256.ts";
 import { leafHash, rootOf, treeHead } from "../format/tree.ts";
 import { type TimeColumn, timeAt } from "./time-column.ts";
 
@@ -44,7 +46,7 @@ export function coveredSections(columns: readonly ColumnHeader[]): string[] {
 }
 
 /** The leaves of the tree over a section: the hashes of its chunks. */
-export function chunkLeaves(name: string, section: Uint8Array): Buffer[] {
+export function chunkLeaves(name: string, section: Uint8Array): Digest[] {
   const size = name === "ids" ? idChunkBytes : chunkBytes;
   return Array.from({ length: Math.ceil(section.length / size) }, (_, chunk) =>
     leafHash(section.subarray(chunk * size, (chunk + 1) * size)),
@@ -65,7 +67,7 @@ export function indexHeader(
     const section = sectionOf(name);
     const leaves = chunkLeaves(name, section);
     const root = rootOf("section", { children: leaves.length, total: section.length }, treeHead(leaves));
-    return [name, [section.length, root.toString("hex")]] as const;
+    return [name, [section.length, hexOf(root)]] as const;
   });
   const header = {
     version: indexVersion,
@@ -79,5 +81,5 @@ export function indexHeader(
     sections: Object.fromEntries(sections),
     words: { unicode: words.unicode, hash: words.hash, bytes: words.bytes },
   };
-  return new TextEncoder().encode(JSON.stringify(header));
+  return bytesOf(JSON.stringify(header));
 }

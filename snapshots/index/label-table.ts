@@ -1,4 +1,4 @@
-import { crc32 } from "node:zlib";
+import { bytesOf, textOf } from "../format/bytes.ts";
 import { foldCase } from "./words.ts";
 
 const nothing = 0xffffffff;
@@ -8,7 +8,7 @@ const nothing = 0xffffffff;
  * each of 50,000 labels. Ids count from 0 and are valid within this table only.
  */
 export class LabelTable {
-  #text = Buffer.alloc(1024);
+  #text = new Uint8Array(1024);
   /** Label n ends at #ends[n] in #text. */
   #ends = new Uint32Array(64);
   #size = 0;
@@ -42,7 +42,7 @@ export class LabelTable {
 
   /** The id of exactly this label; undefined when no loaded segment has it. */
   find(label: string): number | undefined {
-    const id = this.#slots[this.#slotOf(Buffer.from(label))]!;
+    const id = this.#slots[this.#slotOf(bytesOf(label))]!;
     return id === nothing ? undefined : id;
   }
 
@@ -58,7 +58,7 @@ export class LabelTable {
 
   /** The label's id. Adds the label if it is new. */
   intern(label: string): number {
-    const bytes = Buffer.from(label);
+    const bytes = bytesOf(label);
     const slot = this.#slotOf(bytes);
     const known = this.#slots[slot]!;
     if (known !== nothing) return known;
@@ -72,7 +72,7 @@ export class LabelTable {
 
   /** The label with this id, which must exist. */
   label(id: number): string {
-    return this.#bytes(id).toString("utf8");
+    return textOf(this.#bytes(id));
   }
 
   /** Compares two labels by UTF-16 code units, as `<` does with strings, without making strings of them. */
@@ -106,27 +106,36 @@ export class LabelTable {
     this.#foldOf = fresh.#foldOf;
   }
 
-  #bytes(id: number): Buffer {
+  #bytes(id: number): Uint8Array {
     return this.#text.subarray(id === 0 ? 0 : this.#ends[id - 1]!, this.#ends[id]!);
   }
 
-  #slotOf(bytes: Buffer): number {
+  #slotOf(bytes: Uint8Array): number {
     const mask = this.#slots.length - 1;
-    for (let slot = crc32(bytes) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = hashOf(bytes) & mask; ; slot = (slot + 1) & mask) {
       const id = this.#slots[slot]!;
-      if (id === nothing || this.#bytes(id).equals(bytes)) return slot;
+      if (id === nothing || this.#equals(id, bytes)) return slot;
     }
   }
 
-  #append(bytes: Buffer): void {
+  #equals(id: number, bytes: Uint8Array): boolean {
+    const start = id === 0 ? 0 : this.#ends[id - 1]!;
+    if (this.#ends[id]! - start !== bytes.length) return false;
+    for (let index = 0; index < bytes.length; index += 1)
+      if (this.#text[start + index] !== bytes[index]) return false;
+    return true;
+  }
+
+  #append(bytes: Uint8Array): void {
     const start = this.#size === 0 ? 0 : this.#ends[this.#size - 1]!;
     const end = start + bytes.length;
-    if (end > this.#text.length) this.#text = Buffer.concat([this.#text], Math.ceil(end * 1.25));
+    if (end > this.#text.length) this.#text = enlarged(this.#text, Math.ceil(end * 1.25));
     if (this.#size === this.#ends.length) {
-      this.#ends = enlarged(this.#ends, this.#size);
+      this.#ends = enlarged(this.#ends, grown(this.#size));
     }
-    if (this.#folds && this.#size >= this.#foldOf.length) this.#foldOf = enlarged(this.#foldOf, this.#size);
-    bytes.copy(this.#text, start);
+    if (this.#folds && this.#size >= this.#foldOf.length)
+      this.#foldOf = enlarged(this.#foldOf, grown(this.#size));
+    this.#text.set(bytes, start);
     this.#ends[this.#size] = end;
     this.#size += 1;
   }
@@ -145,8 +154,17 @@ function codeUnitOrder(byte: number): number {
   return byte === 0xee || byte === 0xef ? byte + 0x10 : byte;
 }
 
-function enlarged(numbers: Uint32Array, size: number): Uint32Array<ArrayBuffer> {
-  const larger = new Uint32Array(Math.max(64, Math.ceil(size * 1.25)));
+const grown = (size: number) => Math.max(64, Math.ceil(size * 1.25));
+
+function enlarged<Numbers extends Uint8Array | Uint32Array>(numbers: Numbers, size: number): Numbers {
+  const larger = new (numbers.constructor as new (size: number) => Numbers)(size);
   larger.set(numbers);
   return larger;
+}
+
+/** FNV-1a, whose upper bits reach the lower ones at the end. */
+function hashOf(bytes: Uint8Array): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < bytes.length; index += 1) hash = Math.imul(hash ^ bytes[index]!, 0x01000193);
+  return hash ^ (hash >>> 15);
 }

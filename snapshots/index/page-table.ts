@@ -8,7 +8,8 @@ import {
   type StoredPage,
 } from "../format/page.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
-import { type SectionLookup, type SectionWriter, uint32s } from "./sections.ts";
+import type { SectionWriter } from "./section-writer.ts";
+import { type SectionLookup, uint32s } from "./sections.ts";
 
 /** What stands for pages of gzip in `pageEncodings`. */
 const gzip = 0;

@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { textOf } from "../format/bytes.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { maxHeaderBytes } from "../store/layout.ts";
-import { parseObject } from "../store/records.ts";
+import { parseObject } from "../store/parse.ts";
 
 // Objects that consist of a magic, a header in JSON, and sections of numbers or bytes (snapshots/SPEC.md, "Segments").
 
@@ -11,60 +12,28 @@ const alignment = 8;
 export const SectionTable = z.record(z.string(), z.tuple([z.int().min(0), z.int().min(0)]));
 export type SectionTable = z.infer<typeof SectionTable>;
 
-function padding(length: number): Buffer {
-  return Buffer.alloc((alignment - (length % alignment)) % alignment);
-}
+/** How many zeros follow so many bytes. */
+export const padding = (length: number) => (alignment - (length % alignment)) % alignment;
 
-/** Collects sections, each padded to the alignment. */
-export class SectionWriter {
-  readonly sections: Record<string, [offset: number, bytes: number]> = {};
-  readonly parts: Buffer[] = [];
-  bytes = 0;
-  readonly #added = new Map<string, Buffer>();
-
-  add(name: string, data: Uint8Array | Uint16Array | Uint32Array): void {
-    const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-    const filler = padding(bytes.length);
-    this.sections[name] = [this.bytes, bytes.length];
-    this.#added.set(name, bytes);
-    this.parts.push(bytes, filler);
-    this.bytes += bytes.length + filler.length;
-  }
-
-  /** The bytes of a section that was added. */
-  get(name: string): Buffer {
-    return this.#added.get(name)!;
-  }
-}
-
-/** The bytes of an object. `parts` are the sections, as SectionWriter pads them. */
-export function sealSections(magic: Buffer, header: object, parts: readonly Buffer[]): Buffer {
-  const json = Buffer.from(JSON.stringify(header));
-  const lengths = Buffer.alloc(8);
-  lengths.writeUInt32LE(json.length, 0);
-  const head = Buffer.concat([magic, lengths, json]);
-  return Buffer.concat([head, padding(head.length), ...parts]);
-}
-
-/** Splits an object into its header and the sections behind it. Throws CorruptObjectError. */
+/** Reads the header of an object, and tells where the sections behind it start. Throws CorruptObjectError. */
 export function openSections<Header>(
   key: string,
-  stored: Buffer,
-  magic: Buffer,
+  stored: Uint8Array,
+  magic: string,
   schema: z.ZodType<Header>,
-): { header: Header; body: Buffer } {
+): { header: Header; start: number } {
   const headerStart = magic.length + 8;
-  if (stored.length < headerStart || !stored.subarray(0, magic.length).equals(magic)) {
-    throw new CorruptObjectError(key, `it does not begin with ${JSON.stringify(magic.toString().trim())}`);
+  if (stored.length < headerStart || textOf(stored.subarray(0, magic.length)) !== magic) {
+    throw new CorruptObjectError(key, `it does not begin with ${JSON.stringify(magic.trim())}`);
   }
-  requireEncoding(key, stored.readUInt32LE(magic.length + 4));
-  const headerBytes = stored.readUInt32LE(magic.length);
+  const lengths = new DataView(stored.buffer, stored.byteOffset + magic.length, 8);
+  requireEncoding(key, lengths.getUint32(4, true));
+  const headerBytes = lengths.getUint32(0, true);
   if (headerBytes > maxHeaderBytes)
     throw new CorruptObjectError(key, `its header has ${headerBytes} bytes, more than ${maxHeaderBytes}`);
   const headerEnd = headerStart + headerBytes;
   const header = parseObject(key, stored.subarray(headerStart, headerEnd), schema);
-  const body = stored.subarray(headerEnd + padding(headerEnd).length);
-  return { header, body };
+  return { header, start: headerEnd + padding(headerEnd) };
 }
 
 /** Finds a section. Throws CorruptObjectError when it is missing, cut off, or does not have the expected size. */

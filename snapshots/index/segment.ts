@@ -1,34 +1,25 @@
 import { z } from "zod";
-import {
-  type FilterField,
-  type FilterValues,
-  filterFields,
-  type IntegerName,
-  type LabelName,
-  labelFields,
-} from "../../schemas/filters.ts";
+import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import type { Page, StoredPage } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
-import { CorruptObjectError } from "../store/errors.ts";
 import { maxResidentBytes } from "../store/layout.ts";
-import { parseObject } from "../store/records.ts";
-import { ranksOf, wordsFor } from "./bitmap.ts";
-import { Columns, fieldOf, isForeign } from "./columns.ts";
-import { coveredSections, indexHeader, indexVersion, isKnown, type WordsRef } from "./index-header.ts";
-import { buildIntegerColumn, type IntegerColumn, sliceCount } from "./integer-column.ts";
-import { buildLabelColumn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
-import { LabelTable } from "./label-table.ts";
-import { addPageDigests, addPageTable, type PageTable, readPageTable, readWholePages } from "./page-table.ts";
+import { parseObject } from "../store/parse.ts";
 import {
-  openSections,
-  SectionTable,
-  SectionWriter,
-  sealSections,
-  sectionLookup,
-  uint32s,
-} from "./sections.ts";
-import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
+  columnsFrom,
+  type LabelTables,
+  loadColumns,
+  type SegmentColumns,
+  type StoredColumns,
+} from "./column-sections.ts";
+import { Columns } from "./columns.ts";
+import { coveredSections, indexHeader, indexVersion, type WordsRef } from "./index-header.ts";
+import { buildIntegerColumn } from "./integer-column.ts";
+import { buildLabelColumn } from "./label-column.ts";
+import { addPageDigests, addPageTable, readPageTable, readWholePages } from "./page-table.ts";
+import { SectionWriter, sealSections } from "./section-writer.ts";
+import { openSections, SectionTable, sectionLookup } from "./sections.ts";
+import { buildTimeColumn } from "./time-column.ts";
 
 /** The values of one market that the index keeps. */
 export interface IndexRow {
@@ -37,30 +28,16 @@ export interface IndexRow {
   values: FilterValues;
 }
 
-/** One label table per text field, shared by all segments in a process. */
-export type LabelTables = Record<LabelName, LabelTable>;
-
-/** Creates empty label tables, which ignore letter case where the field's filter does. */
-export function createLabelTables(): LabelTables {
-  return Object.fromEntries(
-    labelFields.map(({ field, fold }) => [field, new LabelTable(fold)]),
-  ) as LabelTables;
-}
-
-/** A segment in memory. Ordinals count from its oldest market, which is 0. */
-export interface Segment {
-  markets: number;
+/** A segment in memory. */
+export interface Segment extends SegmentColumns {
   /** The ordinal of each page's oldest market, followed by the number of markets. */
   pageStarts: Uint32Array;
-  times: TimeColumn;
-  integers: Map<IntegerName, IntegerColumn>;
-  labels: Map<LabelName, LoadedLabelColumn>;
   /** The memory that the index takes, in bytes. */
   residentBytes: number;
   page(index: number): StoredPage;
 }
 
-const magic = Buffer.from("PRSSEG\r\n");
+const magic = "PRSSEG\r\n";
 const SegmentHeader = z.object({
   formatVersion: z.literal(formatVersion),
   markets: z.int().min(1).max(65_536),
@@ -134,10 +111,21 @@ export function encodeSegment(
   return sealSections(magic, header, sections.parts);
 }
 
+/** Splits a segment into its header and the sections behind it. */
+function openSegment(key: string, stored: Buffer) {
+  const { header, start } = openSections(key, stored, magic, SegmentHeader);
+  return { header, body: stored.subarray(start) };
+}
+
 /** The canonical header of a segment's index, as it is stored. Throws CorruptObjectError. */
 export function readIndexHeader(key: string, stored: Buffer): Buffer {
-  const { header, body } = openSections(key, stored, magic, SegmentHeader);
-  const [offset, bytes] = sectionLookup(key, header, body.length)("index");
+  const { header, body } = openSegment(key, stored);
+  return sectionOf(key, header, body, "index");
+}
+
+/** The bytes of any section. Throws CorruptObjectError. */
+function sectionOf(key: string, header: SegmentHeader, body: Buffer, name: string): Buffer {
+  const [offset, bytes] = sectionLookup(key, header, body.length)(name);
   return body.subarray(offset, offset + bytes);
 }
 
@@ -153,13 +141,8 @@ const ToldIndex = z.object({
  * know; undefined when the header is of another version.
  */
 export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Beside): boolean | undefined {
-  const { header, body } = openSections(key, stored, magic, SegmentHeader);
-  const section = sectionLookup(key, header, body.length);
-  const sectionOf = (name: string) => {
-    if (name === "ids") return ids;
-    const [offset, bytes] = section(name);
-    return body.subarray(offset, offset + bytes);
-  };
+  const { header, body } = openSegment(key, stored);
+  const covered = (name: string) => (name === "ids" ? ids : sectionOf(key, header, body, name));
   const { times } = readColumns(key, stored);
   const { markets, pages } = header;
   const root = rootOver("segment", readPages(key, stored)).toString("hex");
@@ -171,82 +154,32 @@ export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Besid
   if (JSON.stringify(known) !== JSON.stringify(header.columns)) return false;
   if (!coveredSections(header.columns).every((name) => names.includes(name))) return false;
   const segment = { markets, pages, root, times, columns: columns as typeof header.columns };
-  return told.equals(indexHeader(segment, sectionOf, words, names));
+  return told.equals(indexHeader(segment, covered, words, names));
 }
 
 /** A segment's whole page table, from the oldest page up. Throws CorruptObjectError. */
 export function readPages(key: string, stored: Buffer): Page[] {
-  const { header, body } = openSections(key, stored, magic, SegmentHeader);
+  const { header, body } = openSegment(key, stored);
   const copy = new Uint8Array(body).buffer;
   const section = sectionLookup(key, header, copy.byteLength);
   return readWholePages(key, copy, section, header);
 }
 
-/** A segment's columns as they are stored. They are views of `resident`, a copy of the part that queries need. */
-interface StoredColumns {
-  markets: number;
-  resident: ArrayBuffer;
-  table: PageTable;
-  times: TimeColumn;
-  /** The fields that it has columns for, in its order. A segment of another version may lack some. */
-  fields: readonly FilterField[];
-  /** Whether it has columns that this version does not read. */
-  others: boolean;
-  /** Names of columns that no field of this version has, or that are of a kind that it does not know. */
-  unknown: string[];
-  integers: Map<IntegerName, IntegerColumn>;
-  labels: Map<LabelName, LabelColumn>;
+/** Reads the columns of a segment. They are views of a copy of the part that queries need. Throws CorruptObjectError. */
+export function readColumns(key: string, stored: Buffer): StoredColumns {
+  const { header, body } = openSegment(key, stored);
+  return columnsFrom(key, header, residentPart(key, header, body).section);
 }
 
-/** Reads the columns of a segment. Throws CorruptObjectError. */
-export function readColumns(key: string, stored: Buffer): StoredColumns {
-  const { header, body } = openSections(key, stored, magic, SegmentHeader);
-  // A copy is aligned for typed arrays, and leaves out the part that is needed only when loading.
+/** A copy of the part that queries need: aligned for typed arrays, and without the part that only loading needs. */
+function residentPart(key: string, header: SegmentHeader, body: Buffer) {
   const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
-  const section = sectionLookup(key, header, resident.byteLength);
-  const words = (name: string, count: number) => uint32s(resident, section(name, count * 4));
-  const slices = (name: string, range: number) => words(name, wordsFor(header.markets) * sliceCount(range));
-  const table = readPageTable(key, resident, section, header);
-  const integers = new Map<IntegerName, IntegerColumn>();
-  const labels = new Map<LabelName, LabelColumn>();
-  const fields: FilterField[] = [];
-  for (const column of header.columns) {
-    const row = fieldOf(column);
-    if (!row) continue;
-    fields.push(row);
-    if (row.kind === "integer") {
-      const { field, min, max } = row;
-      integers.set(field, { min, max, slices: slices(field, max - min) });
-      continue;
-    }
-    const { field } = row;
-    const frequent = isKnown(column) && column.kind === "label" ? column.frequent : [];
-    const [offset, bytes] = sectionLookup(key, header, body.length)(`${field}.rare`);
-    const [postingsStart, postingsBytes] = section(`${field}.postings`);
-    const postings = new Uint16Array(resident, postingsStart, postingsBytes >>> 1);
-    const rare = parseLabels(key, body.toString("utf8", offset, offset + bytes));
-    const [min, max] = [lowestCode(rare), frequent.length];
-    if (max < min) throw new CorruptObjectError(key, `it has no label of ${field}`);
-    labels.set(field, {
-      codes: { min, max, slices: slices(`${field}.codes`, max - min) },
-      frequent,
-      rare,
-      postings,
-      starts: words(`${field}.starts`, wordsFor(postings.length)),
-    });
-  }
-  const times = { low: words("times", header.markets), epochs: header.epochs };
-  return {
-    markets: header.markets,
-    resident,
-    table,
-    times,
-    fields,
-    others: fields.length < header.columns.length,
-    unknown: header.columns.filter(isForeign).map(({ name }) => name),
-    integers,
-    labels,
-  };
+  const lookup = sectionLookup(key, header, resident.byteLength);
+  const section = (name: string, expectedBytes?: number) =>
+    name.endsWith(".rare")
+      ? sectionOf(key, header, body, name)
+      : new Uint8Array(resident, ...lookup(name, expectedBytes));
+  return { resident, lookup, section };
 }
 
 /**
@@ -254,33 +187,16 @@ export function readColumns(key: string, stored: Buffer): StoredColumns {
  * CorruptObjectError.
  */
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
-  const { markets, resident, table, times, integers, labels } = readColumns(key, stored);
-  let tableBytes = 0;
-  const load = (field: LabelName, { frequent, rare, ...column }: LabelColumn): LoadedLabelColumn => {
-    const intern = (text: string) => tables[field].intern(text);
-    const [frequentIds, rareIds] = [Uint32Array.from(frequent, intern), Uint32Array.from(rare, intern)];
-    const ranks = ranksOf(column.starts);
-    tableBytes += frequentIds.byteLength + rareIds.byteLength + ranks.byteLength;
-    return { ...column, frequentIds, rareIds, ranks };
-  };
-  const loaded = [...labels].map(([field, column]) => [field, load(field, column)] as const);
+  const { header, body } = openSegment(key, stored);
+  const { resident, lookup, section } = residentPart(key, header, body);
+  const { pageMarkets, page } = readPageTable(key, resident, lookup, header);
+  const { tableBytes, ...columns } = loadColumns(columnsFrom(key, header, section), tables);
   return {
-    markets,
-    pageStarts: startsOf(table.pageMarkets),
-    times,
-    integers,
-    labels: new Map(loaded),
+    ...columns,
+    pageStarts: startsOf(pageMarkets),
     residentBytes: resident.byteLength + tableBytes,
-    page: table.page,
+    page,
   };
-}
-
-function parseLabels(key: string, json: string): string[] {
-  try {
-    return z.array(z.string()).parse(JSON.parse(json));
-  } catch (error) {
-    throw new CorruptObjectError(key, "its labels cannot be read", { cause: error });
-  }
 }
 
 /** The ordinal of each page's oldest market, followed by the number of markets. */

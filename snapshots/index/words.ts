@@ -1,6 +1,3 @@
-/** The version of Unicode by which this process tells letters and normalises. Words of another one may differ. */
-export const unicodeVersion = process.versions.unicode ?? "none";
-
 const word = /[\p{L}\p{M}\p{N}]+/gu;
 
 /** A text as its words are cut from it (INTERFACE 4.5). */

@@ -1,13 +1,14 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
-import { Cutter } from "../format/cuts.ts";
+import { Cutter } from "../format/cutter.ts";
 import { textOf } from "../format/market-line.ts";
 import { type Page, pageText } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
+import { encodeWords } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { encodeOrigins } from "../index/origin-table.ts";
 import { encodeSegment, type IndexRow, readIndexHeader } from "../index/segment.ts";
-import { encodeWords } from "../index/word-table.ts";
-import { unicodeVersion, wordsOf } from "../index/words.ts";
+import { unicodeVersion } from "../index/unicode.ts";
+import { wordsOf } from "../index/words.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";

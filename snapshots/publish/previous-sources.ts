@@ -6,7 +6,7 @@ import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
 import { ObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, readObject } from "../store/objects.ts";
-import { parseObject } from "../store/records.ts";
+import { parseObject } from "../store/parse.ts";
 import type { Storage } from "../store/storage.ts";
 import { type PreviousPage, type PreviousSegment, pagesIn } from "./previous-pages.ts";
 import { type PreviousRows, readDigests } from "./previous-rows.ts";

@@ -8,7 +8,7 @@ import { CorruptObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
-import { parseObject } from "../store/records.ts";
+import { parseObject } from "../store/parse.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
 

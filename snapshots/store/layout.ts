@@ -1,5 +1,6 @@
-import { hash } from "node:crypto";
 import { cuts } from "../format/cuts.ts";
+
+export { sha256 } from "../format/sha256.ts";
 
 const mebibyte = 2 ** 20;
 
@@ -218,9 +219,4 @@ function cacheControlOf(key: string): string {
   if (key.startsWith(layout.publicObjects) || key.startsWith(layout.logTiles)) return immutable;
   if (key.startsWith(layout.log)) return "public, max-age=5";
   return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
-}
-
-/** SHA-256 as 64 lower-case hex digits. Stored objects are named by it. */
-export function sha256(bytes: Uint8Array | string): string {
-  return hash("sha256", bytes, "hex");
 }

@@ -16,7 +16,7 @@ import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from
 import { inParallel } from "./in-parallel.ts";
 import { layout, sha256 } from "./layout.ts";
 import { readObject } from "./objects.ts";
-import { parseObject, readerFor } from "./records.ts";
+import { parseObject, readerFor } from "./parse.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They stand in lists that end where the roots of segments say,

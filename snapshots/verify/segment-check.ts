@@ -2,11 +2,13 @@ import { gunzipSync } from "node:zlib";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/snapshot.ts";
-import { Cutter, cuts } from "../format/cuts.ts";
+import { cuts } from "../format/cuts.ts";
+import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { decodeRows } from "../index/decode-rows.ts";
+import { encodeWords } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import {
   type Beside,
@@ -17,8 +19,9 @@ import {
   readIndexHeader,
   readPages,
 } from "../index/segment.ts";
-import { encodeWords, WordTable } from "../index/word-table.ts";
-import { unicodeVersion, wordsOf } from "../index/words.ts";
+import { unicodeVersion } from "../index/unicode.ts";
+import { WordTable } from "../index/word-table.ts";
+import { wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { besideSegment } from "../store/objects.ts";

@@ -2,7 +2,7 @@ import { type Manifest, SourceFiles } from "../../schemas/snapshot.ts";
 import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { parseObject } from "../store/records.ts";
+import { parseObject } from "../store/parse.ts";
 import type { CheckedRead } from "./score-check.ts";
 
 /**

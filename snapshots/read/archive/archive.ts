@@ -1,7 +1,8 @@
 import { type IntegerName, type LabelName, labelFields } from "../../../schemas/filters.ts";
 import { firstWhere } from "../../format/first-where.ts";
 import type { StoredPage } from "../../format/page.ts";
-import type { LabelTables, Segment } from "../../index/segment.ts";
+import type { LabelTables } from "../../index/column-sections.ts";
+import type { Segment } from "../../index/segment.ts";
 import { lowerBound, timeAt } from "../../index/time-column.ts";
 
 /** Where a market is stored: its segment, the page within the segment, and its line in the page, newest first. */

@@ -1,19 +1,12 @@
-import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
-import { bucketStarts, type FilterField, filterFields, type LabelName } from "../../../schemas/filters.ts";
-import { countRange, rangeBitmap } from "../../index/bitmap.ts";
-import type { LabelTable } from "../../index/label-table.ts";
-import { sliceKernel } from "../../index/slice-kernel.ts";
-import { lowerBound, timeAt } from "../../index/time-column.ts";
+import type { MarketFacets } from "../../../schemas/envelopes.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { commitOf, readSnapshot } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { requireIndexed, type Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { FacetQuery } from "../query/query.ts";
-import type { Archive } from "./archive.ts";
-import type { Matches } from "./matches.ts";
+import { countFacets } from "./count-facets.ts";
 import { selectMarkets } from "./select.ts";
-import { addTo, Part, type Tally } from "./tally.ts";
 
 /** The facets that a query asks for. `plan` counts. Throws as `commitOf` does, and `plan` as `readSnapshot` does. */
 export async function askFacets(
@@ -24,7 +17,7 @@ export async function askFacets(
   const count = async (snapshot: Snapshot) => {
     for (const name of by) if (name !== "month") requireIndexed(snapshot, name);
     const matches = await selectMarkets(catalog, snapshot, filter);
-    const facets = await countFacets(snapshot.archive, matches, by, limit);
+    const facets = await countFacets(snapshot.archive, matches, by, limit, awaitBudget);
     return { snapshotId: commit.snapshotId, total: matches.total, facets };
   };
   return {
@@ -32,208 +25,4 @@ export async function askFacets(
     etag: weakTag(commit, filter.canonical, by.join(), limit, "facets"),
     plan: () => readSnapshot(catalog, commit, count),
   };
-}
-
-/** Counts one facet, segment by segment. */
-interface Counter {
-  add(part: Part): void;
-  result(): Promise<Facet>;
-}
-
-type Facet = LabelFacet | ScoreFacet | MonthFacet;
-
-// The steps of the event loop's budget that counting a facet of one segment takes. Most take less than 0.1 ms;
-// the slowest, outcomes, takes 0.3 ms of the largest segment.
-const stepsPerCount = 2;
-
-/** Counts these facets of the matches. Other requests get their turn after each facet of each segment. */
-export async function countFacets(
-  archive: Archive,
-  matches: Matches,
-  by: readonly string[],
-  limit: number,
-): Promise<MarketFacets["facets"]> {
-  for (;;) {
-    const before = archive.labelGeneration;
-    const counters = by.map((name) => [name, counterOf(archive, name, limit)] as const);
-    for (const part of partsOf(archive, matches)) {
-      for (const [, counter] of counters) {
-        await awaitBudget(stepsPerCount);
-        counter.add(part);
-      }
-    }
-    const facets: Record<string, Facet> = {};
-    for (const [name, counter] of counters) facets[name] = await counter.result();
-    // A new snapshot may have renumbered the labels meanwhile. The counts are then of other labels.
-    if (archive.labelGeneration === before) return facets;
-  }
-}
-
-/** The segments that have matches. Made one at a time, so that the bitmaps of one segment are in memory. */
-function* partsOf({ segments }: Archive, matches: Matches): Generator<Part> {
-  for (const [index, segment] of segments.entries()) {
-    const { markets, count, bits = rangeBitmap(markets, 0, markets) } = matches.segments[index]!;
-    if (count === 0) continue;
-    yield new Part(segment, count, bits);
-  }
-}
-
-function counterOf(archive: Archive, name: string, limit: number): Counter {
-  if (name === "month") return new MonthCounter();
-  const row = filterFields.find(({ field }) => field === name)!;
-  return row.kind === "label"
-    ? new LabelCounter(row.field, archive.tables[row.field], limit)
-    : new IntegerCounter(row, limit);
-}
-
-type IntegerField = Extract<FilterField, { kind: "integer" }>;
-
-/** Counts the named values of an integer, or its values in buckets. */
-class IntegerCounter implements Counter {
-  readonly #row: IntegerField;
-  readonly #limit: number;
-  readonly #starts: readonly number[];
-  readonly #tallies: Tally[];
-
-  constructor(row: IntegerField, limit: number) {
-    this.#row = row;
-    this.#limit = limit;
-    this.#starts = bucketStarts(row);
-    this.#tallies = this.#starts.map(() => ({ count: 0, disputed: 0 }));
-  }
-
-  add(part: Part): void {
-    const tallies = part.tally(
-      part.segment.integers.get(this.#row.field)!,
-      this.#row.bucketWidth,
-      this.#starts.length,
-    );
-    for (const [bucket, tally] of tallies.entries()) addTo(this.#tallies[bucket]!, tally);
-  }
-
-  async result(): Promise<LabelFacet | ScoreFacet> {
-    const { values, bucketWidth: width, max } = this.#row;
-    if (values) {
-      const found = this.#tallies.map((tally, position) => ({ value: values[position]!, ...tally }));
-      const all = found.filter(({ count }) => count > 0);
-      const ordered = all.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
-      const other = { count: 0, disputed: 0 };
-      for (const tally of ordered.slice(this.#limit)) addTo(other, tally);
-      return { distinct: all.length, buckets: ordered.slice(0, this.#limit), other };
-    }
-    const buckets = this.#tallies.map((tally, position) => {
-      const next = this.#starts[position + 1];
-      return { from: this.#starts[position]!, to: next === undefined ? max : next - 1, ...tally };
-    });
-    return { width, buckets };
-  }
-}
-
-// Labels looked at between two turns of other requests.
-const labelsAtOnce = 16_384;
-// Best labels are put in order when there are this many too many.
-const spare = 256;
-
-/** Counts labels by their ids, and finds the most frequent ones. */
-class LabelCounter implements Counter {
-  readonly #field: LabelName;
-  readonly #table: LabelTable;
-  readonly #limit: number;
-  readonly #counts: Uint32Array;
-  readonly #disputed: Uint32Array;
-
-  constructor(field: LabelName, table: LabelTable, limit: number) {
-    this.#field = field;
-    this.#table = table;
-    this.#limit = limit;
-    this.#counts = new Uint32Array(table.size);
-    this.#disputed = new Uint32Array(table.size);
-  }
-
-  add(part: Part): void {
-    const { codes, frequentIds, rareIds, postings, starts } = part.segment.labels.get(this.#field)!;
-    const tallies = part.tally(codes, 1, codes.max - codes.min + 1);
-    // Code 0 stands for all rare labels together.
-    const rare = codes.min === 0 ? tallies.shift() : undefined;
-    for (const [position, tally] of tallies.entries())
-      this.#add(frequentIds[position]!, tally.count, tally.disputed);
-    if (!rare?.count) return;
-    const { bits, disputedBits } = part;
-    const found = sliceKernel.countPostings(postings, starts, rareIds.length, bits, disputedBits);
-    for (let rank = 0; rank < found.length; rank += 1)
-      this.#add(rareIds[rank]!, found[rank]! & 0xffff, found[rank]! >>> 16);
-  }
-
-  #add(id: number, count: number, disputed: number): void {
-    this.#counts[id]! += count;
-    this.#disputed[id]! += disputed;
-  }
-
-  async result(): Promise<LabelFacet> {
-    const [counts, disputed] = [this.#counts, this.#disputed];
-    const other = { count: 0, disputed: 0 };
-    let distinct = 0;
-    let best: number[] = [];
-    let worst: number | undefined;
-    const keepBest = () => {
-      best = best.sort(this.#compare).slice(0, this.#limit);
-      worst = best[this.#limit - 1];
-    };
-    for (let from = 0; from < counts.length; from += labelsAtOnce) {
-      await awaitBudget(stepsPerCount);
-      const to = Math.min(counts.length, from + labelsAtOnce);
-      for (let id = from; id < to; id += 1) {
-        if (counts[id] === 0) continue;
-        distinct += 1;
-        addTo(other, { count: counts[id]!, disputed: disputed[id]! });
-        if (worst !== undefined && this.#compare(id, worst) > 0) continue;
-        best.push(id);
-        if (best.length === this.#limit + spare) keepBest();
-      }
-    }
-    keepBest();
-    const buckets = best.map((id) => {
-      addTo(other, { count: -counts[id]!, disputed: -disputed[id]! });
-      return { value: this.#table.label(id), count: counts[id]!, disputed: disputed[id]! };
-    });
-    return { distinct, buckets, other };
-  }
-
-  /** By count, highest first, then by label in code unit order. */
-  #compare = (a: number, b: number): number =>
-    this.#counts[b]! - this.#counts[a]! || this.#table.compare(a, b);
-}
-
-/** Counts the markets of each UTC month. Times ascend, so a month is a range of ordinals. */
-class MonthCounter implements Counter {
-  /** By the number of months since year 0. */
-  readonly #months = new Map<number, Tally>();
-
-  add({ segment: { markets, times }, bits, disputedBits }: Part): void {
-    for (let from = 0; from < markets; ) {
-      const date = new Date(timeAt(times, from));
-      const month = date.getUTCFullYear() * 12 + date.getUTCMonth();
-      const to = lowerBound(times, Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1));
-      const count = countRange(bits, from, to);
-      if (count > 0) {
-        const tally = this.#months.get(month) ?? { count: 0, disputed: 0 };
-        addTo(tally, { count, disputed: countRange(disputedBits, from, to) });
-        this.#months.set(month, tally);
-      }
-      from = to;
-    }
-  }
-
-  async result(): Promise<MonthFacet> {
-    const found = [...this.#months.keys()];
-    const first = Math.min(...found);
-    const length = found.length === 0 ? 0 : Math.max(...found) - first + 1;
-    const buckets = Array.from({ length }, (_, position) => {
-      const month = first + position;
-      const [year, ofYear] = [Math.floor(month / 12), (month % 12) + 1];
-      const value = `${String(year).padStart(4, "0")}-${String(ofYear).padStart(2, "0")}`;
-      return { value, ...(this.#months.get(month) ?? { count: 0, disputed: 0 }) };
-    });
-    return { buckets };
-  }
 }

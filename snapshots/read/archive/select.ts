@@ -1,14 +1,8 @@
-import type { Condition, LabelName } from "../../../schemas/filters.ts";
-import { rangeBitmap } from "../../index/bitmap.ts";
-import { keepRanges } from "../../index/integer-column.ts";
-import { keepLabels } from "../../index/label-column.ts";
-import type { Segment } from "../../index/segment.ts";
-import { lowerBound } from "../../index/time-column.ts";
 import { requireIndexed, type Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { ArchiveFilter } from "../query/query.ts";
-import type { Archive } from "./archive.ts";
-import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
+import { matchColumns } from "./match-columns.ts";
+import type { Matches } from "./matches.ts";
 import type { WordIndex } from "./word-index.ts";
 
 /** The markets of a snapshot that a filter selects: first by columns, then by words. Throws NotIndexedError. */
@@ -19,58 +13,6 @@ export async function selectMarkets(
 ): Promise<Matches> {
   for (const condition of conditions)
     if (condition.kind !== "time") requireIndexed(snapshot, condition.field);
-  const matches = await matchColumns(snapshot.archive, conditions);
+  const matches = await matchColumns(snapshot.archive, conditions, awaitBudget);
   return words.length === 0 ? matches : index.keep(words, snapshot, matches);
-}
-
-/** The markets that meet every condition. Other requests get their turn after each segment. */
-export async function matchColumns(archive: Archive, conditions: readonly Condition[]): Promise<Matches> {
-  for (;;) {
-    const before = archive.labelGeneration;
-    const resolved = resolvedIn(archive, conditions);
-    const found: SegmentMatches[] = [];
-    for (const segment of archive.segments) {
-      if (resolved.length > 0) await awaitBudget();
-      found.push(matchSegment(segment, resolved));
-    }
-    // A new snapshot may have renumbered the labels meanwhile.
-    if (archive.labelGeneration === before) return new Matches(found, archive.starts);
-  }
-}
-
-type ResolvedCondition =
-  | Exclude<Condition, { kind: "label" }>
-  | { kind: "label"; field: LabelName; ids: number[] };
-
-/** Cheap and selective conditions run first. Integer ranges are the most expensive. */
-const evaluationOrder = { time: 0, label: 1, integer: 2 };
-
-/** The conditions in the order of evaluation, with the ids of their labels. */
-function resolvedIn({ tables }: Archive, conditions: readonly Condition[]): ResolvedCondition[] {
-  return conditions
-    .map((condition) =>
-      condition.kind === "label"
-        ? { ...condition, ids: tables[condition.field].matching(condition.value) }
-        : condition,
-    )
-    .toSorted((a, b) => evaluationOrder[a.kind] - evaluationOrder[b.kind]);
-}
-
-function matchSegment(segment: Segment, conditions: readonly ResolvedCondition[]): SegmentMatches {
-  let [from, to] = [0, segment.markets];
-  for (const condition of conditions) {
-    if (condition.kind !== "time") continue;
-    from = Math.max(from, lowerBound(segment.times, condition.from));
-    // `to` is inclusive, and times are whole milliseconds.
-    to = Math.min(to, lowerBound(segment.times, condition.to + 1));
-  }
-  const others = conditions.filter((condition) => condition.kind !== "time");
-  const start = candidates(segment.markets, from, to);
-  if (others.length === 0 || start.count === 0) return start;
-  const bits = start.bits ?? rangeBitmap(segment.markets, 0, segment.markets);
-  for (const condition of others) {
-    if (condition.kind === "label") keepLabels(segment.labels.get(condition.field)!, condition.ids, bits);
-    else keepRanges(segment.integers.get(condition.field)!, condition.ranges, bits);
-  }
-  return counted(segment.markets, bits);
 }

@@ -1,6 +1,6 @@
 import type { Bitmap } from "../../index/bitmap.ts";
+import type { SegmentColumns } from "../../index/column-sections.ts";
 import { type IntegerColumn, keepRanges, sliceCount } from "../../index/integer-column.ts";
-import type { Segment } from "../../index/segment.ts";
 import { sliceKernel } from "../../index/slice-kernel.ts";
 
 /** How often a value occurs, and how often so in disputed markets. */
@@ -20,7 +20,7 @@ const sparseShare = 64;
 
 /** The matches of one segment, to be counted by the values of one column after another. */
 export class Part {
-  readonly segment: Segment;
+  readonly segment: SegmentColumns;
   readonly bits: Bitmap;
   readonly disputedBits: Bitmap;
   readonly #total: Tally;
@@ -28,7 +28,7 @@ export class Part {
   readonly #ordinals: Uint16Array | undefined;
 
   /** `count` is the number of bits set in `bits`. */
-  constructor(segment: Segment, count: number, bits: Bitmap) {
+  constructor(segment: SegmentColumns, count: number, bits: Bitmap) {
     this.segment = segment;
     this.bits = bits;
     this.disputedBits = bits.slice();

@@ -1,6 +1,7 @@
 import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type Commit, type SegmentRef } from "../../../schemas/snapshot.ts";
-import { createLabelTables, type LabelTables, loadSegment, type Segment } from "../../index/segment.ts";
+import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
+import { loadSegment, type Segment } from "../../index/segment.ts";
 import { CorruptObjectError, MissingObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";

@@ -5,7 +5,7 @@ import type { ScoreListEntry } from "../../../schemas/records.ts";
 import type { ObjectRef } from "../../../schemas/snapshot.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { parseObject } from "../../store/records.ts";
+import { parseObject } from "../../store/parse.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 

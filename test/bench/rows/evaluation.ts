@@ -1,7 +1,9 @@
 import { setImmediate as nextRound } from "node:timers/promises";
-import { createLabelTables, loadSegment, type Segment } from "../../../snapshots/index/segment.ts";
+import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
+import { loadSegment, type Segment } from "../../../snapshots/index/segment.ts";
 import { Archive } from "../../../snapshots/read/archive/archive.ts";
-import { matchColumns } from "../../../snapshots/read/archive/select.ts";
+import { matchColumns } from "../../../snapshots/read/archive/match-columns.ts";
+import { awaitBudget } from "../../../snapshots/read/event-loop-budget.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
@@ -25,13 +27,13 @@ export async function evaluate(store: string, queries: readonly string[], copies
   const archive = await loadArchive(store, copies);
   const filters = queries.map((query) => archiveQuery(query).filter.conditions);
   // Compiled code first, from filters in another order. Meanwhile the garbage of loading is collected too.
-  for (const filter of filters.toReversed()) await matchColumns(archive, filter);
+  for (const filter of filters.toReversed()) await matchColumns(archive, filter, awaitBudget);
   const evaluated: Evaluated = { markets: archive.markets, milliseconds: [], totals: [] };
   for (const filter of filters) {
     // A request finds a new round of the event loop, with the whole budget of turns.
     await nextRound();
     const start = performance.now();
-    const { total } = await matchColumns(archive, filter);
+    const { total } = await matchColumns(archive, filter, awaitBudget);
     evaluated.milliseconds.push(performance.now() - start);
     evaluated.totals.push(total);
   }

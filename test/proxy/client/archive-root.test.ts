@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { archiveRoot, linesFromEnd } from "../../../proxy/site/client/client.js";
-import { Cutter } from "../../../snapshots/format/cuts.ts";
+import { Cutter } from "../../../snapshots/format/cutter.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";
 
 /** The root by the publisher's own parts, all in memory. */

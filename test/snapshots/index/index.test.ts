@@ -12,16 +12,11 @@ import {
   setBit,
   wordsFor,
 } from "../../../snapshots/index/bitmap.ts";
+import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
 import { buildIntegerColumn, keepRanges } from "../../../snapshots/index/integer-column.ts";
 import { buildLabelColumn, keepLabels } from "../../../snapshots/index/label-column.ts";
 import { LabelTable } from "../../../snapshots/index/label-table.ts";
-import {
-  createLabelTables,
-  encodeSegment,
-  loadSegment,
-  readIndexHeader,
-  readPages,
-} from "../../../snapshots/index/segment.ts";
+import { encodeSegment, loadSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { buildTimeColumn, lowerBound, timeAt } from "../../../snapshots/index/time-column.ts";
 
 const bitsOf = (bitmap: Uint32Array, size: number) =>

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
-import { encodeWords, WordTable } from "../../../snapshots/index/word-table.ts";
+import { encodeWords } from "../../../snapshots/index/encode-words.ts";
+import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { wordsOf } from "../../../snapshots/index/words.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { matchColumns } from "../../../snapshots/read/archive/select.ts";
+import { matchColumns } from "../../../snapshots/read/archive/match-columns.ts";
 import { commitAsOf, readSnapshot } from "../../../snapshots/read/catalog/as-of.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -30,7 +30,7 @@ async function catalogOver(cacheBytes: number) {
   const reads = (prefix: string) => storage.calls.filter(({ key }) => key.startsWith(prefix)).length;
   const marketsAsOf = async (id: string) =>
     readSnapshot(catalog, await commitAsOf(catalog, { snapshotId: id }), async ({ archive, commit }) => [
-      (await matchColumns(archive, [])).total,
+      (await matchColumns(archive, [], async () => {})).total,
       commit.snapshotId,
     ]);
   return { catalog, marketsAsOf, reads };

@@ -1,7 +1,8 @@
 import { afterEach, expect, test } from "vitest";
+import { encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
-import { encodeWords, WordTable } from "../../../snapshots/index/word-table.ts";
-import { unicodeVersion } from "../../../snapshots/index/words.ts";
+import { unicodeVersion } from "../../../snapshots/index/unicode.ts";
+import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";

@@ -1,0 +1,17 @@
+// Texts in bytes, as every JavaScript has them: the index is read outside Node too.
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** A text in UTF-8. */
+export const bytesOf = (text: string): Uint8Array => encoder.encode(text);
+
+/** The text of bytes in UTF-8. What is not UTF-8 becomes U+FFFD. */
+export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
+
+/** Which of two sequences of bytes comes first: below 0, 0 or above 0. A beginning comes before what it begins. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length);
+  for (let index = 0; index < length; index += 1) if (a[index] !== b[index]) return a[index]! - b[index]!;
+  return a.length - b.length;
+}

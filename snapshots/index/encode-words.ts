@@ -1,0 +1,119 @@
+import { formatVersion } from "../../schemas/snapshot.ts";
+import { setBit, wordsFor } from "./bitmap.ts";
+import { SectionWriter, sealSections } from "./section-writer.ts";
+import { unicodeVersion } from "./unicode.ts";
+import { blockWords, wordsMagic } from "./word-table.ts";
+
+/** Growing bytes. */
+class Bytes {
+  #bytes = Buffer.alloc(1024);
+  length = 0;
+
+  add(more: Uint8Array): void {
+    this.#reserve(more.length);
+    this.#bytes.set(more, this.length);
+    this.length += more.length;
+  }
+
+  /** Adds a string whose characters stand for a byte each. */
+  addLatin1(text: string): void {
+    this.#reserve(text.length);
+    this.length += this.#bytes.write(text, this.length, "latin1");
+  }
+
+  /** LEB128: seven bits a byte, the lowest first; all bytes but the last have the highest bit set. */
+  addNumber(number: number): void {
+    this.#reserve(5);
+    let rest = number;
+    for (; rest > 127; rest >>>= 7) this.#push((rest & 127) | 128);
+    this.#push(rest);
+  }
+
+  get all(): Buffer {
+    return this.#bytes.subarray(0, this.length);
+  }
+
+  #push(byte: number): void {
+    this.#bytes[this.length] = byte;
+    this.length += 1;
+  }
+
+  #reserve(more: number): void {
+    while (this.length + more > this.#bytes.length)
+      this.#bytes = Buffer.concat([this.#bytes], this.#bytes.length * 2);
+  }
+}
+
+/**
+ * The words object of a segment (snapshots/SPEC.md, "Words"). Takes the words of each market, by ordinal, and the
+ * version of Unicode that they were made by.
+ */
+export function encodeWords(markets: readonly (readonly string[])[], unicode = unicodeVersion): Buffer {
+  const words = sortedWords(markets);
+  const [dictionary, postings] = [new Bytes(), new Bytes()];
+  const blocks: number[] = [];
+  let before = "";
+  for (const [index, { bytes, ordinals }] of words.entries()) {
+    const first = index % blockWords === 0;
+    const postingStart = postings.length;
+    if (first) blocks.push(dictionary.length, postingStart);
+    const shared = first ? 0 : sharedLength(before, bytes);
+    addPosting(postings, ordinals, markets.length);
+    for (const number of [shared, bytes.length - shared, postings.length - postingStart])
+      dictionary.addNumber(number);
+    dictionary.addLatin1(bytes.slice(shared));
+    before = bytes;
+  }
+  const sections = new SectionWriter();
+  sections.add("blocks", Uint32Array.from(blocks));
+  sections.add("dictionary", dictionary.all);
+  sections.add("postings", postings.all);
+  const header = { formatVersion, markets: markets.length, words: words.length, unicode };
+  return sealSections(wordsMagic, { ...header, sections: sections.sections }, sections.parts);
+}
+
+/** A word as a string of its bytes in UTF-8, a character each, and the markets that have it. */
+interface Word {
+  bytes: string;
+  ordinals: number[];
+}
+
+/**
+ * The words of all markets in the order of their bytes. Strings of bytes compare, and share beginnings, as the bytes
+ * do.
+ */
+function sortedWords(markets: readonly (readonly string[])[]): Word[] {
+  const found = new Map<string, number[]>();
+  for (const [ordinal, words] of markets.entries()) {
+    for (const text of words) {
+      const known = found.get(text);
+      if (known) known.push(ordinal);
+      else found.set(text, [ordinal]);
+    }
+  }
+  return Array.from(found, ([text, ordinals]) => ({
+    bytes: Buffer.from(text).toString("latin1"),
+    ordinals,
+  })).sort((a, b) => (a.bytes < b.bytes ? -1 : 1));
+}
+
+function sharedLength(a: string, b: string): number {
+  let shared = 0;
+  while (shared < a.length && a.charCodeAt(shared) === b.charCodeAt(shared)) shared += 1;
+  return shared;
+}
+
+/** Adds the gaps between ascending ordinals, or a bitmap where that is no longer. The length tells which. */
+function addPosting(postings: Bytes, ordinals: readonly number[], markets: number): void {
+  const [start, bitmapWords] = [postings.length, wordsFor(markets)];
+  let next = 0;
+  for (const ordinal of ordinals) {
+    postings.addNumber(ordinal - next);
+    next = ordinal + 1;
+  }
+  if (postings.length - start < bitmapWords * 4) return;
+  postings.length = start;
+  const bitmap = new Uint32Array(bitmapWords);
+  for (const ordinal of ordinals) setBit(bitmap, ordinal);
+  postings.add(new Uint8Array(bitmap.buffer));
+}

@@ -1,0 +1,32 @@
+import { padding } from "./sections.ts";
+
+/** Collects sections, each padded to the alignment. */
+export class SectionWriter {
+  readonly sections: Record<string, [offset: number, bytes: number]> = {};
+  readonly parts: Buffer[] = [];
+  bytes = 0;
+  readonly #added = new Map<string, Buffer>();
+
+  add(name: string, data: Uint8Array | Uint16Array | Uint32Array): void {
+    const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    const filler = Buffer.alloc(padding(bytes.length));
+    this.sections[name] = [this.bytes, bytes.length];
+    this.#added.set(name, bytes);
+    this.parts.push(bytes, filler);
+    this.bytes += bytes.length + filler.length;
+  }
+
+  /** The bytes of a section that was added. */
+  get(name: string): Buffer {
+    return this.#added.get(name)!;
+  }
+}
+
+/** The bytes of an object. `parts` are the sections, as SectionWriter pads them. */
+export function sealSections(magic: string, header: object, parts: readonly Buffer[]): Buffer {
+  const json = Buffer.from(JSON.stringify(header));
+  const lengths = Buffer.alloc(8);
+  lengths.writeUInt32LE(json.length, 0);
+  const head = Buffer.concat([Buffer.from(magic), lengths, json]);
+  return Buffer.concat([head, Buffer.alloc(padding(head.length)), ...parts]);
+}
