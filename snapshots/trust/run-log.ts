@@ -88,7 +88,8 @@ export async function requireRemembered(
  */
 export async function evidenceIn(storage: Storage, trust: Trust): Promise<Evidence[]> {
   const [{ checkpoint }, run] = await Promise.all([
-    storedCheckpoint(storage, trust),
+    // An older one may have been put in the place of the newest.
+    storedCheckpoint(storage, trust, Number.POSITIVE_INFINITY),
     readSmall(storage, layout.checked),
   ]);
   const found: Evidence[] = checkpoint ? [{ key: layout.logCheckpoint, ...checkpoint }] : [];

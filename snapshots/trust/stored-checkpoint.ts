@@ -5,8 +5,9 @@ import { maxNoteBytes, NoteError } from "./signed-note.ts";
 import { type NotedCheckpoint, parseTree } from "./tree-head.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "./trust.ts";
 
-/** Checkpoints of sizes that are looked at: anybody who can write to the store may have put others above a good one. */
-const maxLooked = 100;
+/** So many checkpoints of sizes are looked at, some at once: anybody who can write to the store may have put others above. */
+const maxLooked = 256;
+const atOnce = 16;
 
 /** The newest checkpoint of a store that counts, and why the one that stands for the newest does not. */
 export interface StoredCheckpoint {
@@ -16,19 +17,25 @@ export interface StoredCheckpoint {
 
 /**
  * Finds the newest checkpoint of a store that counts. Where `public/log/checkpoint` does not, or is smaller than
- * `least`, those of single sizes are looked at, from the largest down. Throws StorageError.
+ * `least`, which may be Infinity, those of single sizes are looked at, from the largest down, and that of `least` in
+ * any case. Throws StorageError.
  */
 export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0): Promise<StoredCheckpoint> {
-  const newest = await readCheckpoint(storage, trust, layout.logCheckpoint);
-  if (newest && !(newest instanceof UntrustedError) && newest.size >= least)
-    return { checkpoint: newest, refused: undefined };
-  const found = newest instanceof UntrustedError ? undefined : newest;
-  const refused = newest instanceof UntrustedError ? newest : undefined;
-  for (const size of await newestSizes(storage, found?.size ?? 0)) {
-    const checkpoint = await readCheckpoint(storage, trust, layout.logCheckpointOf(size));
-    if (checkpoint && !(checkpoint instanceof UntrustedError)) return { checkpoint, refused };
+  const { checkpoint, lacking, refused } = await readCheckpoint(storage, trust, layout.logCheckpoint);
+  if (checkpoint && checkpoint.size >= least) return { checkpoint, refused };
+  // Below one that its log signed, and too few witnesses cosigned, no name has to be searched.
+  const sizes =
+    lacking !== undefined && lacking >= least
+      ? below(lacking, least)
+      : await newestSizes(storage, checkpoint?.size ?? 0);
+  const known = least > 0 && Number.isFinite(least) ? [least] : [];
+  for (let at = 0; at < sizes.length + known.length; at += atOnce) {
+    const some = [...sizes, ...known].slice(at, at + atOnce);
+    const read = some.map((size) => readCheckpoint(storage, trust, layout.logCheckpointOf(size)));
+    const good = (await Promise.all(read)).find((each) => each.checkpoint);
+    if (good) return { checkpoint: good.checkpoint, refused };
   }
-  return { checkpoint: found, refused };
+  return { checkpoint, refused };
 }
 
 /** The newest checkpoint of a store, whoever signed it; undefined when there is none. Throws StorageError. */
@@ -40,15 +47,25 @@ export async function anyCheckpoint(storage: Storage): Promise<NotedCheckpoint |
   return unless(NoteError, async () => (bytes ? { ...parseTree(note), note } : undefined));
 }
 
-/** The checkpoint of a key, or why it does not count; undefined when there is none. */
+/** The checkpoint of a key that counts; else the size of one that only lacks cosignatures, and why neither is there. */
 async function readCheckpoint(
   storage: Storage,
   trust: Trust,
   key: string,
-): Promise<TrustedCheckpoint | UntrustedError | undefined> {
+): Promise<StoredCheckpoint & { lacking?: number }> {
   const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
-  const checkpoint = bytes && trust.tree(bytes.toString());
-  return checkpoint && "reason" in checkpoint ? new UntrustedError(key, checkpoint.reason) : checkpoint;
+  const found = bytes && trust.signedTree(bytes.toString());
+  const none = { checkpoint: undefined, refused: undefined };
+  if (!found) return none;
+  if ("reason" in found) return { ...none, refused: new UntrustedError(key, found.reason) };
+  if (found.lacking === undefined) return { ...none, checkpoint: found };
+  return { ...none, refused: new UntrustedError(key, found.lacking), lacking: found.size };
+}
+
+/** Sizes below one, from the largest down, to `least`. */
+function below(size: number, least: number): number[] {
+  const length = Math.min(maxLooked, Math.max(0, size - Math.max(least, 1)));
+  return Array.from({ length }, (_, place) => size - 1 - place);
 }
 
 /** The largest sizes, above this one, of which a store has a checkpoint. */

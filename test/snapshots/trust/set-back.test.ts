@@ -67,6 +67,13 @@ describe("a log without a commit that signed records name", () => {
     }
   });
 
+  test("is not built on where an older checkpoint was put in the newest one's place", async () => {
+    const objects = without(fourth, layout.head, layout.checked);
+    objects.set(layout.logCheckpoint, signed.get(layout.logCheckpointOf(3))!);
+    await expect(publishOn(memoryStorage(objects), 605)).rejects.toMatchObject(refusal(layout.logCheckpoint));
+    expect(objects.has(fourth)).toBe(false);
+  });
+
   test("is not rolled back, exported, compared or collected either, and verify tells it", async () => {
     const objects = without(fourth, layout.head);
     const storage = memoryStorage(objects);
