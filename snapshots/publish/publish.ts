@@ -53,9 +53,7 @@ export interface PublishReport {
   counts: Manifest["counts"];
   /** Compared with the snapshot that was current before; null when what that takes of it is gone or damaged. */
   changes: Changes | null;
-  /**
-   * Of the commit that is current after the run, or would be. `lost`: the one before was signed, and this one is not.
-   */
+  /** Of what the run makes, or would make. `lost`: the current commit was signed, and that is not. */
   signature: "signed" | "unsigned" | "lost";
   /** Segments of the snapshot before that lacked a column for a filter, and were made anew. */
   reindexed: number;

@@ -37,7 +37,7 @@ export async function checkRemaining(check: StoreCheck, known: Known): Promise<n
       });
       continue;
     }
-    unreferenced += 1;
+    if (!(check.hidesPages && key.startsWith(layout.pages))) unreferenced += 1;
     await check.attempt(() => checkUnreferenced(check, key, known));
   }
   return unreferenced;

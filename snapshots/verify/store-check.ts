@@ -1,5 +1,6 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { FormatError, MissingObjectError, ObjectError, UnknownEncodingError } from "../store/errors.ts";
+import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
@@ -20,6 +21,8 @@ export class StoreCheck {
   readonly unchecked: Fault[] = [];
   /** The first fault of an object that is of another format. */
   foreign: FormatError | undefined;
+  /** Whether a segment is of an unknown encoding, so that nobody here can tell which pages it names. */
+  hidesPages = false;
   readonly #seen = new Set<string>();
   #bytes = 0;
 
@@ -62,6 +65,7 @@ export class StoreCheck {
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
       // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
       const told = encoded ? this.unchecked : this.faults;
+      this.hidesPages ||= encoded && error.key.startsWith(layout.segments);
       if (!told.some(({ key }) => key === fault.key)) told.push(fault);
       this.#seen.add(error.key);
       return undefined;

@@ -22,7 +22,10 @@ export interface VerifyReport {
   markets: number;
   objects: number;
   bytes: number;
-  /** Objects that no commit reaches. Their content was checked against their names too. */
+  /**
+   * Objects that no commit reaches, without pages where a segment is of an unknown encoding. Their content was checked
+   * against their names too.
+   */
   unreferenced: number;
   /** Objects that are as they were written, but that only another version of this program or of Unicode can judge. */
   unchecked: Fault[];

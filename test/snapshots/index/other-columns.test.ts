@@ -198,9 +198,12 @@ test("An index header of another version, and pages of another encoding, are tol
   at(laterIndex, "index").write('{"version":2');
   const laterPages = Buffer.from(objects.get(layout.segment(newer.hash))!);
   at(laterPages, "pageEncodings")[0] = 1;
+  const { unreferenced: before } = await verify(storage, () => {});
   const keys = [replaceSegment(objects, 0, laterIndex), replaceSegment(objects, 1, laterPages)];
-  const { faults, unchecked } = await verify(storage, () => {});
+  const { faults, unchecked, unreferenced } = await verify(storage, () => {});
   expect(faults).toEqual([]);
+  // The manifests, segments and lists that were replaced, and no pages.
+  expect(unreferenced).toBe(before + 6);
   expect(unchecked).toEqual([
     { key: keys[0], reason: "its index header is of a version that this program does not know" },
     {
