@@ -1,5 +1,6 @@
 import type { ObjectRef } from "../../schemas/snapshot.ts";
 import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
+import { joined } from "../../snapshots/store/storage.ts";
 import { type Coding, compress } from "../reply/coding.ts";
 import { ClientGone } from "./origin.ts";
 
@@ -19,7 +20,7 @@ export function publicObjects(cacheBytes: number) {
     const make = async () => {
       own = true;
       const identity = await fetch();
-      return { identity, gzip: await compress(identity) };
+      return { identity, gzip: joined([await compress(identity)]) };
     };
     // If the client whose fetch all wait for goes away, the next of them fetches for itself.
     const shared = await cache.get(object.hash, make).catch((error) => {

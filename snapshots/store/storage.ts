@@ -73,3 +73,14 @@ export function parseS3Location(location: string): S3Location | undefined {
   const prefix = path.replace(/\/+$/, "");
   return bucket === undefined ? undefined : { bucket, prefix: prefix === "" ? "" : `${prefix}/` };
 }
+
+/** Puts chunks together, apart from Node's pool: a cache that kept a few bytes of that would keep 64 KiB in memory. */
+export function joined(chunks: readonly Uint8Array[]): Buffer {
+  const whole = Buffer.allocUnsafeSlow(chunks.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
+}

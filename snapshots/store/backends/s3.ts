@@ -15,7 +15,14 @@ import { DeadlineError, within } from "../deadline.ts";
 import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { headersOf } from "../layout.ts";
 import type { S3Location } from "../storage.ts";
-import { type GetOptions, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
+import {
+  type GetOptions,
+  joined,
+  maxObjectBytes,
+  type ObjectInfo,
+  type Storage,
+  StorageError,
+} from "../storage.ts";
 
 /** Time limits in seconds, and the number of attempts. Without them the SDK would wait for ever. */
 export interface S3Limits {
@@ -236,7 +243,7 @@ async function bodyOf(
     chunks.push(chunk);
   }
   if (length !== (ContentLength ?? length)) throw new Error(`${length} of ${ContentLength} bytes`);
-  return Buffer.concat(chunks, length);
+  return joined(chunks);
 }
 
 function infoOf(entry: _Object, prefix: string): ObjectInfo {

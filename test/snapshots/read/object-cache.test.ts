@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { publicObjects } from "../../../proxy/origin/public-objects.ts";
 import { ObjectCache } from "../../../snapshots/read/catalog/caches.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
@@ -44,6 +45,15 @@ describe("objects that are kept", () => {
     expect(await fetched(2)).toBe(true);
     expect(await fetched(0)).toBe(false);
     expect(await fetched(1)).toBe(true);
+  });
+
+  test("keep nothing in memory but what is counted, compressed for the public", async () => {
+    const { refs } = store();
+    const [{ ref, bytes }] = refs as [(typeof refs)[0]];
+    const cache = publicObjects(1000);
+    const { gzip } = await cache.get(ref, async () => bytes);
+    expect(gzip.buffer.byteLength).toBe(gzip.length);
+    expect(cache.counts().bytes).toBe(bytes.length + gzip.length);
   });
 
   test("are no larger than all that may be kept; a larger one is read each time", async () => {
