@@ -1,15 +1,17 @@
 import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readLog } from "../../snapshots/store/log/commits.ts";
 import { entryOf } from "../../snapshots/store/log/public-log.ts";
 import { verifierText } from "../../snapshots/trust/note-keys.ts";
 import { parsePolicy } from "../../snapshots/trust/policy.ts";
 import { Witnesses } from "../../snapshots/trust/witnesses.ts";
+import { blocksIn, guide } from "../helpers/publish/guides.ts";
 import { market, publishRecords } from "../helpers/publish/records.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 import { findWitness, startWitness, type TestWitness } from "../helpers/servers/witness.ts";
@@ -45,7 +47,7 @@ describe.skipIf(!programs)("a monitor without any of our code", () => {
       "group both all w0 w1",
       "quorum both\n",
     ].join("\n");
-    await writeFile(join(folder, "policy"), text);
+    await writeFile(join(folder, "trust.policy"), text);
     const policy = parsePolicy(Buffer.from(text), "policy");
     for (const bri of [601, 602, 603])
       await publishRecords(memoryStorage(objects), [market(1)], bri, {
@@ -58,12 +60,24 @@ describe.skipIf(!programs)("a monitor without any of our code", () => {
     await Promise.all(witnesses.map((witness) => witness.stop()));
   });
 
-  const monitor = () => run(programs!.monitor, ["-policy", join(folder, "policy"), "-log", base]);
+  const monitor = () => run(programs!.monitor, ["-policy", join(folder, "trust.policy"), "-log", base]);
 
   test("reads every entry of the log, as the commits have them", async () => {
     const entries = (await readLog(memoryStorage(objects))).map((commit) => String(entryOf(commit)));
     expect((await monitor()).stdout.trim().split("\n")).toEqual(entries);
     expect(entries).toHaveLength(3);
+  });
+
+  test("runs as OPERATING.md says, which finds the newest entry's hash by hand too", async () => {
+    const [, page] = guide(".github/deploy/OPERATING.md").split("## Monitoring without us\n");
+    const [commands] = blocksIn(page!);
+    await mkdir(join(folder, "tools"));
+    await symlink(programs!.monitor, join(folder, "tools/monitor"));
+    const env = { ...process.env, LOG: base.slice(0, -1) };
+    const { stdout } = await run("bash", ["-euo", "pipefail", "-c", commands!.text], { cwd: folder, env });
+    const newest = (await readLog(memoryStorage(objects))).at(-1)!;
+    const hash = leafHash(entryOf(newest)).toString("hex");
+    expect(stdout.split("\n")).toEqual([hash, hash, ""]);
   });
 
   test.each([
