@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyProof } from "../../proxy/site/client/client.js";
-import { MarketProof } from "../../schemas/envelopes.ts";
+import { IntegrityError, verifyCopy, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.js";
+import { MarketProof, type ScoreProof } from "../../schemas/envelopes.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import { flipped, inLog, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -87,6 +87,24 @@ test("a proof holds for its own place and sizes only", async () => {
     }),
   );
   if (python) expect(new Set(pythonSays(texts))).toEqual(new Set([""]));
+});
+
+test.each([
+  { entry: "nonsense" },
+  { entry: "null" },
+  { entry: "[]" },
+  { entry: '{"counts":7}' },
+  { entry: undefined },
+  { proof: undefined },
+  { proof: null },
+  { checkpoint: 7 },
+])("a proof that cannot be read is refused as any other that does not hold: %j", async (forged) => {
+  const answer = proofIn([[['{"id":"0"}']]], [0, 0, 0]);
+  const lie = { ...answer, ...forged } as unknown as MarketProof;
+  const score = { ...lie, score: '"text"' } as unknown as ScoreProof;
+  const copy = { archiveRoot: "0".repeat(64), markets: 1 };
+  for (const verify of [() => verifyProof(lie), () => verifyScoreProof(score), () => verifyCopy(lie, copy)])
+    await expect(verify()).rejects.toThrow(IntegrityError);
 });
 
 describe("a proof of the service", () => {

@@ -1041,6 +1041,16 @@ function check(holds, detail = "The proof, checkpoint or key is malformed.") {
   if (!holds) throw new IntegrityError(detail);
 }
 
+/** @param {string} text */
+function objectIn(text) {
+  let found = null;
+  try {
+    found = JSON.parse(text);
+  } catch {}
+  check(typeof found === "object" && found !== null);
+  return found;
+}
+
 /** @param {unknown} hex */
 function hashOf(hex) {
   check(typeof hex === "string" && /^[0-9a-f]{64}$/.test(hex));
@@ -1320,9 +1330,9 @@ export async function verifyCheckpoint(checkpoint, keys) {
  * @returns {Promise<Entry>}
  */
 async function verifyEntry({ entry, snapshotId, commit, checkpoint, proof }, known) {
-  check(typeof entry === "string");
+  check(typeof entry === "string" && proof);
   /** @type {Entry} */
-  const said = JSON.parse(entry);
+  const said = objectIn(entry);
   const found = await snapshotIdOf(said);
   check(
     said.commit === commit && said.snapshotId === snapshotId && found === snapshotId,
@@ -1359,7 +1369,7 @@ export async function verifyProof(answer, { id, ...known } = {}) {
   const { archiveRoot, counts } = await verifyEntry(answer, known);
   const belongs = hexOf(root) === archiveRoot && archive.markets === counts.markets;
   check(belongs, "The market does not belong to the snapshot.");
-  const record = JSON.parse(answer.market);
+  const record = objectIn(answer.market);
   check(id === undefined || record.id === id, "The proof is about another market.");
   return record;
 }
@@ -1373,7 +1383,7 @@ export async function verifyProof(answer, { id, ...known } = {}) {
 export async function verifyScoreProof(answer, { slug, ...known } = {}) {
   const { score } = answer.proof ?? {};
   check(typeof answer.score === "string" && score);
-  const record = JSON.parse(answer.score);
+  const record = objectIn(answer.score);
   const line = `score ${record.slug} ${hexOf(await webSha256(bytesOf(encoder.encode(answer.score))))}`;
   const root = await rootFrom(5, await leafOf(line), { ...score, markets: score.size });
   const { scoresRoot } = await verifyEntry(answer, known);
