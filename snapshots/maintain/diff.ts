@@ -40,7 +40,8 @@ export async function diff(
   const newest = await newestForRun(storage, signing);
   if (!newest) throw new UnknownSnapshotError(`${storage.location}: nothing has been published yet`);
   const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
-  const [before, after] = [await manifestOf(storage, since), await manifestOf(storage, until)];
+  const before = await manifestOf(storage, since);
+  const after = await manifestOf(storage, until, before);
   const record = (ref: ObjectRef) => readObject(storage, layout.publicObject(ref.hash), ref);
   const read: ReadObject = (key, ref) => readObject(storage, key, ref);
   const named = ({ commit, snapshotId }: Commit) => ({ commit, snapshotId });
@@ -70,9 +71,10 @@ async function marketChanges(
   return { ...summaryOf(sides, found), details: count.details };
 }
 
-async function manifestOf(storage: Storage, commit: Commit): Promise<Manifest> {
+/** `near` may share parts with it. */
+async function manifestOf(storage: Storage, commit: Commit, near?: Manifest): Promise<Manifest> {
   try {
-    return await readManifest(storage, commit.manifest);
+    return await readManifest(storage, commit.manifest, near);
   } catch (error) {
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);
     if (!gone) throw error;

@@ -133,10 +133,8 @@ async function recordChanges(storage: Storage, current: Commit, wanted: Commit) 
   const sides: Sides = { before: new Entries(), after: new Entries() };
   const read: ReadObject = (key, ref) => readObject(storage, key, ref);
   try {
-    const [older, newer] = [
-      await readManifest(storage, current.manifest),
-      await readManifest(storage, wanted.manifest),
-    ];
+    const older = await readManifest(storage, current.manifest);
+    const newer = await readManifest(storage, wanted.manifest, older);
     for await (const rows of differingRows(read, older, newer)) {
       for (const side of ["before", "after"] as const)
         if (rows[side]) sides[side].add(rows[side], leafHash(rows[side].line));

@@ -25,7 +25,6 @@ import { mergeMarkets } from "./merge-markets.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
-
 import { objectsByHash, referTo, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** How a snapshot is built. */

@@ -1,7 +1,7 @@
 import { type Commit, formatVersion, type Manifest, type Size } from "../../schemas/snapshot.ts";
 import type { Changes, MarketChanges } from "../changes/summary.ts";
 import type { OpenSources } from "../sources/sources.ts";
-import type { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
+import { type CorruptObjectError, isLoss, type MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { publicationTime } from "../store/log/clock.ts";
 import { appendCommit, type CommitContent } from "../store/log/commits.ts";
@@ -79,7 +79,12 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   const current = await newestForRun(storage, signing);
   if (current?.hold && !resume) {
     // The rollback may have been interrupted before it updated the public names.
-    if (!options.dryRun && signing.over !== current.commit) await updateMutableObjects(storage, options);
+    if (!options.dryRun && signing.over !== current.commit)
+      await updateMutableObjects(storage, options).catch((error) => {
+        // Only a run that goes on makes anew what is lost.
+        if (!isLoss(error)) throw error;
+        options.warn?.(error.message);
+      });
     const detail =
       `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end ` +
       "that";

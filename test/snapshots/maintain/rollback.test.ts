@@ -6,7 +6,7 @@ import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { CommitLostError, newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { readManifest } from "../../../snapshots/store/manifest.ts";
+import { partsOf, readManifest } from "../../../snapshots/store/manifest.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -20,7 +20,13 @@ import {
   snapshotOf,
   storeOf,
 } from "../../helpers/store/rollback-store.ts";
-import { aroundCalls, changedStorage, changes, countingStorage } from "../../helpers/store/storages.ts";
+import {
+  aroundCalls,
+  changedStorage,
+  changes,
+  contentOf,
+  countingStorage,
+} from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -186,6 +192,23 @@ test("publishing on hold is refused, and shows what a rollback that was stopped 
   expect(before.faults.map(({ reason }) => reason)).toContain("projection behind commit 3: publish again");
   await expect(publishContent(storage, "B")).rejects.toThrow(PublishingOnHoldError);
   await expectShown(storage, 3);
+});
+
+test("publishing on hold is refused with the way on, also where a part of the manifest is lost", async () => {
+  const store = await storeOf(folder, "A", "B");
+  const { manifest } = await rollBack(store, 1);
+  const objects = await contentOf(store);
+  for (const key of partsOf(await readManifest(store, manifest)).keys()) {
+    const bytes = (await store.get(key))!;
+    await store.delete(key);
+    const warnings: string[] = [];
+    const warn = (line: string) => void warnings.push(line);
+    const [markets, bri] = contents.B;
+    await expect(publishRecords(store, markets, bri, { warn })).rejects.toThrow("publish with --resume");
+    expect(warnings).toEqual([`${key}: it is missing`]);
+    await store.put(key, bytes);
+    expect(await contentOf(store)).toEqual(objects);
+  }
 });
 
 describe("a rollback that stops at any one write", () => {
