@@ -6,6 +6,16 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 /** A text in UTF-8. */
 export const bytesOf = (text: string): Uint8Array => encoder.encode(text);
 
+/** Writes a text in UTF-8 into `bytes`, which must have room for it, and returns where it ends. */
+export function writeText(text: string, bytes: Uint8Array, start: number): number {
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at);
+    if (unit > 127) return start + encoder.encodeInto(text, bytes.subarray(start)).written;
+    bytes[start + at] = unit;
+  }
+  return start + text.length;
+}
+
 /** The text of bytes in UTF-8. What is not UTF-8 becomes U+FFFD. */
 export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
 

@@ -1,4 +1,4 @@
-import { bytesOf, textOf } from "../format/bytes.ts";
+import { textOf, writeText } from "../format/bytes.ts";
 import { foldCase } from "./words.ts";
 
 const nothing = 0xffffffff;
@@ -42,7 +42,7 @@ export class LabelTable {
 
   /** The id of exactly this label; undefined when no loaded segment has it. */
   find(label: string): number | undefined {
-    const id = this.#slots[this.#slotOf(bytesOf(label))]!;
+    const id = this.#slots[this.#slotOf(this.#startOf(this.#size), this.#write(label))]!;
     return id === nothing ? undefined : id;
   }
 
@@ -58,12 +58,12 @@ export class LabelTable {
 
   /** The label's id. Adds the label if it is new. */
   intern(label: string): number {
-    const bytes = bytesOf(label);
-    const slot = this.#slotOf(bytes);
+    const end = this.#write(label);
+    const slot = this.#slotOf(this.#startOf(this.#size), end);
     const known = this.#slots[slot]!;
     if (known !== nothing) return known;
     const id = this.#size;
-    this.#append(bytes);
+    this.#append(end);
     if (this.#folds) this.#foldOf[id] = this.#folds.intern(foldCase(label));
     this.#slots[slot] = id;
     if (this.#size * 2 > this.#slots.length) this.#rehash(this.#slots.length * 2);
@@ -107,42 +107,58 @@ export class LabelTable {
   }
 
   #bytes(id: number): Uint8Array {
-    return this.#text.subarray(id === 0 ? 0 : this.#ends[id - 1]!, this.#ends[id]!);
+    return this.#text.subarray(this.#startOf(id), this.#ends[id]!);
   }
 
-  #slotOf(bytes: Uint8Array): number {
+  #startOf(id: number): number {
+    return id === 0 ? 0 : this.#ends[id - 1]!;
+  }
+
+  /** Writes a label behind the last one, where nothing is yet. Returns where it ends. */
+  #write(label: string): number {
+    const start = this.#startOf(this.#size);
+    // A code unit takes three bytes at most.
+    const end = start + label.length * 3;
+    if (end > this.#text.length) this.#text = enlarged(this.#text, Math.ceil(end * 1.25));
+    return writeText(label, this.#text, start);
+  }
+
+  /** The slot of the label whose bytes these are, or the free one where it would be. */
+  #slotOf(start: number, end: number): number {
     const mask = this.#slots.length - 1;
-    for (let slot = hashOf(bytes) & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = this.#hash(start, end) & mask; ; slot = (slot + 1) & mask) {
       const id = this.#slots[slot]!;
-      if (id === nothing || this.#equals(id, bytes)) return slot;
+      if (id === nothing || this.#equals(id, start, end)) return slot;
     }
   }
 
-  #equals(id: number, bytes: Uint8Array): boolean {
-    const start = id === 0 ? 0 : this.#ends[id - 1]!;
-    if (this.#ends[id]! - start !== bytes.length) return false;
-    for (let index = 0; index < bytes.length; index += 1)
-      if (this.#text[start + index] !== bytes[index]) return false;
+  #equals(id: number, start: number, end: number): boolean {
+    const distance = start - this.#startOf(id);
+    if (this.#ends[id]! + distance !== end) return false;
+    for (let at = start; at < end; at += 1) if (this.#text[at] !== this.#text[at - distance]) return false;
     return true;
   }
 
-  #append(bytes: Uint8Array): void {
-    const start = this.#size === 0 ? 0 : this.#ends[this.#size - 1]!;
-    const end = start + bytes.length;
-    if (end > this.#text.length) this.#text = enlarged(this.#text, Math.ceil(end * 1.25));
-    if (this.#size === this.#ends.length) {
-      this.#ends = enlarged(this.#ends, grown(this.#size));
-    }
+  /** FNV-1a, whose upper bits reach the lower ones at the end. */
+  #hash(start: number, end: number): number {
+    let hash = 0x811c9dc5;
+    for (let at = start; at < end; at += 1) hash = Math.imul(hash ^ this.#text[at]!, 0x01000193);
+    return hash ^ (hash >>> 15);
+  }
+
+  /** Adds the label that was written last. */
+  #append(end: number): void {
+    if (this.#size === this.#ends.length) this.#ends = enlarged(this.#ends, grown(this.#size));
     if (this.#folds && this.#size >= this.#foldOf.length)
       this.#foldOf = enlarged(this.#foldOf, grown(this.#size));
-    this.#text.set(bytes, start);
     this.#ends[this.#size] = end;
     this.#size += 1;
   }
 
   #rehash(length: number): void {
     this.#slots = new Uint32Array(length).fill(nothing);
-    for (let id = 0; id < this.#size; id += 1) this.#slots[this.#slotOf(this.#bytes(id))] = id;
+    for (let id = 0; id < this.#size; id += 1)
+      this.#slots[this.#slotOf(this.#startOf(id), this.#ends[id]!)] = id;
   }
 }
 
@@ -160,11 +176,4 @@ function enlarged<Numbers extends Uint8Array | Uint32Array>(numbers: Numbers, si
   const larger = new (numbers.constructor as new (size: number) => Numbers)(size);
   larger.set(numbers);
   return larger;
-}
-
-/** FNV-1a, whose upper bits reach the lower ones at the end. */
-function hashOf(bytes: Uint8Array): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < bytes.length; index += 1) hash = Math.imul(hash ^ bytes[index]!, 0x01000193);
-  return hash ^ (hash >>> 15);
 }
