@@ -1,10 +1,10 @@
-import { CheckpointFile } from "../snapshots/trust/checkpoint-file.ts";
-import { readSigningKeys } from "../snapshots/trust/key-files.ts";
-import { isKeyName } from "../snapshots/trust/note-keys.ts";
-import { believedPolicy, type Policy, readPolicy } from "../snapshots/trust/policy.ts";
+import { CheckpointFile } from "../snapshots/trust/log/checkpoint-file.ts";
+import { readSigningKeys } from "../snapshots/trust/notes/key-files.ts";
+import { isKeyName } from "../snapshots/trust/notes/note-keys.ts";
 import { type Signing, trustOf } from "../snapshots/trust/signing.ts";
 import type { Trust } from "../snapshots/trust/trust.ts";
-import { Witnesses } from "../snapshots/trust/witnesses.ts";
+import { believedPolicy, type Policy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
+import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
 import { integerOption, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 

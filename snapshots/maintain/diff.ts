@@ -10,7 +10,7 @@ import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { newestForRun } from "../trust/run-log.ts";
+import { newestForRun } from "../trust/log/run-log.ts";
 import type { Signing } from "../trust/signing.ts";
 import { findCommit, UnknownSnapshotError } from "./find-commit.ts";
 

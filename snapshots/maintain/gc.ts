@@ -13,7 +13,7 @@ import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.t
 import { partsOf, readManifest } from "../store/manifest.ts";
 import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
-import { countedLog } from "../trust/believed-log.ts";
+import { countedLog } from "../trust/log/believed-log.ts";
 import type { Trust } from "../trust/trust.ts";
 import { naming } from "./damaged-snapshot.ts";
 import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";

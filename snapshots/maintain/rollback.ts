@@ -18,7 +18,7 @@ import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
+import { newestForRun, requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 

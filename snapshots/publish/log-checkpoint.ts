@@ -2,13 +2,13 @@ import type { Commit } from "../../schemas/snapshot.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
-import { timeOf } from "../trust/cosignature.ts";
-import { rememberedBy, submissionOf } from "../trust/remembered.ts";
-import { requireNamed, requireRemembered } from "../trust/run-log.ts";
-import { maxNoteBytes, mergeNotes, NoteError, parseNote } from "../trust/signed-note.ts";
+import { rememberedBy, submissionOf } from "../trust/log/remembered.ts";
+import { requireNamed, requireRemembered } from "../trust/log/run-log.ts";
+import { storedCheckpoint } from "../trust/log/stored-checkpoint.ts";
+import { signCheckpoint } from "../trust/notes/checkpoint.ts";
+import { timeOf } from "../trust/notes/cosignature.ts";
+import { maxNoteBytes, mergeNotes, NoteError, parseNote } from "../trust/notes/signed-note.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
-import { storedCheckpoint } from "../trust/stored-checkpoint.ts";
-import { signTree } from "../trust/tree-head.ts";
 import type { Trust } from "../trust/trust.ts";
 import { treeUpTo } from "./public-log.ts";
 
@@ -44,7 +44,7 @@ export async function updateCheckpoint(
     await requireRemembered(storage, newest, await rememberedBy(storage, trust, signing));
   const asked = witnesses?.policy.witnesses ?? [];
   const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
-  const own = signTree(signing, tree);
+  const own = signCheckpoint(signing, tree);
   // Before anybody sees it.
   await memory?.keep(own);
   const stored = await readNote(storage, layout.logCheckpointOf(size));

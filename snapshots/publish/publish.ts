@@ -8,7 +8,7 @@ import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { partsOf } from "../store/manifest.ts";
 import { sourceObjects } from "../store/objects.ts";
-import { newestForRun, requireStillNewest } from "../trust/run-log.ts";
+import { newestForRun, requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { type Before, type BuildOptions, buildSnapshot } from "./build-snapshot.ts";
 import type { Witnessed } from "./log-checkpoint.ts";

@@ -1,11 +1,11 @@
 import type { Commit } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import type { SignCommit } from "../store/log/commits.ts";
-import type { CheckpointFile } from "./checkpoint-file.ts";
-import type { SigningKey, VerifierKey } from "./note-keys.ts";
-import { signEntry } from "./record-notes.ts";
+import type { CheckpointFile } from "./log/checkpoint-file.ts";
+import type { SigningKey, VerifierKey } from "./notes/note-keys.ts";
+import { signEntry } from "./notes/record-notes.ts";
 import { Trust } from "./trust.ts";
-import type { Witnesses } from "./witnesses.ts";
+import type { Witnesses } from "./witnesses/witnesses.ts";
 
 /** How a run signs, and on whose commits it builds: on any, unless there is a key. */
 export interface Signing {

@@ -1,12 +1,12 @@
 import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { type Cosigner, type Judged, judgeNote } from "./judge.ts";
-import type { VerifierKey } from "./note-keys.ts";
-import { type Policy, policyOf } from "./policy.ts";
-import { entryText, recordText, subjectOf } from "./record-notes.ts";
-import { NoteError, openNote, parseNote } from "./signed-note.ts";
-import { type NotedCheckpoint, parseTree } from "./tree-head.ts";
+import { type NotedCheckpoint, parseCheckpoint } from "./notes/checkpoint.ts";
+import type { VerifierKey } from "./notes/note-keys.ts";
+import { entryText, recordText, subjectOf } from "./notes/record-notes.ts";
+import { NoteError, openNote, parseNote } from "./notes/signed-note.ts";
+import { type Cosigner, type Judged, judgeNote } from "./witnesses/judge.ts";
+import { type Policy, policyOf } from "./witnesses/policy.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
@@ -55,7 +55,7 @@ export class Trust {
   signedTree(note: string): (TrustedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
     try {
       const { note: checked, cosigners, lacking } = judgeNote(this.#policy, note);
-      return { ...parseTree(checked), note: checked, cosigners, lacking };
+      return { ...parseCheckpoint(checked), note: checked, cosigners, lacking };
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
       return { reason: error.message };

@@ -4,8 +4,8 @@ import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { completeEntries, entryOf, listTiles, tileKey } from "../store/log/public-log.ts";
-import { NoteError } from "../trust/signed-note.ts";
-import { parseTree } from "../trust/tree-head.ts";
+import { parseCheckpoint } from "../trust/notes/checkpoint.ts";
+import { NoteError } from "../trust/notes/signed-note.ts";
 import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
@@ -84,7 +84,7 @@ function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): Tre
   try {
     const note = bytes.toString();
     const judge = (by: Trust) => (key === layout.logCheckpoint ? by.tree(note) : by.signedTree(note));
-    const found = trust ? judge(trust) : parseTree(note);
+    const found = trust ? judge(trust) : parseCheckpoint(note);
     if ("size" in found) return found;
     throw new CorruptObjectError(key, found.reason);
   } catch (error) {

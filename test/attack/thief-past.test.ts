@@ -6,10 +6,10 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
-import { verifierText } from "../../snapshots/trust/note-keys.ts";
-import { recordText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/record-notes.ts";
-import { signNote } from "../../snapshots/trust/signed-note.ts";
-import { signTree } from "../../snapshots/trust/tree-head.ts";
+import { signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
+import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import { recordText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/notes/record-notes.ts";
+import { signNote } from "../../snapshots/trust/notes/signed-note.ts";
 import {
   addresses,
   answersOf,
@@ -182,7 +182,7 @@ describe("what a thief puts into the past", () => {
       () => runNote(ours, run.checkedAt, "0".repeat(64)),
       (digest) => runNote(ours, checkedAt, digest),
       (digest) => signNote(recordText("other.example", subjectOf.run(run), digest), ours),
-      (digest) => signTree({ key: ours }, { size: 3, head: Buffer.from(digest, "hex") }),
+      (digest) => signCheckpoint({ key: ours }, { size: 3, head: Buffer.from(digest, "hex") }),
     ];
     await storage.put(layout.checked, seal(run));
     await until("the proxy to say why", () => /checked\.json: nobody signed it/.test(logOf(proxy)));

@@ -5,9 +5,9 @@ import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/records.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { entryText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/record-notes.ts";
-import { signNote } from "../../snapshots/trust/signed-note.ts";
-import { parseTree, signTree } from "../../snapshots/trust/tree-head.ts";
+import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
+import { entryText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/notes/record-notes.ts";
+import { signNote } from "../../snapshots/trust/notes/signed-note.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import {
   addresses,
@@ -200,7 +200,7 @@ describe("what a thief puts into the store", () => {
     const storage = await signedStore();
     const note = String(await storage.get(layout.logCheckpoint));
     const forged = [
-      signTree({ key: thiefs[0]! }, { size: 3, head: parseTree(note).head }),
+      signCheckpoint({ key: thiefs[0]! }, { size: 3, head: parseCheckpoint(note).head }),
       `${note}— buy.example ${Buffer.alloc(68).toString("base64")}\n`,
     ];
     for (const text of forged) {

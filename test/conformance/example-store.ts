@@ -12,7 +12,7 @@ import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
-import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/note-keys.ts";
+import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";
 import type { Query } from "../helpers/http/archive-proxy.ts";
 import { inArchiveOrder, market, sourcesOf } from "../helpers/publish/records.ts";

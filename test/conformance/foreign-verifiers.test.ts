@@ -6,8 +6,8 @@ import { consistencyFromTiles, type ReadTile } from "../../snapshots/format/log-
 import { isConsistent, tileAt } from "../../snapshots/format/log-tree.ts";
 import { headFrom, leafHash, treeHead } from "../../snapshots/format/tree.ts";
 import { unless } from "../../snapshots/store/errors.ts";
-import { NoteKeyError, parseVerifierKey } from "../../snapshots/trust/note-keys.ts";
-import { parseTree, treeText } from "../../snapshots/trust/tree-head.ts";
+import { checkpointText, parseCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
+import { NoteKeyError, parseVerifierKey } from "../../snapshots/trust/notes/note-keys.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { type LogProof, randomProofs } from "../helpers/archive/random-proofs.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
@@ -147,12 +147,12 @@ test("the client says the same", async () => {
 test("the client says of logs by their tiles what ours say", async () => {
   const said = proofs.map(async ({ answer, before, leaves }, n) => {
     if (!verdicts[n]!.note) return [];
-    const now = parseTree(answer.checkpoint);
+    const now = parseCheckpoint(answer.checkpoint);
     const earlier = { ...before, origin: now.origin, head: Buffer.from(before.root, "hex") };
     const readTile = tilesOver(leaves);
     const path = await unless(Error, () => consistencyFromTiles(readTile, before.size, now.size));
     const client = new Client({ url: "http://log.test", retries: 0, fetch: served(readTile) });
-    const note = `${treeText(earlier)}\n— nobody AAAAAAA=\n`;
+    const note = `${checkpointText(earlier)}\n— nobody AAAAAAA=\n`;
     const theirs = await client.requireSameLog(note, answer.checkpoint).then(
       () => true,
       () => false,

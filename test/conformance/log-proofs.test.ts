@@ -12,8 +12,8 @@ import {
 import { decodeEntries, GrowingTree, type Tile, tilePath } from "../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { verifierText } from "../../snapshots/trust/note-keys.ts";
-import { signTree } from "../../snapshots/trust/tree-head.ts";
+import { signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
+import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { flipped } from "../helpers/archive/proofs.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -199,7 +199,7 @@ describe("the client and a log that grows", () => {
     const leaves = texts.map((text) => leafHash(Buffer.from(text)));
     const checkpoints = leaves.map((leaf) => {
       tree.append(leaf);
-      return signTree(signing, { size: tree.size, head: tree.head() });
+      return signCheckpoint(signing, { size: tree.size, head: tree.head() });
     });
     const level1 = [0, 1].map((n) => {
       const part = new GrowingTree();

@@ -18,7 +18,7 @@ import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
-import { parseVerifierKey } from "../../snapshots/trust/note-keys.ts";
+import { parseVerifierKey } from "../../snapshots/trust/notes/note-keys.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { rowsQuery } from "../helpers/archive/query.ts";

@@ -18,8 +18,8 @@ import type { Sources } from "../../snapshots/sources/sources.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
-import { verifierText } from "../../snapshots/trust/note-keys.ts";
-import { parseTree, signTree } from "../../snapshots/trust/tree-head.ts";
+import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
+import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import { listen, takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -96,9 +96,9 @@ const rootOfNone: Buffer = Buffer.alloc(32, 7);
 
 /** A checkpoint that does not depend on how zlib compresses, which digests of commits do. */
 function steadyCheckpoint(note: string, head = rootOfNone): string {
-  const { origin, size } = parseTree(note);
+  const { origin, size } = parseCheckpoint(note);
   expect(origin).toBe(key.name);
-  return signTree({ key }, { size, head });
+  return signCheckpoint({ key }, { size, head });
 }
 
 /** A proof of which the same is true. It still holds. */
@@ -106,7 +106,7 @@ function steadyProof(body: MarketProof | ScoreProof): void {
   body.entry = body.entry.replace(/[0-9a-f]{64}"\}$/, `${body.snapshotId}"}`);
   const beside = body.proof.inclusion!.map((_, n) => Buffer.alloc(32, n + 1));
   body.proof.inclusion = beside.map((hash) => hash.toString("hex"));
-  const place = { index: body.commit - 1, size: parseTree(body.checkpoint!).size, path: beside };
+  const place = { index: body.commit - 1, size: parseCheckpoint(body.checkpoint!).size, path: beside };
   body.checkpoint = steadyCheckpoint(body.checkpoint!, headFrom(leafHash(Buffer.from(body.entry)), place));
 }
 

@@ -1,8 +1,8 @@
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { readLog } from "../../../snapshots/store/log/commits.ts";
-import { cosignersOf } from "../../../snapshots/trust/cosigners.ts";
-import { readPolicy, type Witness } from "../../../snapshots/trust/policy.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
+import { cosignersOf } from "../../../snapshots/trust/witnesses/cosigners.ts";
+import { readPolicy, type Witness } from "../../../snapshots/trust/witnesses/policy.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import type { Shell } from "../../shell.ts";

@@ -5,7 +5,7 @@ import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { maxNoteBytes } from "../../../snapshots/trust/signed-note.ts";
+import { maxNoteBytes } from "../../../snapshots/trust/notes/signed-note.ts";
 import { exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";

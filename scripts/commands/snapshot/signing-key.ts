@@ -1,5 +1,5 @@
-import { writeSigningKey } from "../../../snapshots/trust/key-files.ts";
-import { verifierText } from "../../../snapshots/trust/note-keys.ts";
+import { writeSigningKey } from "../../../snapshots/trust/notes/key-files.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { requiredOption, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { defaultSigningName, signingName } from "../../signing.ts";

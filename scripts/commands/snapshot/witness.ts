@@ -1,5 +1,5 @@
 import { updateCheckpoint } from "../../../snapshots/publish/log-checkpoint.ts";
-import { newestForRun } from "../../../snapshots/trust/run-log.ts";
+import { newestForRun } from "../../../snapshots/trust/log/run-log.ts";
 import { UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { readSigning, trustOptions } from "../../signing.ts";

@@ -3,7 +3,7 @@ import { idOfLine } from "../../format/market-line.ts";
 import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
 import { layout } from "../../store/layout.ts";
-import type { NotedCheckpoint } from "../../trust/tree-head.ts";
+import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { readSnapshot } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";

@@ -9,7 +9,7 @@ import { readManifest } from "../../store/manifest.ts";
 import { readObject } from "../../store/objects.ts";
 import { unseal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
-import { type LogReader, readAnyLog } from "../../trust/log-reader.ts";
+import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { Archive } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";

@@ -5,7 +5,7 @@ import { exportFileName, readSoundExport } from "../../export/export-records.ts"
 import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
-import type { LogReader } from "../../trust/log-reader.ts";
+import type { LogReader } from "../../trust/log/log-reader.ts";
 import { DamagedLogError, ExportNotFoundError } from "../errors.ts";
 import type { Stream } from "../stream.ts";
 import type { ObjectCache } from "./caches.ts";

@@ -4,7 +4,7 @@ import { auditPath, headFrom, leafHash } from "../../format/tree.ts";
 import { CorruptObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { entryOf } from "../../store/log/public-log.ts";
-import type { NotedCheckpoint } from "../../trust/tree-head.ts";
+import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import type { Catalog } from "./catalog.ts";
 import type { LogEntry } from "./commit-log.ts";
 

@@ -3,8 +3,8 @@ import type { ReadTile } from "../../format/log-proofs.ts";
 import { endOf, tileAt, tilePath, tileWidth } from "../../format/log-tree.ts";
 import { layout } from "../../store/layout.ts";
 import type { Storage } from "../../store/storage.ts";
-import type { LogReader } from "../../trust/log-reader.ts";
-import type { NotedCheckpoint } from "../../trust/tree-head.ts";
+import type { LogReader } from "../../trust/log/log-reader.ts";
+import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import type { CommitLog } from "./commit-log.ts";
 
 // A tile has 8 KiB, and a bundle of usual entries 150.

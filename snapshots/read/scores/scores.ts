@@ -4,7 +4,7 @@ import type { Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
 import { scoreLines } from "../../format/snapshot-id.ts";
 import { leafHash } from "../../format/tree.ts";
 import { layout } from "../../store/layout.ts";
-import type { NotedCheckpoint } from "../../trust/tree-head.ts";
+import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { consistencyPath, type TreeHead } from "../../../snapshots/format/log-tree.ts";
 import { auditPath, leafHash, treeHead } from "../../../snapshots/format/tree.ts";
-import { verifierText } from "../../../snapshots/trust/note-keys.ts";
-import { signatureLine, signNote } from "../../../snapshots/trust/signed-note.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { testKey } from "../store/signing.ts";
 import { proofIn } from "./proofs.ts";
 

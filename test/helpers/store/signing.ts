@@ -4,7 +4,7 @@ import {
   newSigningKey,
   parseSigningKey,
   type SigningKey,
-} from "../../../snapshots/trust/note-keys.ts";
+} from "../../../snapshots/trust/notes/note-keys.ts";
 
 /** The private key of a name, as text; the same name and variant always give the same key. */
 export const keyText = (name: string, variant = "", kind: KeyKind = "ed25519") =>

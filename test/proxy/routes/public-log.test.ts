@@ -3,8 +3,8 @@ import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { readAnyLog } from "../../../snapshots/trust/log-reader.ts";
-import { signTree } from "../../../snapshots/trust/tree-head.ts";
+import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
+import { signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
@@ -46,7 +46,7 @@ describe("the log over HTTP", () => {
     const key = testKey();
     const [before] = await Promise.all([proxy.get(address("checkpoint")), proxy.get("/api/v1/checkpoint")]);
     expect(outcome(before)).toBe("404 NOT_FOUND");
-    const note = signTree({ key }, { size: 1, head: Buffer.alloc(32, 1) });
+    const note = signCheckpoint({ key }, { size: 1, head: Buffer.alloc(32, 1) });
     for (const name of ["checkpoint", "checkpoints/1"])
       await proxy.storage.put(layout.logFile(name), Buffer.from(note));
     for (const path of [address("checkpoint"), address("checkpoints/1"), "/api/v1/checkpoint"]) {

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { readSignedLog } from "../../../snapshots/trust/log-reader.ts";
-import { verifierText } from "../../../snapshots/trust/note-keys.ts";
-import { parsePolicy } from "../../../snapshots/trust/policy.ts";
-import { parseNote, signatureLine } from "../../../snapshots/trust/signed-note.ts";
+import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { parseNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
+import { parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";

@@ -3,15 +3,15 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import {
   isKeyName,
   NoteKeyError,
   parseSigningKey,
   parseVerifierKey,
   verifierText,
-} from "../../../snapshots/trust/note-keys.ts";
-import { NoteError, openNote, parseNote, signNote } from "../../../snapshots/trust/signed-note.ts";
-import { parseTree, signTree } from "../../../snapshots/trust/tree-head.ts";
+} from "../../../snapshots/trust/notes/note-keys.ts";
+import { NoteError, openNote, parseNote, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -97,7 +97,7 @@ describe("a note", () => {
 
   test("of which any one byte is changed is refused, whatever it becomes", () => {
     const key = testKey();
-    const note = Buffer.from(signTree({ key }, tree));
+    const note = Buffer.from(signCheckpoint({ key }, tree));
     for (let offset = 0; offset < note.length; offset += 1) {
       for (const change of [1, 2, 4, 8, 16, 32, 64, 128, 0x20 ^ 0x0a]) {
         const changed = Buffer.from(note);
@@ -176,8 +176,8 @@ describe("a key", () => {
 });
 
 test("a checkpoint says what it was made of, and nothing else is one", () => {
-  const note = signTree({ key: testKey() }, tree);
-  expect(parseTree(note)).toEqual({ origin: "prs.example/scores", ...tree });
+  const note = signCheckpoint({ key: testKey() }, tree);
+  expect(parseCheckpoint(note)).toEqual({ origin: "prs.example/scores", ...tree });
   const changed = (from: string | RegExp, to: string) => note.replace(from, to);
   for (const other of [
     changed("20852163", "020852163"),
@@ -190,7 +190,7 @@ test("a checkpoint says what it was made of, and nothing else is one", () => {
     changed(/q6ur.*\n/, "q6ur\n"),
     peterNote,
   ])
-    expect(() => parseTree(other), other).toThrow(NoteError);
+    expect(() => parseCheckpoint(other), other).toThrow(NoteError);
 });
 
 const openssl = findProgram("openssl");
@@ -199,7 +199,7 @@ describe.skipIf(!openssl)("another implementation, OpenSSL's command", () => {
 
   test("finds our signatures right, and makes the same ones", () => {
     const key = testKey();
-    const note = signTree({ key }, tree);
+    const note = signCheckpoint({ key }, tree);
     const { text, signatures } = parseNote(note);
     const file = (name: string, content: string | Uint8Array) => {
       writeFileSync(join(folder, name), content);

@@ -1,17 +1,17 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { treeHead } from "../../../snapshots/format/tree.ts";
-import { judgeNote } from "../../../snapshots/trust/judge.ts";
-import { KeyFileError } from "../../../snapshots/trust/key-files.ts";
+import { KeyFileError } from "../../../snapshots/trust/notes/key-files.ts";
 import {
   type KeyKind,
   parseSigningKey,
   parseVerifierKey,
   type SigningKey,
   verifierText,
-} from "../../../snapshots/trust/note-keys.ts";
-import { parsePolicy, readPolicy } from "../../../snapshots/trust/policy.ts";
-import { NoteError, openNote, signatureLine, signNote } from "../../../snapshots/trust/signed-note.ts";
+} from "../../../snapshots/trust/notes/note-keys.ts";
+import { NoteError, openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
+import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
+import { parsePolicy, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { findNode, nodeOptions } from "../../helpers/servers/programs.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 

@@ -4,11 +4,11 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { consistencyPath } from "../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
-import { type Answer, askWitnesses } from "../../../snapshots/trust/ask-witnesses.ts";
-import { judgeNote } from "../../../snapshots/trust/judge.ts";
-import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/note-keys.ts";
-import { parsePolicy, type Witness } from "../../../snapshots/trust/policy.ts";
-import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/signed-note.ts";
+import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
+import { type Answer, askWitnesses } from "../../../snapshots/trust/witnesses/ask-witnesses.ts";
+import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
+import { parsePolicy, type Witness } from "../../../snapshots/trust/witnesses/policy.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 

@@ -1,7 +1,7 @@
-import { timeOf } from "./cosignature.ts";
-import { kindName, type VerifierKey } from "./note-keys.ts";
+import { timeOf } from "../notes/cosignature.ts";
+import { kindName, type VerifierKey } from "../notes/note-keys.ts";
+import { NoteError, openNote, parseNote } from "../notes/signed-note.ts";
 import { isQuorum, type Policy, type Witness } from "./policy.ts";
-import { NoteError, openNote, parseNote } from "./signed-note.ts";
 
 /** Who signed a checkpoint, and when a witness did, in seconds since 1970. */
 export interface Cosigner {

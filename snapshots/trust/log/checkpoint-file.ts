@@ -1,7 +1,7 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
-import { hasCode, messageOf } from "../store/errors.ts";
-import { layout } from "../store/layout.ts";
-import { type NotedCheckpoint, parseTree } from "./tree-head.ts";
+import { hasCode, messageOf } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { type NotedCheckpoint, parseCheckpoint } from "../notes/checkpoint.ts";
 
 /** The file cannot be used. The message names it. */
 export class CheckpointFileError extends Error {
@@ -35,7 +35,7 @@ export class CheckpointFile {
    * CheckpointFileError, and tries again with the next call.
    */
   async keep(note: string): Promise<void> {
-    const stated = { ...parseTree(note), note };
+    const stated = { ...parseCheckpoint(note), note };
     if (stated.size <= (this.#newest?.size ?? 0)) return;
     const held = await readNewest(this.path);
     if (held?.size === stated.size && !held.head.equals(stated.head))
@@ -68,7 +68,7 @@ async function readNewest(path: string): Promise<NotedCheckpoint | undefined> {
   let note = "";
   try {
     note = await readFile(path, "utf8");
-    return { ...parseTree(note), note };
+    return { ...parseCheckpoint(note), note };
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
     const older =

@@ -1,4 +1,4 @@
-import type { TreeHead } from "../format/log-tree.ts";
+import type { TreeHead } from "../../format/log-tree.ts";
 import type { SigningKey } from "./note-keys.ts";
 import { NoteError, parseNote, signatureLine, signNote } from "./signed-note.ts";
 
@@ -13,7 +13,7 @@ export interface NotedCheckpoint extends Checkpoint {
 }
 
 /** The text of a checkpoint, without extension lines. */
-export function treeText({ origin, size, head }: Checkpoint): string {
+export function checkpointText({ origin, size, head }: Checkpoint): string {
   return `${origin}\n${size}\n${head.toString("base64")}\n`;
 }
 
@@ -24,19 +24,19 @@ interface Keys {
 }
 
 /** A checkpoint, signed, and cosigned where there is a key for that. The origin is the keys' name. */
-export function signTree({ key, cosigner }: Keys, { size, head }: TreeHead): string {
+export function signCheckpoint({ key, cosigner }: Keys, { size, head }: TreeHead): string {
   if (!key) throw new RangeError("Without a key there is no checkpoint.");
-  const text = treeText({ origin: key.name, size, head });
+  const text = checkpointText({ origin: key.name, size, head });
   return signNote(text, key) + (cosigner ? `${signatureLine(cosigner, text)}\n` : "");
 }
 
 /** What a checkpoint says, its signatures unchecked. Throws NoteError when it is malformed. */
-export function parseTree(note: string): Checkpoint {
+export function parseCheckpoint(note: string): Checkpoint {
   const { text } = parseNote(note);
   const [origin = "", size = "", head = ""] = text.split("\n");
   const checkpoint = { origin, size: Number(size), head: Buffer.from(head, "base64") };
   const isOne = origin !== "" && /^[1-9]\d{0,9}$/.test(size) && checkpoint.head.length === 32;
-  if (!isOne || treeText(checkpoint) !== text) throw new NoteError("it is not a checkpoint");
+  if (!isOne || checkpointText(checkpoint) !== text) throw new NoteError("it is not a checkpoint");
   return checkpoint;
 }
 

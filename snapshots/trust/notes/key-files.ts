@@ -1,5 +1,5 @@
 import { lstat, readFile, writeFile } from "node:fs/promises";
-import { hasCode } from "../store/errors.ts";
+import { hasCode } from "../../store/errors.ts";
 import {
   kindName,
   NoteKeyError,

@@ -1,9 +1,9 @@
-import { CorruptObjectError, unless } from "../store/errors.ts";
-import { layout } from "../store/layout.ts";
-import type { Storage } from "../store/storage.ts";
-import { maxNoteBytes, NoteError } from "./signed-note.ts";
-import { type NotedCheckpoint, parseTree } from "./tree-head.ts";
-import { type Trust, type TrustedCheckpoint, UntrustedError } from "./trust.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import type { Storage } from "../../store/storage.ts";
+import { type NotedCheckpoint, parseCheckpoint } from "../notes/checkpoint.ts";
+import { maxNoteBytes, NoteError } from "../notes/signed-note.ts";
+import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 
 /** So many checkpoints of sizes are looked at, some at once: anybody who can write to the store may have put others above. */
 const maxLooked = 256;
@@ -44,7 +44,7 @@ export async function anyCheckpoint(storage: Storage): Promise<NotedCheckpoint |
     storage.get(layout.logCheckpoint, { maxBytes: maxNoteBytes }),
   );
   const note = bytes?.toString() ?? "";
-  return unless(NoteError, async () => (bytes ? { ...parseTree(note), note } : undefined));
+  return unless(NoteError, async () => (bytes ? { ...parseCheckpoint(note), note } : undefined));
 }
 
 /** The checkpoint of a key that counts; else the size of one that only lacks cosignatures, and why neither is there. */

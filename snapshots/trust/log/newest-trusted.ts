@@ -1,8 +1,8 @@
-import type { Commit } from "../../schemas/snapshot.ts";
-import { CorruptObjectError } from "../store/errors.ts";
-import { headCommit, listCommits, newestCommit, readCommit } from "../store/log/commits.ts";
-import type { Storage } from "../store/storage.ts";
-import type { Trust, UntrustedError } from "./trust.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { CorruptObjectError } from "../../store/errors.ts";
+import { headCommit, listCommits, newestCommit, readCommit } from "../../store/log/commits.ts";
+import type { Storage } from "../../store/storage.ts";
+import type { Trust, UntrustedError } from "../trust.ts";
 
 /**
  * Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there.

@@ -1,6 +1,12 @@
 import { readFile } from "node:fs/promises";
-import { KeyFileError, readTrustedKeys, unusable } from "./key-files.ts";
-import { type KeyKind, kindName, NoteKeyError, parseVerifierKey, type VerifierKey } from "./note-keys.ts";
+import { KeyFileError, readTrustedKeys, unusable } from "../notes/key-files.ts";
+import {
+  type KeyKind,
+  kindName,
+  NoteKeyError,
+  parseVerifierKey,
+  type VerifierKey,
+} from "../notes/note-keys.ts";
 
 /** Who is known as a witness of logs. */
 export interface Witness {

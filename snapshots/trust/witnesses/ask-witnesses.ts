@@ -1,8 +1,8 @@
-import { TileError } from "../format/log-proofs.ts";
-import { checkSignature, timeOf } from "./cosignature.ts";
-import { kindName } from "./note-keys.ts";
+import { TileError } from "../../format/log-proofs.ts";
+import { checkSignature, timeOf } from "../notes/cosignature.ts";
+import { kindName } from "../notes/note-keys.ts";
+import { NoteError, parseSignature } from "../notes/signed-note.ts";
 import type { Witness } from "./policy.ts";
-import { NoteError, parseSignature } from "./signed-note.ts";
 
 // The client of c2sp.org/tlog-witness: a witness that has seen nothing else of a log cosigns its checkpoint.
 

@@ -1,15 +1,15 @@
-import { Checked, type Commit } from "../../schemas/snapshot.ts";
-import type { TreeHead } from "../format/log-tree.ts";
-import { CorruptObjectError } from "../store/errors.ts";
-import { layout } from "../store/layout.ts";
-import { newestCommit, readCommit } from "../store/log/commits.ts";
-import { LogTree } from "../store/log/public-log.ts";
-import { unseal } from "../store/records.ts";
-import type { Storage } from "../store/storage.ts";
+import { Checked, type Commit } from "../../../schemas/snapshot.ts";
+import type { TreeHead } from "../../format/log-tree.ts";
+import { CorruptObjectError } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { newestCommit, readCommit } from "../../store/log/commits.ts";
+import { LogTree } from "../../store/log/public-log.ts";
+import { unseal } from "../../store/records.ts";
+import type { Storage } from "../../store/storage.ts";
+import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from "../signing.ts";
+import type { Trust } from "../trust.ts";
 import { type Remembered, rememberedBy } from "./remembered.ts";
-import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from "./signing.ts";
 import { storedCheckpoint } from "./stored-checkpoint.ts";
-import type { Trust } from "./trust.ts";
 
 /**
  * What a signed record says of the log: how many entries it had, and the head of its tree where the record tells it.

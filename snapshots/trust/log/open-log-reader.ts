@@ -1,9 +1,9 @@
-import { messageOf } from "../store/errors.ts";
-import type { Storage } from "../store/storage.ts";
+import { messageOf } from "../../store/errors.ts";
+import type { Storage } from "../../store/storage.ts";
+import { Trust } from "../trust.ts";
+import { believedPolicy } from "../witnesses/policy.ts";
 import { CheckpointFile } from "./checkpoint-file.ts";
 import { type LogReader, readAnyLog, readSignedLog } from "./log-reader.ts";
-import { believedPolicy } from "./policy.ts";
-import { Trust } from "./trust.ts";
 
 /** Files that say whose log a reader believes, by the variables that name them. */
 export interface TrustFiles {

@@ -1,17 +1,17 @@
-import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
-import { headFromTiles, inclusionFromTiles, TileError } from "../format/log-proofs.ts";
-import type { TreeHead } from "../format/log-tree.ts";
-import { headFrom, leafHash } from "../format/tree.ts";
-import { CorruptObjectError, unless } from "../store/errors.ts";
-import { layout } from "../store/layout.ts";
-import { newestCommit, readCommit } from "../store/log/commits.ts";
-import { entryOf, tilesConnect, tilesIn } from "../store/log/public-log.ts";
-import type { Storage } from "../store/storage.ts";
+import type { Checked, Commit, ExportRecord } from "../../../schemas/snapshot.ts";
+import { headFromTiles, inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
+import type { TreeHead } from "../../format/log-tree.ts";
+import { headFrom, leafHash } from "../../format/tree.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { newestCommit, readCommit } from "../../store/log/commits.ts";
+import { entryOf, tilesConnect, tilesIn } from "../../store/log/public-log.ts";
+import type { Storage } from "../../store/storage.ts";
+import { type NotedCheckpoint, told } from "../notes/checkpoint.ts";
+import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 import { type CheckpointFile, keepEvidence } from "./checkpoint-file.ts";
 import { judge } from "./newest-trusted.ts";
 import { anyCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
-import { type NotedCheckpoint, told } from "./tree-head.ts";
-import { type Trust, type TrustedCheckpoint, UntrustedError } from "./trust.ts";
 
 /** Kinds of records, each with the last reason that was told. */
 type RecordKind = "commit" | "run" | "export";

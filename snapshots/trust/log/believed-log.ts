@@ -1,12 +1,12 @@
-import type { Commit } from "../../schemas/snapshot.ts";
-import { MissingObjectError } from "../store/errors.ts";
-import { logFrom } from "../store/log/commit-chain.ts";
-import { listCommits, readLog } from "../store/log/commits.ts";
-import type { Storage } from "../store/storage.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { MissingObjectError } from "../../store/errors.ts";
+import { logFrom } from "../../store/log/commit-chain.ts";
+import { listCommits, readLog } from "../../store/log/commits.ts";
+import type { Storage } from "../../store/storage.ts";
+import { refuseUntrusted, UntrustedPredecessorError } from "../signing.ts";
+import type { Trust } from "../trust.ts";
 import { judge } from "./newest-trusted.ts";
 import { evidenceIn, requireNamed } from "./run-log.ts";
-import { refuseUntrusted, UntrustedPredecessorError } from "./signing.ts";
-import type { Trust } from "./trust.ts";
 
 /**
  * The commits of a store that a run may count, oldest first. With `trust` they are the newest one, which a trusted key

@@ -1,13 +1,13 @@
-import { consistencyFromTiles } from "../format/log-proofs.ts";
-import type { TreeHead } from "../format/log-tree.ts";
-import { treeHead } from "../format/tree.ts";
-import { tilesIn } from "../store/log/public-log.ts";
-import type { Storage } from "../store/storage.ts";
-import type { Submission } from "./ask-witnesses.ts";
-import type { Signing } from "./signing.ts";
+import { consistencyFromTiles } from "../../format/log-proofs.ts";
+import type { TreeHead } from "../../format/log-tree.ts";
+import { treeHead } from "../../format/tree.ts";
+import { tilesIn } from "../../store/log/public-log.ts";
+import type { Storage } from "../../store/storage.ts";
+import { signCheckpoint } from "../notes/checkpoint.ts";
+import type { Signing } from "../signing.ts";
+import type { Trust } from "../trust.ts";
+import type { Submission } from "../witnesses/ask-witnesses.ts";
 import { storedCheckpoint } from "./stored-checkpoint.ts";
-import { signTree } from "./tree-head.ts";
-import type { Trust } from "./trust.ts";
 
 /** What somebody else than the store remembers of the log. */
 export interface Remembered {
@@ -36,7 +36,7 @@ export async function rememberedBy(storage: Storage, trust: Trust, signing: Sign
   if (!key || !witnesses) return remembered;
   const { checkpoint } = await storedCheckpoint(storage, trust);
   const tree = checkpoint ?? { size: 0, head: treeHead([]) };
-  const submission = submissionOf(storage, signTree(signing, tree), tree);
+  const submission = submissionOf(storage, signCheckpoint(signing, tree), tree);
   const answers = await witnesses.ask(witnesses.policy.witnesses, submission);
   for (const answer of answers) {
     if ("line" in answer || (answer.size === undefined && !answer.otherTree)) continue;
