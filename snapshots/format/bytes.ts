@@ -19,9 +19,12 @@ export function writeText(text: string, bytes: Uint8Array, start: number): numbe
 /** The text of bytes in UTF-8. What is not UTF-8 becomes U+FFFD. */
 export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
 
-/** Which of two sequences of bytes comes first: below 0, 0 or above 0. A beginning comes before what it begins. */
-export function compareBytes(a: Uint8Array, b: Uint8Array): number {
-  const length = Math.min(a.length, b.length);
-  for (let index = 0; index < length; index += 1) if (a[index] !== b[index]) return a[index]! - b[index]!;
-  return a.length - b.length;
+/**
+ * Whether the first `length` bytes of `a` come before `b` (below 0), are `b` (0), or come after it. A beginning comes
+ * before what it begins.
+ */
+export function compareBytes(a: Uint8Array, length: number, b: Uint8Array): number {
+  const both = Math.min(length, b.length);
+  for (let index = 0; index < both; index += 1) if (a[index] !== b[index]) return a[index]! - b[index]!;
+  return length - b.length;
 }

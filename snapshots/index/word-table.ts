@@ -22,9 +22,11 @@ const WordsHeader = z.object({
   sections: SectionTable,
 });
 
-/** A word of the table: its bytes, and its posting. */
+/** A word of the table, and its posting. */
 interface Entry {
+  /** Its bytes are the first `length`, until the next word is read. */
   bytes: Uint8Array;
+  length: number;
   postingStart: number;
   postingBytes: number;
 }
@@ -71,7 +73,11 @@ export class WordTable {
         read += entryBytes + entry.postingBytes;
         if (read >= pieceBytes) await turn();
         read %= pieceBytes;
-        const order = compareBytes(prefix ? entry.bytes.subarray(0, wanted.length) : entry.bytes, wanted);
+        const order = compareBytes(
+          entry.bytes,
+          prefix ? Math.min(entry.length, wanted.length) : entry.length,
+          wanted,
+        );
         if (order > 0) break;
         if (order === 0) this.#addPosting(entry, kept);
       }
@@ -83,7 +89,7 @@ export class WordTable {
   decode(): string[][] {
     const markets = Array.from({ length: this.markets }, (): string[] => []);
     for (const entry of this.#entries(0)) {
-      const text = textOf(entry.bytes);
+      const text = textOf(entry.bytes.subarray(0, entry.length));
       for (const ordinal of this.#ordinals(entry)) markets[ordinal]!.push(text);
     }
     return markets;
@@ -93,7 +99,7 @@ export class WordTable {
   #blockOf(wanted: Uint8Array): number {
     const isBehind = (block: number) => {
       const [first] = this.#entries(block);
-      return compareBytes(first!.bytes, wanted) > 0;
+      return compareBytes(first!.bytes, first!.length, wanted) > 0;
     };
     return firstWhere(1, this.#blocks.length / 2, isBehind) - 1;
   }
@@ -102,14 +108,18 @@ export class WordTable {
   *#entries(block: number): Generator<Entry, void> {
     const numbers = new Numbers(this.#key, this.#dictionary, this.#blocks[block * 2] ?? 0);
     let postingStart = this.#blocks[block * 2 + 1] ?? 0;
-    let bytes = new Uint8Array();
+    let [bytes, length] = [new Uint8Array(64), 0];
     for (let index = block * blockWords; index < this.#words; index += 1) {
       const [shared, more, postingBytes] = [numbers.next(), numbers.next(), numbers.next()];
-      const [kept, added] = [bytes.subarray(0, shared), numbers.bytes(more)];
-      bytes = new Uint8Array(kept.length + added.length);
-      bytes.set(kept);
-      bytes.set(added, kept.length);
-      yield { bytes, postingStart, postingBytes };
+      const kept = Math.min(shared, length);
+      length = kept + numbers.upTo(more);
+      if (length > bytes.length) {
+        const shorter = bytes;
+        bytes = new Uint8Array(length * 2);
+        bytes.set(shorter);
+      }
+      numbers.read(bytes, kept, length);
+      yield { bytes, length, postingStart, postingBytes };
       postingStart += postingBytes;
     }
   }
@@ -172,8 +182,13 @@ class Numbers {
     throw new CorruptObjectError(this.#key, "its words are cut off");
   }
 
-  bytes(length: number): Uint8Array {
-    this.#at += length;
-    return this.#from.subarray(this.#at - length, this.#at);
+  /** So many bytes, or as many as are left. */
+  upTo(bytes: number): number {
+    return Math.min(bytes, this.#from.length - this.#at);
+  }
+
+  /** Reads bytes into `result` between two places. */
+  read(result: Uint8Array, from: number, to: number): void {
+    for (let at = from; at < to; at += 1) result[at] = this.#from[this.#at++]!;
   }
 }
