@@ -35,6 +35,7 @@ const elsewhere: [start: string, covered: string][] = [
   ["import pandas\n", "csv.test.ts, where pandas is installed"],
   ["log prs.example.org", "a policy of real keys: policy.test.ts"],
   ["export SIGNING_KEY=publisher.key WITNESS_POLICY", "with a real witness: witness-commands.test.ts"],
+  ["tools/monitor -policy", "with real witnesses and a static server: monitor.test.ts"],
   ["--- a/schemas/market.ts\n", "growth.test.ts applies it"],
 ];
 

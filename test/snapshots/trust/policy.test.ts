@@ -221,9 +221,9 @@ test.skipIf(!node22)(
   "a Node without ML-DSA-44 reads such keys, checks nothing with them and makes none",
   () => {
     const script = `
-    const { parseVerifierKey, newSigningKey } = await import("./snapshots/trust/note-keys.ts");
-    const { judgeNote } = await import("./snapshots/trust/judge.ts");
-    const { parsePolicy } = await import("./snapshots/trust/policy.ts");
+    const { parseVerifierKey, newSigningKey } = await import("./snapshots/trust/notes/note-keys.ts");
+    const { judgeNote } = await import("./snapshots/trust/witnesses/judge.ts");
+    const { parsePolicy } = await import("./snapshots/trust/witnesses/policy.ts");
     const [policy, note] = JSON.parse(process.argv[1]);
     console.log(judgeNote(parsePolicy(Buffer.from(policy), "policy"), note).lacking);
     try { newSigningKey("x", undefined, "ml-dsa-44"); } catch (error) { console.log(error.message); }
