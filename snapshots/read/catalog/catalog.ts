@@ -155,7 +155,6 @@ export class Catalog {
   async #refresh(): Promise<void> {
     try {
       await this.#takeUpNewest();
-      this.#heldBack = this.#reader.refusal();
     } catch (error) {
       // What a store answers that cannot be reached is none of the readers' business.
       this.#heldBack = error instanceof CorruptObjectError ? error.message : undefined;
@@ -169,6 +168,8 @@ export class Catalog {
       const { newest } = this.log;
       if (newest && newest.digest !== this.#current?.commit.digest)
         this.#makeCurrent(await this.#load(await this.#list(newest)));
+      // Without a wait in between: nobody is told that what is shown is held back.
+      this.#heldBack = this.#reader.refusal();
       await this.#reader.remember();
       this.#checkedAt = await this.#readChecked();
     } finally {
