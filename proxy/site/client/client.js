@@ -1155,7 +1155,7 @@ export function checkpointIn(checkpoint) {
   check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
   // Signatures follow the last empty line, so a signed text with another one is refused as a whole.
   const [, origin = "", size = "", root = ""] =
-    /^(\P{Cc}+)\n([1-9][0-9]{0,9})\n(\P{Cc}+)\n\n(?:\P{Cc}+\n)+$/u.exec(checkpoint) ?? [];
+    /^(\P{Cc}+)\n([1-9][0-9]{0,9})\n(\P{Cc}+)\n\n(?:[\P{Cc}\x7f-\x9f]+\n)+$/u.exec(checkpoint) ?? [];
   check(size !== "" && Number(size) < 2 ** 31);
   const head = base64(root);
   check(head.length === 32);

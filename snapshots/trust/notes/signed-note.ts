@@ -1,5 +1,5 @@
 import { checkSignature, signatureOf } from "./cosignature.ts";
-import { isKeyName, type SigningKey, type VerifierKey } from "./note-keys.ts";
+import { type SigningKey, type VerifierKey } from "./note-keys.ts";
 
 /** A note is malformed, or no trusted key signed it. */
 export class NoteError extends Error {
@@ -53,7 +53,7 @@ export function signatureLine(key: SigningKey, text: string, time?: number): str
 /** Takes a note apart and checks no signature. Throws NoteError. */
 export function parseNote(note: string): Note {
   if (Buffer.byteLength(note) > maxNoteBytes) throw new NoteError(`it has more than ${maxNoteBytes} bytes`);
-  if (!note.isWellFormed() || /[^\P{Cc}\n]/u.test(note))
+  if (!note.isWellFormed() || /[^\P{Cc}\n\x7f-\x9f]/u.test(note))
     throw new NoteError("it is not UTF-8 text without control characters");
   const cut = note.lastIndexOf("\n\n");
   if (cut < 0 || !note.endsWith("\n"))
@@ -68,7 +68,7 @@ export function parseSignature(line: string): NoteSignature {
   const [, name = "", encoded = ""] = /^— ([^ ]+) ([^ ]+)$/.exec(line) ?? [];
   const bytes = Buffer.from(encoded, "base64");
   // Decoding ignores what is no base64, and bits that a last digit has too many.
-  if (!isKeyName(name) || bytes.length <= idBytes || bytes.toString("base64") !== encoded)
+  if (!/^[^\s\u0085+]+$/u.test(name) || bytes.length <= idBytes || bytes.toString("base64") !== encoded)
     throw new NoteError("it has a line that is no signature behind the empty line");
   const id = bytes.toString("hex", 0, idBytes);
   return { name, id, signature: bytes.subarray(idBytes), line };
