@@ -1,5 +1,5 @@
 import { checkSignature, signatureOf } from "./cosignature.ts";
-import { type SigningKey, type VerifierKey } from "./note-keys.ts";
+import type { SigningKey, VerifierKey } from "./note-keys.ts";
 
 /** A note is malformed, or no trusted key signed it. */
 export class NoteError extends Error {
