@@ -1,6 +1,7 @@
 import type { Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { sha256 } from "../store/layout.ts";
-import { leafHash, rootOf, rootOver, treeHead } from "./tree.ts";
+import { digestFrom } from "./sha256.ts";
+import { leafHash, nodeHash, rootOf, rootOver, treeHead } from "./tree.ts";
 
 /** The input of a snapshot id. It does not depend on how anything is compressed. */
 export interface LogicalContent {
@@ -45,8 +46,16 @@ export function scoresRootOf(scores: Manifest["scores"]): string {
   );
 }
 
+/** What the index root covers of a segment. */
+export type IndexedSegment = Pick<SegmentRef, "markets"> & {
+  index: Pick<SegmentRef["index"], "hash">;
+  ids: Pick<SegmentRef["ids"], "root">;
+};
+
 /** The root of the index of these segments, in hexadecimal (snapshots/SPEC.md, "Index root"). */
-export function indexRootOf(segments: readonly Pick<SegmentRef, "index" | "markets">[]): string {
-  const headers = segments.map(({ index, markets }) => ({ root: index, markets }));
-  return rootOver("index", headers).toString("hex");
+export function indexRootOf(segments: readonly IndexedSegment[]): string {
+  const children = segments.map(({ index, ids, markets }) => {
+    return { root: nodeHash(digestFrom(index.hash), digestFrom(ids.root)).toString("hex"), markets };
+  });
+  return rootOver("index", children).toString("hex");
 }

@@ -3,8 +3,7 @@ import { type FilterField, type IntegerName, type LabelName, labelFields } from 
 import { textOf } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
-import { fieldOf, isForeign } from "./columns.ts";
-import { type ColumnHeader, isKnown } from "./index-header.ts";
+import { type ColumnHeader, fieldOf, isForeign, isKnown } from "./columns.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
 import { type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";

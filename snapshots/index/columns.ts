@@ -1,6 +1,16 @@
 import { z } from "zod";
 import { type FilterField, filterFields } from "../../schemas/filters.ts";
-import { isKnown } from "./index-header.ts";
+
+/** A column of a kind that this version knows. */
+export type KnownColumn = { name: string } & (
+  | { kind: "integer"; min: number; max: number }
+  | { kind: "label"; frequent: string[] }
+);
+/** A column as segments describe it; of a later version's kind it has other members. */
+export type ColumnHeader = KnownColumn | { name: string; kind: string; [member: string]: unknown };
+
+export const isKnown = (column: ColumnHeader): column is KnownColumn =>
+  column.kind === "integer" || column.kind === "label";
 
 /** The columns of a segment's header (snapshots/SPEC.md, "Segments"). */
 export const Columns = z.array(

@@ -1,6 +1,7 @@
 import { bytesOf } from "../format/bytes.ts";
 import { type Digest, hexOf } from "../format/sha256.ts";
 import { leafHash, rootOf, treeHead } from "../format/tree.ts";
+import { type ColumnHeader, isKnown, type KnownColumn } from "./columns.ts";
 import { type TimeColumn, timeAt } from "./time-column.ts";
 
 // What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it
@@ -9,18 +10,7 @@ import { type TimeColumn, timeAt } from "./time-column.ts";
 /** The version of the encoding of an index and its header. */
 export const indexVersion = 1;
 /** A chunk of ids is small, because what shows that an id is absent is one of them. */
-const [chunkBytes, idChunkBytes] = [4096, 1024];
-
-/** A column of a kind that this version knows. */
-export type KnownColumn = { name: string } & (
-  | { kind: "integer"; min: number; max: number }
-  | { kind: "label"; frequent: string[] }
-);
-/** A column as segments describe it; of a later version's kind it has other members. */
-export type ColumnHeader = KnownColumn | { name: string; kind: string; [member: string]: unknown };
-
-export const isKnown = (column: ColumnHeader): column is KnownColumn =>
-  column.kind === "integer" || column.kind === "label";
+const [chunkBytes, idChunkBytes] = [4096, 256];
 
 /** The words object of a segment, and the version of Unicode that its words were made by. */
 export interface WordsRef {
@@ -42,15 +32,21 @@ export interface IndexedSegment {
 export function coveredSections(columns: readonly ColumnHeader[]): string[] {
   const ofColumn = ({ name, kind }: KnownColumn) =>
     kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
-  return ["pageMarkets", "pageRoots", "times", ...columns.filter(isKnown).flatMap(ofColumn), "ids"];
+  return ["pageMarkets", "pageRoots", "times", ...columns.filter(isKnown).flatMap(ofColumn)];
 }
 
-/** The leaves of the tree over a section: the hashes of its chunks. */
+/** The leaves of the tree over a section, or over the ids object as the section `ids`: the hashes of its chunks. */
 export function chunkLeaves(name: string, section: Uint8Array): Digest[] {
   const size = name === "ids" ? idChunkBytes : chunkBytes;
   return Array.from({ length: Math.ceil(section.length / size) }, (_, chunk) =>
     leafHash(section.subarray(chunk * size, (chunk + 1) * size)),
   );
+}
+
+/** The root of a section, in hexadecimal. */
+export function sectionRootOf(name: string, section: Uint8Array): string {
+  const leaves = chunkLeaves(name, section);
+  return hexOf(rootOf("section", { children: leaves.length, total: section.length }, treeHead(leaves)));
 }
 
 /**
@@ -65,9 +61,7 @@ export function indexHeader(
 ): Uint8Array {
   const sections = names.map((name) => {
     const section = sectionOf(name);
-    const leaves = chunkLeaves(name, section);
-    const root = rootOf("section", { children: leaves.length, total: section.length }, treeHead(leaves));
-    return [name, [section.length, hexOf(root)]] as const;
+    return [name, [section.length, sectionRootOf(name, section)]] as const;
   });
   const header = {
     version: indexVersion,

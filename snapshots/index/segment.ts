@@ -53,12 +53,6 @@ const SegmentHeader = z.object({
 
 type SegmentHeader = z.infer<typeof SegmentHeader>;
 
-/** What a segment's index header tells of the objects beside it: the ids object, and what names the words object. */
-export interface Beside {
-  ids: Buffer;
-  words: WordsRef;
-}
-
 /**
  * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order
  * from the oldest.
@@ -66,7 +60,7 @@ export interface Beside {
 export function encodeSegment(
   pages: readonly Page[],
   rows: readonly IndexRow[],
-  beside: Beside,
+  words: WordsRef,
   fields: readonly FilterField[] = filterFields,
 ): Buffer {
   const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
@@ -96,8 +90,10 @@ export function encodeSegment(
   for (const [field, labels] of rare) sections.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
   const root = rootOver("segment", pages).toString("hex");
   const indexed = { markets: rows.length, pages: pages.length, root, times, columns };
-  const sectionOf = (name: string) => (name === "ids" ? beside.ids : sections.get(name));
-  sections.add("index", indexHeader(indexed, sectionOf, beside.words));
+  sections.add(
+    "index",
+    indexHeader(indexed, (name) => sections.get(name), words),
+  );
 
   const header: SegmentHeader = {
     formatVersion,
@@ -140,9 +136,9 @@ const ToldIndex = z.object({
  * Whether a segment's index header is right about what the segment holds, also in columns that this version does not
  * know; undefined when the header is of another version.
  */
-export function isIndexHeader(key: string, stored: Buffer, { ids, words }: Beside): boolean | undefined {
+export function isIndexHeader(key: string, stored: Buffer, words: WordsRef): boolean | undefined {
   const { header, body } = openSegment(key, stored);
-  const covered = (name: string) => (name === "ids" ? ids : sectionOf(key, header, body, name));
+  const covered = (name: string) => sectionOf(key, header, body, name);
   const { times } = readColumns(key, stored);
   const { markets, pages } = header;
   const root = rootOver("segment", readPages(key, stored)).toString("hex");

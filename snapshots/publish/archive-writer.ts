@@ -5,19 +5,19 @@ import { type Page, pageText } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeWords } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
+import { sectionRootOf } from "../index/index-header.ts";
 import { encodeOrigins } from "../index/origin-table.ts";
 import { encodeSegment, type IndexRow, readIndexHeader } from "../index/segment.ts";
 import { unicodeVersion } from "../index/unicode.ts";
 import { wordsOf } from "../index/words.ts";
 import type { FileNumbers } from "../sources/sources.ts";
-import { layout, sha256 } from "../store/layout.ts";
-import { besideSegment } from "../store/objects.ts";
+import { layout } from "../store/layout.ts";
+import { besideSegment, referTo } from "../store/objects.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
 import type { OldMarket, StoredRow } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
-import { referTo } from "./score-objects.ts";
 
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;
@@ -196,17 +196,16 @@ export class ArchiveWriter {
     }
     const stored = await this.#put(layout.rowsOf, Buffer.from(digests.buffer));
     const idBytes = encodeIds(idHashes);
-    const ids = await this.#put(layout.idsOf, idBytes);
+    const ids = { ...(await this.#put(layout.idsOf, idBytes)), root: sectionRootOf("ids", idBytes) };
     const words = await this.#put(layout.wordsOf, encodeWords(allWords));
-    const beside = { ids: idBytes, words: { ...words, unicode: unicodeVersion } };
-    const bytes = encodeSegment(pages, index, beside);
+    const bytes = encodeSegment(pages, index, { ...words, unicode: unicodeVersion });
     const segment = await this.#put(layout.segment, bytes);
     return {
       ...segment,
       markets: rows.length,
       pages: pages.length,
       root: rootOver("segment", pages).toString("hex"),
-      index: sha256(readIndexHeader("segment", bytes)),
+      index: referTo(readIndexHeader("segment", bytes)),
       rows: stored,
       ids,
       words,

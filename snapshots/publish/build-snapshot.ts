@@ -16,7 +16,7 @@ import { rootOver } from "../format/tree.ts";
 import type { Sources } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { divideManifest } from "../store/manifest.ts";
-import { readObject } from "../store/objects.ts";
+import { readObject, referTo } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
@@ -25,7 +25,7 @@ import { mergeMarkets } from "./merge-markets.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
-import { objectsByHash, referTo, type ScoreObjects, writeScores } from "./score-objects.ts";
+import { objectsByHash, type ScoreObjects, writeScores } from "./score-objects.ts";
 
 /** How a snapshot is built. */
 export interface BuildOptions {

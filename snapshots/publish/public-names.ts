@@ -6,12 +6,11 @@ import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { artefactFolders, layout, sha256 } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { readObject } from "../store/objects.ts";
+import { readObject, referTo } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { newestBelieved } from "../trust/log/newest-trusted.ts";
 import type { Trust } from "../trust/trust.ts";
 import { artefactsAt } from "./public-artefacts.ts";
-import { referTo } from "./score-objects.ts";
 import { putIfDifferent } from "./site.ts";
 
 /** Bytes of public objects, by hash. */

@@ -7,7 +7,7 @@ import { publicationTime } from "../store/log/clock.ts";
 import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { partsOf } from "../store/manifest.ts";
-import { sourceObjects } from "../store/objects.ts";
+import { referTo, sourceObjects } from "../store/objects.ts";
 import { newestForRun, requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { type Before, type BuildOptions, buildSnapshot } from "./build-snapshot.ts";
@@ -19,7 +19,7 @@ import { treeBefore } from "./public-log.ts";
 import { namesOfProtocols } from "./public-names.ts";
 import { type ReadSources, readSources } from "./read-sources.ts";
 import { planRun } from "./run-plan.ts";
-import { objectsByHash, referTo } from "./score-objects.ts";
+import { objectsByHash } from "./score-objects.ts";
 
 /** A rollback puts publishing on hold; otherwise the next run would undo it. */
 export class PublishingOnHoldError extends Error {

@@ -4,6 +4,7 @@ import { formatVersion, type Manifest, type ObjectRef } from "../../schemas/snap
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout, sha256 } from "../store/layout.ts";
+import { referTo } from "../store/objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 
 /** Objects by slug, ascending. */
@@ -68,9 +69,4 @@ export function objectsByHash({ list, records }: ScoreObjects): Map<string, Buff
 
 function referToAll(objects: BySlug): Record<string, ObjectRef> {
   return Object.fromEntries([...objects].map(([slug, bytes]) => [slug, referTo(bytes)]));
-}
-
-/** The reference to an object with these bytes. */
-export function referTo(bytes: Buffer): ObjectRef {
-  return { hash: sha256(bytes), bytes: bytes.length };
 }

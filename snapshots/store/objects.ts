@@ -3,6 +3,11 @@ import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
 import { kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
 
+/** The reference to an object with these bytes. */
+export function referTo(bytes: Buffer): ObjectRef {
+  return { hash: sha256(bytes), bytes: bytes.length };
+}
+
 /** Refuses an object that is larger than one of its kind can be. */
 export function requireSize(key: string, bytes: number): void {
   const { maxBytes = Number.POSITIVE_INFINITY } = kindOf(key) ?? {};

@@ -33,9 +33,13 @@ export function checkManifest(key: string, manifest: Manifest, segments: readonl
   if (rootOver("archive", manifest.segments).toString("hex") !== manifest.archiveRoot) {
     throw new CorruptObjectError(key, "its archive root does not match its segments");
   }
-  if (segments.some(({ index }, position) => index !== manifest.segments[position]!.index)) {
-    throw new CorruptObjectError(key, "its hashes of index headers are not those of its segments");
-  }
+  segments.forEach(({ index, ids }, position) => {
+    const told = manifest.segments[position]!;
+    if (JSON.stringify(index) !== JSON.stringify(told.index))
+      throw new CorruptObjectError(key, `it names another index header than segment ${told.hash} has`);
+    if (ids.root !== told.ids.root)
+      throw new CorruptObjectError(key, `it names another root of the ids than segment ${told.hash} has`);
+  });
   if (indexRootOf(manifest.segments) !== manifest.indexRoot) {
     throw new CorruptObjectError(key, "its index root does not match its segments");
   }

@@ -1,7 +1,7 @@
 import { gunzipSync } from "node:zlib";
 import { filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
-import type { SegmentRef } from "../../schemas/snapshot.ts";
+import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
@@ -10,8 +10,8 @@ import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { encodeWords } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
+import { sectionRootOf, type WordsRef } from "../index/index-header.ts";
 import {
-  type Beside,
   encodeSegment,
   type IndexRow,
   isIndexHeader,
@@ -24,7 +24,7 @@ import { WordTable } from "../index/word-table.ts";
 import { wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
-import { besideSegment } from "../store/objects.ts";
+import { besideSegment, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import type { StoreCheck } from "./store-check.ts";
 
@@ -33,8 +33,9 @@ type CheckedRow = IndexRow & MarketKey & { words: string[] };
 
 /** What the check of a manifest needs to know about a valid segment. */
 export interface CheckedSegment {
-  /** The SHA-256 of its index header. */
-  index: string;
+  /** Its index header, and the root of its ids. */
+  index: ObjectRef;
+  ids: { root: string };
   pages: Page[];
   oldest: MarketKey;
   newest: MarketKey;
@@ -89,8 +90,14 @@ export async function checkSegment(
   }
   const { hash, bytes } = ref.words;
   const unicode = checkWords(check, layout.wordsOf(hash), words, rows);
-  checkIndex(check, key, stored, { pages, rows, beside: { ids, words: { unicode, hash, bytes } } });
-  return { index: sha256(readIndexHeader(key, stored)), pages, oldest: rows[0]!, newest: rows.at(-1)! };
+  checkIndex(check, key, stored, { pages, rows, words: { unicode, hash, bytes } });
+  return {
+    index: referTo(readIndexHeader(key, stored)),
+    ids: { root: sectionRootOf("ids", ids) },
+    pages,
+    oldest: rows[0]!,
+    newest: rows.at(-1)!,
+  };
 }
 
 /**
@@ -101,15 +108,15 @@ function checkIndex(
   check: StoreCheck,
   key: string,
   stored: Buffer,
-  { pages, rows, beside }: { pages: readonly Page[]; rows: readonly CheckedRow[]; beside: Beside },
+  { pages, rows, words }: { pages: readonly Page[]; rows: readonly CheckedRow[]; words: WordsRef },
 ): void {
   const { fields, others } = readColumns(key, stored);
   const sameRow = ({ resolvedAt, values }: IndexRow, position: number) =>
     resolvedAt === rows[position]!.resolvedAt &&
     fields.every(({ field }) => values[field] === rows[position]!.values[field]);
-  if (!others && encodeSegment(pages, rows, beside, fields).equals(stored)) return;
+  if (!others && encodeSegment(pages, rows, words, fields).equals(stored)) return;
   // Other columns, other sections or another header are of another version.
-  const header = isIndexHeader(key, stored, beside);
+  const header = isIndexHeader(key, stored, words);
   const same = (others || header === undefined) && decodeRows(key, stored).every(sameRow) && header !== false;
   if (!same) throw new CorruptObjectError(key, "its index does not match its pages");
   if (others) check.unchecked.push({ key, reason: "it has columns that this version does not know" });

@@ -16,12 +16,12 @@ def head(hashes):
 def root(kind, total, hashes):
     return sha(struct.pack("<BQQ", kind, total, len(hashes)), head(hashes))
 def section(name, data):
-    size = 1024 if name == "ids" else 4096
+    size = 256 if name == "ids" else 4096
     return [len(data), root(7, len(data), leaves(data[at:at + size] for at in range(0, len(data), size))).hex()]
-def index_header(ref, header, stored, times, words):  # stored: the sections of the segment, and the ids object as "ids"
+def index_header(ref, header, stored, times, words):  # stored: the sections of the segment,
     unicode = json.loads(words[16:16 + struct.unpack_from("<I", words, 8)[0]])["unicode"]
     names = [[one["name"]] if one["kind"] == "integer" else [f"{one['name']}.{part}" for part in LABEL] for one in header["columns"]]
-    names = ["pageMarkets", "pageRoots", "times", *sum(names, []), "ids"]
+    names = ["pageMarkets", "pageRoots", "times", *sum(names, [])]
     return dumps({"version": 1, "markets": header["markets"], "pages": header["pages"], "root": ref["root"],
                   "epochs": header["epochs"], "oldest": times[0], "newest": times[-1], "columns": header["columns"],
                   "sections": {name: section(name, stored[name]) for name in names}, "words": {"unicode": unicode, **ref["words"]}})

@@ -3,7 +3,7 @@ usage: reader.py STORE KEY|"" [QUERIES.json PROOFS.json]     Answers come from t
 import base64, datetime, hashlib, json, re, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
-from index_header import above, dumps, head, index_header, leaves, root, sha
+from index_header import above, dumps, head, index_header, leaves, root, section, sha
 from verify_proof import need, signed_text
 from words import read_words, with_words
 TIERS = "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()
@@ -107,8 +107,8 @@ def read_segment(store, ref):
     own = root(3, len(lines), roots)
     sizes = own.hex(), len(lines), len(pages), b"".join(roots), len(lines), bytes(len(pages))
     need(sizes == (ref["root"], ref["markets"], ref["pages"], stored["pageRoots"], header["markets"], stored["pageEncodings"]), "a size or root is wrong")
-    text = index_header(ref, header, {**stored, "ids": beside[0]}, times, beside[2])
-    need((text, sha(text).hex()) == (stored["index"], ref["index"]), "the header of an index is wrong")
+    text = index_header(ref, header, stored, times, beside[2])
+    need((text, {"hash": sha(text).hex(), "bytes": len(text)}, section("ids", beside[0])[1]) == (stored["index"], ref["index"], ref["ids"]["root"]), "the header of an index is wrong")
     words = read_words(beside[2], [market["question"] for market in markets])
     return dict(words=words, root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1])
 
@@ -140,7 +140,7 @@ def read_snapshot(store, ref):
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
     identity = f"prs-snapshot 1 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
     counts = dict(markets=total, protocols=protocols, segments=len(segments), pages=sum(len(one["pages"]) for one in segments))
-    index = root(6, total, [bytes.fromhex(one["index"]) for one in refs]).hex()
+    index = root(6, total, [sha(b"\1", *map(bytes.fromhex, (one["index"]["hash"], one["ids"]["root"]))) for one in refs]).hex()
     need({**manifest, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "indexRoot": index, "scoresRoot": own, "counts": counts,
           "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
     return {**manifest, "scores": scores}, segments

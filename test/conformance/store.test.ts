@@ -11,7 +11,7 @@ import { filterFields } from "../../schemas/filters.ts";
 import { formatVersion, type SegmentRef } from "../../schemas/snapshot.ts";
 import { idOfLine } from "../../snapshots/format/market-line.ts";
 import { type Page, readRun } from "../../snapshots/format/page.ts";
-import { leafHash } from "../../snapshots/format/tree.ts";
+import { leafHash, nodeHash } from "../../snapshots/format/tree.ts";
 import { readIndexHeader, readPages } from "../../snapshots/index/segment.ts";
 import { askRows, ndjsonForm } from "../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
@@ -108,6 +108,7 @@ async function workedExample(): Promise<[what: string, value: string][]> {
   const oldest = lines.at(-1)!;
   const ids = files.get(layout.idsOf(ref.ids.hash))!;
   const id = idOfLine(oldest);
+  const fromHex = (text: string) => Buffer.from(text, "hex");
   const hex = (number: number) => `${number} (hex ${number.toString(16)})`;
   const sectionAt = (name: string) => {
     const [offset, bytes] = header.sections[name];
@@ -143,10 +144,15 @@ async function workedExample(): Promise<[what: string, value: string][]> {
       `${hex(ids.readUInt32LE(0))}, ${ids.readUInt16LE(4 * ref.markets)}`,
     ],
     ["root of this segment", ref.root],
-    ["hash of its index header", ref.index],
+    ["root of its ids", ref.ids.root],
+    ["hash and bytes of its index header", `${ref.index.hash}, ${ref.index.bytes}`],
     [
       "in this header, `composite`, bytes and root",
       JSON.stringify(JSON.parse(String(readIndexHeader("segment", stored))).sections.composite),
+    ],
+    [
+      "its node in the tree of the index",
+      nodeHash(fromHex(ref.index.hash), fromHex(ref.ids.root)).toString("hex"),
     ],
     ["root of the index", manifest.indexRoot],
     ["root of the archive, which has three segments", manifest.archiveRoot],

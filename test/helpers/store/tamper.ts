@@ -15,12 +15,14 @@ import { compressPage, type Page, pageText, readRun } from "../../../snapshots/f
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
-import { type Beside, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import type { WordsRef } from "../../../snapshots/index/index-header.ts";
+import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { entryOf, tileKey } from "../../../snapshots/store/log/public-log.ts";
 import { divideManifest } from "../../../snapshots/store/manifest.ts";
+import { referTo } from "../../../snapshots/store/objects.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { pageEnds, segmentEnds } from "../archive/odd-markets.ts";
@@ -120,19 +122,19 @@ export function replaceSegment(
   return layout.segment(hash);
 }
 
-/** The hash of a segment's index header, where the segment still tells it. */
-function indexIn(bytes: Buffer): { index?: string } {
+/** The reference to a segment's index header, where the segment still tells it. */
+function indexIn(bytes: Buffer): { index?: ObjectRef } {
   try {
-    return { index: sha256(readIndexHeader("segment", bytes)) };
+    return { index: referTo(readIndexHeader("segment", bytes)) };
   } catch {
     return {};
   }
 }
 
-/** What the index header of a segment of the newest snapshot tells of the objects beside the segment. */
-export function besideOf(objects: Objects, { ids, words }: Pick<SegmentRef, "ids" | "words">): Beside {
+/** What the index header of a segment tells of its words. */
+export function wordsRefOf(objects: Objects, { words }: Pick<SegmentRef, "words">): WordsRef {
   const { unicode } = new WordTable("words", objects.get(layout.wordsOf(words.hash))!);
-  return { ids: objects.get(layout.idsOf(ids.hash))!, words: { ...words, unicode } };
+  return { ...words, unicode };
 }
 
 /** Makes a segment of the newest snapshot agree with these objects beside it. Returns its key. */
@@ -144,7 +146,7 @@ export function replaceBesides(
   const ref = { ...newestManifest(objects).segments[index]!, ...refs };
   const stored = objects.get(layout.segment(ref.hash))!;
   const [pages, rows] = [readPages("segment", stored), decodeRows("segment", stored)];
-  const bytes = encodeSegment(pages, rows, besideOf(objects, ref));
+  const bytes = encodeSegment(pages, rows, wordsRefOf(objects, ref));
   return replaceSegment(objects, index, bytes, (segments) => {
     segments[index] = { ...segments[index]!, ...refs };
     return {};
@@ -187,8 +189,8 @@ export async function rebuild(
       return { id: market.id, resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
     }),
   );
-  const beside = besideOf(objects, newestManifest(objects).segments[index]!);
-  const segment = replaceSegment(objects, index, encodeSegment(pages, rows, beside), (segments) => {
+  const words = wordsRefOf(objects, newestManifest(objects).segments[index]!);
+  const segment = replaceSegment(objects, index, encodeSegment(pages, rows, words), (segments) => {
     const root = rootOver("segment", pages).toString("hex");
     segments[index] = { ...segments[index]!, markets: rows.length, pages: pages.length, root };
     return agreeing(objects, segments);

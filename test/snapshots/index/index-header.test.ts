@@ -42,7 +42,7 @@ test("chunks are proved to be parts of a section, by two implementations, and ch
       fc.nat(30_000),
       fc
         .tuple(fc.nat(12), fc.integer({ min: -1, max: 1 }))
-        .map(([chunks, more]) => Math.max(0, chunks * 1024 + more)),
+        .map(([chunks, more]) => Math.max(0, chunks * 256 + more)),
     ),
     seed: fc.nat(255),
     chosen: fc.nat(),
@@ -51,7 +51,7 @@ test("chunks are proved to be parts of a section, by two implementations, and ch
   fc.assert(
     fc.property(cases, ({ name, bytes, seed, chosen, flipped }) => {
       const section = Uint8Array.from({ length: bytes }, (_, n) => (n * 31 + seed) % 251);
-      const size = name === "ids" ? 1024 : 4096;
+      const size = name === "ids" ? 256 : 4096;
       const leaves = chunkLeaves(name, section);
       const sizes = { children: leaves.length, total: bytes };
       const root = rootOf("section", sizes, treeHead(leaves));

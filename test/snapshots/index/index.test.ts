@@ -214,7 +214,7 @@ describe("segments", () => {
     minLength: 1,
     maxLength: 90,
   });
-  const beside = { ids: Buffer.from("ids"), words: { unicode: "1.0", hash: "cd".repeat(32), bytes: 5 } };
+  const words = { unicode: "1.0", hash: "cd".repeat(32), bytes: 5 };
   const page = (markets: number, seed: number) => ({
     markets,
     hash: String(seed % 10).repeat(64),
@@ -236,7 +236,7 @@ describe("segments", () => {
         const sorted = unsorted.toSorted((a, b) => a.resolvedAt - b.resolvedAt);
         const first = Math.min(split + 1, sorted.length);
         const pages = [page(first, 1), ...(first < sorted.length ? [page(sorted.length - first, 2)] : [])];
-        const encoded = encodeSegment(pages, sorted, beside);
+        const encoded = encodeSegment(pages, sorted, words);
         const stored = Buffer.concat([Buffer.alloc(shift), encoded]).subarray(shift);
         expect(readPages("segment", stored)).toEqual(pages);
         const tables = createLabelTables();
@@ -260,7 +260,7 @@ describe("segments", () => {
         filterFields.map((f) => [f.field, f.kind === "label" ? "a" : f.min]),
       ) as FilterValues,
     };
-    const stored = encodeSegment([page(1, 1)], [row], beside);
+    const stored = encodeSegment([page(1, 1)], [row], words);
     for (let end = 0; end < stored.length - 8; end += 1) {
       const cut = stored.subarray(0, end);
       const read = () => [

@@ -13,7 +13,7 @@ import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
-import { besideOf, newestManifest, type Objects, replaceSegment } from "../../helpers/store/tamper.ts";
+import { newestManifest, type Objects, replaceSegment, wordsRefOf } from "../../helpers/store/tamper.ts";
 
 const [segmentEnd] = segmentEnds().take(1);
 /** Markets of two segments. */
@@ -37,7 +37,7 @@ async function storeWith(fields: readonly FilterField[]) {
     replaceSegment(
       objects,
       index,
-      encodeSegment(readPages("segment", stored), rows, besideOf(objects, ref), fields),
+      encodeSegment(readPages("segment", stored), rows, wordsRefOf(objects, ref), fields),
     );
   }
   expect(newestManifest(objects).segments).toHaveLength(2);
@@ -138,7 +138,7 @@ test("columns that this version does not know are passed over, and verify says s
     encodeSegment(
       readPages("segment", stored),
       rows,
-      besideOf(objects, newestManifest(objects).segments[0]!),
+      wordsRefOf(objects, newestManifest(objects).segments[0]!),
       [colour, ...filterFields],
     ),
   );

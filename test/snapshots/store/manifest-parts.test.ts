@@ -19,7 +19,12 @@ const ref = (name: string) => ({ hash: sha256(name), bytes: 100 });
 /** The n-th segment of a made-up archive. */
 const segment = (n: number): SegmentRef => ({
   ...{ ...ref(`segment ${n}`), markets: 15_000, pages: 160, root: sha256(`root ${n}`) },
-  ...{ index: sha256(`index ${n}`), rows: ref(`rows ${n}`), ids: ref(`ids ${n}`), words: ref(`words ${n}`) },
+  ...{
+    index: ref(`index ${n}`),
+    rows: ref(`rows ${n}`),
+    ids: { ...ref(`ids ${n}`), root: sha256(`ids root ${n}`) },
+    words: ref(`words ${n}`),
+  },
   origins: ref(`origins ${n}`),
 });
 

@@ -11,12 +11,12 @@ import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
-  besideOf,
   newestManifest,
   type Objects,
   replaceCommit,
   replaceManifest,
   replaceSegment,
+  wordsRefOf,
 } from "../../helpers/store/tamper.ts";
 
 const key = testKey();
@@ -46,7 +46,7 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     const [first] = rows;
     rows[0] = { ...first!, values: { ...first!.values, composite: first!.values.composite ^ 1 } };
     const before = newestManifest(objects).indexRoot;
-    const lying = encodeSegment(readPages("segment", stored), rows, besideOf(objects, segment));
+    const lying = encodeSegment(readPages("segment", stored), rows, wordsRefOf(objects, segment));
     const name = replaceSegment(objects, 0, lying);
     expect(newestManifest(objects).indexRoot).not.toBe(before);
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason: "its index does not match its pages" }]);
@@ -57,7 +57,7 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     rows.forEach((row, ordinal) => {
       rows[ordinal] = { ...row, values: { ...row.values, tier: 7 } };
     });
-    const other = encodeSegment(readPages("segment", stored), rows, besideOf(objects, segment));
+    const other = encodeSegment(readPages("segment", stored), rows, wordsRefOf(objects, segment));
     const [own, told] = [stored, other].map((bytes) => readIndexHeader("segment", bytes));
     expect(own!.length).toBe(told!.length);
     const lying = Buffer.from(stored);
@@ -67,8 +67,18 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
   });
 
   test("a manifest that names another header", async () => {
-    const name = replaceManifest(objects, { segments: [{ ...segment, index: "ab".repeat(32) }] });
-    const reason = "its hashes of index headers are not those of its segments";
+    const name = replaceManifest(objects, {
+      segments: [{ ...segment, index: { ...segment.index, hash: "ab".repeat(32) } }],
+    });
+    const reason = `it names another index header than segment ${segment.hash} has`;
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  });
+
+  test("a manifest that names another root of ids", async () => {
+    const name = replaceManifest(objects, {
+      segments: [{ ...segment, ids: { ...segment.ids, root: "ab".repeat(32) } }],
+    });
+    const reason = `it names another root of the ids than segment ${segment.hash} has`;
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
 

@@ -1,9 +1,11 @@
 import { afterEach, expect, test } from "vitest";
 import { encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
+import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
 import { unicodeVersion } from "../../../snapshots/index/unicode.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
-import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { referTo } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
@@ -21,9 +23,13 @@ function replaceWords(change: (words: string[][]) => string[][], unicode?: strin
 }
 
 function replaceBeside(kind: "words" | "ids", keyOf: (hash: string) => string, bytes: Buffer): string {
-  const ref = { hash: sha256(bytes), bytes: bytes.length };
+  const ref = referTo(bytes);
   objects.set(keyOf(ref.hash), bytes);
-  replaceBesides(objects, 0, { [kind]: ref });
+  replaceBesides(
+    objects,
+    0,
+    kind === "ids" ? { ids: { ...ref, root: sectionRootOf("ids", bytes) } } : { words: ref },
+  );
   return keyOf(ref.hash);
 }
 
