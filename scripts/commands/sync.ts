@@ -1,15 +1,11 @@
-import { readFile } from "node:fs/promises";
 import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.js";
-import { isWellFormedKey } from "../../snapshots/keys/key-format.ts";
-import { messageOf } from "../../snapshots/store/errors.ts";
-import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { believedPolicy } from "../../snapshots/trust/witnesses/policy.ts";
-import { counted, exitCodes, requiredOption, UsageError } from "../cli.ts";
+import { counted, exitCodes, requiredOption } from "../cli.ts";
 import { CopyFolder } from "../copy/copy-folder.ts";
 import { waitForNews } from "../copy/news.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "../copy/sync.ts";
 import { command, type Program } from "../program.ts";
 import { progressOn } from "../progress.ts";
+import { failureOf, readService, serviceOptions } from "../service.ts";
 import type { Shell } from "../shell.ts";
 
 /** How long --follow waits between two questions: where the live feed cannot be had, and where it says nothing. */
@@ -21,34 +17,18 @@ const sync = command({
     "Keeps an exact copy of the archive in DIR: archive.ndjson, and state.json, which says of which " +
     "snapshot it is.",
   options: {
-    url: { type: "string", value: "BASE", required: true, does: "address of the service" },
-    "key-file": { type: "string", value: "FILE", required: true, does: "holds an API key of the Aegis plan" },
+    ...serviceOptions,
     to: {
       type: "string",
       value: "DIR",
       required: true,
       does: "the folder of the copy; made if it is not there",
     },
-    "trusted-key": {
-      type: "string",
-      value: "FILE",
-      does: "public keys, one a line; take up only what one of them signed",
-    },
-    "trust-policy": {
-      type: "string",
-      value: "FILE",
-      does: "a policy of logs, witnesses and quorum (c2sp.org/tlog-policy); take up only what satisfies it",
-    },
     follow: { type: "boolean", does: "go on, and take up every snapshot as it is published" },
     json: { type: "boolean", does: "one JSON object a run on stdout, nothing else" },
   },
   async run(values, _operand, shell) {
-    const url = requiredOption("url", values.url);
-    if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : "")) {
-      throw new UsageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
-    }
-    const key = await keyIn(shell, requiredOption("key-file", values["key-file"]));
-    const trusted = await trustedBy(shell, values["trust-policy"], values["trusted-key"]);
+    const { url, key, trusted } = await readService(shell, values);
     const folder = shell.path(requiredOption("to", values.to));
     const [follow, json] = [values.follow ?? false, values.json ?? false];
     return withCopy(folder, async (copy) => {
@@ -69,13 +49,6 @@ const sync = command({
     });
   },
 });
-
-/** The text of a policy, or public keys; undefined where neither file is given. Throws KeyFileError. */
-async function trustedBy(shell: Shell, policy: string | undefined, keys: string | undefined) {
-  const [file, keyFile] = [policy, keys].map((name) => (name ? shell.path(name) : undefined));
-  const believed = await believedPolicy({ policy: file, keys: keyFile });
-  return file ? readFile(file, "utf8") : believed?.logs.map(({ key }) => verifierText(key));
-}
 
 /** Works alone in the folder of a copy. Throws CopyFolderError, LocalFolderError when the disk fails, or as `work`. */
 async function withCopy<T>(folder: string, work: (copy: CopyFolder) => Promise<T>): Promise<T> {
@@ -99,29 +72,11 @@ async function attempt(
   try {
     return await syncOnce(parts);
   } catch (error) {
-    if (!(error instanceof ApiError) || error instanceof IntegrityError) throw error;
-    if (error.status === 401 || error.status === 403) throw new UsageError(error.message);
-    const message = `${url}: ${error.title}: ${reasonOf(error)}`;
-    if (!patient) throw new ApiError(error.code, message, { cause: error });
-    shell.say(message);
+    const failure = failureOf(error, url);
+    if (!patient || !(failure instanceof ApiError) || failure instanceof IntegrityError) throw failure;
+    shell.say(failure.message);
     return undefined;
   }
-}
-
-/** The reason for an error: its message, or that of its cause, such as the system's for a failed connection. */
-function reasonOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
-  if (error instanceof Error && error.cause !== undefined) return reasonOf(error.cause);
-  return messageOf(error);
-}
-
-async function keyIn(shell: Shell, file: string): Promise<string> {
-  const text = await readFile(shell.path(file), "utf8").catch((error: unknown) => {
-    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`);
-  });
-  const key = text.trim();
-  if (isWellFormedKey(key)) return key;
-  throw new UsageError(`${file} holds no key: one is prs_live_ and 38 letters and digits, copied whole`);
 }
 
 function tell(report: SyncReport, shell: Shell, json: boolean): void {

@@ -1,0 +1,74 @@
+import { readFile } from "node:fs/promises";
+import { ApiError, IntegrityError } from "../proxy/site/client/client.js";
+import { isWellFormedKey } from "../snapshots/keys/key-format.ts";
+import { messageOf } from "../snapshots/store/errors.ts";
+import { verifierText } from "../snapshots/trust/notes/note-keys.ts";
+import { believedPolicy } from "../snapshots/trust/witnesses/policy.ts";
+import { requiredOption, UsageError } from "./cli.ts";
+import type { Shell } from "./shell.ts";
+
+// What the commands of partners share: they ask a service, as `sync` and `ask` do.
+
+/** The options that name a service, a key for it, and whom to believe. */
+export const serviceOptions = {
+  url: { type: "string", value: "BASE", required: true, does: "address of the service" },
+  "key-file": { type: "string", value: "FILE", required: true, does: "holds an API key of the Aegis plan" },
+  "trusted-key": {
+    type: "string",
+    value: "FILE",
+    does: "public keys, one a line; take up only what one of them signed",
+  },
+  "trust-policy": {
+    type: "string",
+    value: "FILE",
+    does: "a policy of logs, witnesses and quorum (c2sp.org/tlog-policy); take up only what satisfies it",
+  },
+} as const;
+
+type ServiceValues = { [Name in keyof typeof serviceOptions]?: string | undefined };
+
+/** A service, a key for it, and whom to believe: the text of a policy, or public keys. */
+export interface Service {
+  url: string;
+  key: string;
+  trusted: string | string[] | undefined;
+}
+
+/** Reads the options. Throws UsageError, or KeyFileError for a file of keys or a policy that cannot be read. */
+export async function readService(shell: Shell, values: ServiceValues): Promise<Service> {
+  const url = requiredOption("url", values.url);
+  if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ""))
+    throw new UsageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
+  const key = await keyIn(shell, requiredOption("key-file", values["key-file"]));
+  const [policy, keys] = [values["trust-policy"], values["trusted-key"]].map((name) =>
+    name ? shell.path(name) : undefined,
+  );
+  const believed = await believedPolicy({ policy, keys });
+  const trusted = policy
+    ? await readFile(policy, "utf8")
+    : believed?.logs.map(({ key }) => verifierText(key));
+  return { url, key, trusted };
+}
+
+async function keyIn(shell: Shell, file: string): Promise<string> {
+  const text = await readFile(shell.path(file), "utf8").catch((error: unknown) => {
+    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`);
+  });
+  const key = text.trim();
+  if (isWellFormedKey(key)) return key;
+  throw new UsageError(`${file} holds no key: one is prs_live_ and 38 letters and digits, copied whole`);
+}
+
+/** What to tell when a service refused or could not be asked: a wrong key is the caller's to mend. */
+export function failureOf(error: unknown, url: string): unknown {
+  if (!(error instanceof ApiError) || error instanceof IntegrityError) return error;
+  if (error.status === 401 || error.status === 403) return new UsageError(error.message);
+  return new ApiError(error.code, `${url}: ${error.title}: ${reasonOf(error)}`, { cause: error });
+}
+
+/** The reason for an error: its message, or that of its cause, such as the system's for a failed connection. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
+  if (error instanceof Error && error.cause !== undefined) return reasonOf(error.cause);
+  return messageOf(error);
+}
