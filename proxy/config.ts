@@ -29,7 +29,7 @@ function oneOf<const T extends readonly string[]>(values: T) {
   return z.enum(values, `must be one of ${values.join(", ")}`);
 }
 
-const publicOrigin = z.string().transform((text, context) => {
+const webAddress = z.string().transform((text, context) => {
   const url = URL.parse(text);
   const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.password;
   if (usable && !url.search && !url.hash) return url;
@@ -69,7 +69,8 @@ export const Environment = z.object({
   snapshotStore: z
     .string("is missing; it names the store to serve, a directory or s3://bucket/prefix")
     .refine(isStoreLocation, "must be a directory or s3://bucket/prefix"),
-  publicOrigin: publicOrigin.optional(),
+  publicOrigin: webAddress.optional(),
+  apiUrl: webAddress.optional(),
   trustPolicy: z.string().optional(),
   trustedKeys: z.string().optional(),
   checkpointFile: z.string().optional(),

@@ -26,6 +26,8 @@ export interface ProxyParts {
   files: readonly StaticFile[];
   /** If undefined, no peer is trusted, and a peer that looks like a load balancer is worth a warning. */
   trustProxy?: Trust | undefined;
+  /** The service's own address, where it is known. */
+  apiUrl?: URL | undefined;
   staleAfterSeconds: number;
   limits: Limits;
   /** Epoch milliseconds. */

@@ -11,6 +11,9 @@ const meanings: Record<Setting, string> = {
   publicOrigin:
     "the CDN that serves the public tree of the store; score objects are fetched from " +
     `\`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
+  apiUrl:
+    "the service's own address as its callers see it, such as `https://scores.example.org`; addresses in answers " +
+    "begin with it",
   trustedKeys:
     "a file with the public keys of publishers, one a line (`.pub` files of `signing-key`); then only commits " +
     "that one of them signed are taken up",
@@ -41,6 +44,7 @@ const meanings: Record<Setting, string> = {
 const otherwise: Partial<Record<Setting, string>> = {
   snapshotStore: "none, required",
   publicOrigin: "the store",
+  apiUrl: "none: addresses in answers are paths",
   trustPolicy: "none: every commit is taken up",
   trustedKeys: "none: every commit is taken up",
   cacheBytes: "an eighth of the memory, shared by the workers",

@@ -37,6 +37,7 @@ describe("readConfig(env)", () => {
       ...store,
       PORT: "0",
       PUBLIC_ORIGIN: "https://cdn.example.org/scores",
+      API_URL: "https://scores.example.org",
       TRUST_PROXY: "10.0.0.0/8, fd00::/8",
       QUOTA_ON_FAILURE: "closed",
       WEB_CONCURRENCY: "4",
@@ -46,6 +47,7 @@ describe("readConfig(env)", () => {
     expect(config).toMatchObject({ port: 0, quotaOnFailure: "closed", webConcurrency: 4, metricsPort: 9090 });
     expect(config.quotaStore).toMatch(/^rediss:/);
     expect(config.publicOrigin?.href).toBe("https://cdn.example.org/scores");
+    expect(config.apiUrl?.href).toBe("https://scores.example.org/");
     expect(config.trustProxy).toHaveProperty("networks.rules.length", 2);
   });
 
@@ -61,6 +63,8 @@ describe("readConfig(env)", () => {
     ["PUBLIC_ORIGIN", "ftp://cdn.example.org"],
     ["PUBLIC_ORIGIN", "https://user:SECRET@cdn.example.org"],
     ["PUBLIC_ORIGIN", "https://cdn.example.org/?SECRET"],
+    ["API_URL", "scores.example.org"],
+    ["API_URL", "https://scores.example.org/?SECRET"],
     ["QUOTA_STORE", "postgres://:SECRET@localhost"],
     ["QUOTA_STORE", "redis://:SECRET@:port"],
     ["QUOTA_ON_FAILURE", "maybe"],
