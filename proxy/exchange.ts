@@ -4,7 +4,8 @@ import type * as express from "express";
 import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { ObjectRef } from "../schemas/snapshot.ts";
-import type { AsOf, Parameters } from "../snapshots/read/query/query.ts";
+import type { Parameters } from "../snapshots/read/query/parameters.ts";
+import type { AsOf } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
 

@@ -22,6 +22,7 @@ import {
   Usage,
 } from "./envelopes.ts";
 import { FeedMessage } from "./feed.ts";
+import { parquet } from "./media.ts";
 import type { Plan } from "./plans.ts";
 import {
   archiveParameters,
@@ -67,15 +68,6 @@ export interface Endpoint {
   media?: string;
   summary: string;
 }
-
-/** Media type of answers with one JSON text per line. */
-export const ndjson = "application/x-ndjson";
-
-/** Media type of the files of exports. */
-export const parquet = "application/vnd.apache.parquet";
-
-/** Media type of answers as a table with a header line (RFC 4180). */
-export const csv = "text/csv";
 
 const open = {
   plan: "free",

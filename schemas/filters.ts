@@ -131,6 +131,20 @@ export function filterValuesOf(market: Market): FilterValues {
   return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
+/** The query parameters of a field. */
+export const parameterNames = (row: FilterField): readonly string[] =>
+  isRange(row) ? [`min_${row.field}`, `max_${row.field}`] : [row.field];
+
+/** The query parameters that select markets by other things than fields: bounds of their time, and words. */
+export const otherParameters = ["from", "to", "q"] as const;
+
+/** The names of all query parameters that select markets (INTERFACE 4.5), in the order of the documentation. */
+export const filterNames: readonly string[] = [...filterFields.flatMap(parameterNames), ...otherParameters];
+
+/** A time in a query: a day, or a day, a clock time and a zone. The groups are date, clock, fraction and zone. */
+export const timePattern =
+  /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
+
 /** Bounds of `q` in characters and words, and of the beginning of a word in characters (INTERFACE 4.5). */
 export const searchBounds = { characters: 200, words: 8, prefix: 2 } as const;
 

@@ -2,15 +2,13 @@ import { z } from "zod";
 import { market } from "./market.ts";
 import { scoreHead } from "./protocol.ts";
 import { forgeTiers } from "./scales.ts";
-import { label, type Members, type Shape, type TypeOf } from "./shapes.ts";
+import { digestPattern, fitsIn, label, type Members, type Shape, type TypeOf } from "./shapes.ts";
 
 /** A published time: UTC with exactly three decimals, `2026-02-02T08:21:59.229Z`. */
 export const Timestamp = z.iso.datetime({ precision: 3 });
 
 /** A tier of the Forge Scale. */
 export const ForgeTier = z.enum(forgeTiers);
-
-export const digestPattern = /^[0-9a-f]{64}$/;
 
 /** SHA-256 in 64 lower-case hex digits. */
 export const Digest = z.string().regex(digestPattern);
@@ -95,8 +93,7 @@ function choiceOf(values: readonly string[]): z.ZodType {
 
 function textSchema({ notEmpty, pattern, maxBytes, reserved }: Shape & { kind: "text" }): z.ZodString {
   let schema = z.string();
-  if (maxBytes !== undefined)
-    schema = schema.max(maxBytes).refine((text) => new TextEncoder().encode(text).length <= maxBytes);
+  if (maxBytes !== undefined) schema = schema.max(maxBytes).refine((text) => fitsIn(text, maxBytes));
   if (notEmpty) schema = schema.min(1);
   if (pattern) schema = schema.regex(pattern);
   if (reserved)
@@ -127,10 +124,3 @@ export const ProtocolSlug = textSchema(scoreHead.slug);
 
 /** A text that a filter compares whole, or a version (INTERFACE 8.3). */
 export const Label = textSchema(label);
-
-/** The integer that a text of digits writes; undefined for another text, and outside `min..max`. */
-export function integerOf(text: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined {
-  // Digits first: Number() would also take "1e3", " 5" and "0x10".
-  const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
-  return value >= min && value <= max ? value : undefined;
-}

@@ -5,15 +5,14 @@ import {
   facetLimit,
   facetNames,
   filterFields,
+  otherParameters,
   paging,
+  parameterNames,
   searchBounds,
+  timePattern,
 } from "./filters.ts";
 import { Digest, integerBetween, Label } from "./primitives.ts";
 import { maxLabelBytes } from "./shapes.ts";
-
-/** A time in a query: a day, or a day, a clock time and a zone. The groups are date, clock, fraction and zone. */
-export const timePattern =
-  /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
 
 /** A query parameter. `type` describes its values for people; `schema` describes them in the OpenAPI document. */
 export interface QueryParameter {
@@ -71,28 +70,25 @@ export const asOfParameter: QueryParameter = {
     "The snapshot of this id, or the one that was current at this time; a date alone means the end of its UTC day.",
 };
 
-/** The query parameters that select markets (INTERFACE 4.5). */
-export const filterParameters: readonly QueryParameter[] = [
-  ...filterFields.flatMap(describeField),
-  {
-    name: "from",
-    type: "ISO date",
-    schema: TimeText,
-    meaning: "Earliest resolvedAt, inclusive.",
-  },
-  {
-    name: "to",
+const describedOthers: Record<(typeof otherParameters)[number], Omit<QueryParameter, "name">> = {
+  from: { type: "ISO date", schema: TimeText, meaning: "Earliest resolvedAt, inclusive." },
+  to: {
     type: "ISO date",
     schema: TimeText,
     meaning: "Latest resolvedAt, inclusive; a date alone covers its whole UTC day.",
   },
-  {
-    name: "q",
+  q: {
     type: `up to ${searchBounds.words} words`,
     schema: z.string().min(1).max(searchBounds.characters),
     meaning:
       "Words that the question has, all of them, in any letter case; `elect*` stands for words that begin so.",
   },
+};
+
+/** The query parameters that select markets (INTERFACE 4.5). */
+export const filterParameters: readonly QueryParameter[] = [
+  ...filterFields.flatMap(describeField),
+  ...otherParameters.map((name) => ({ name, ...describedOthers[name] })),
 ];
 
 /** Every query parameter of the archive (INTERFACE 4.5), in the order of the documentation. */
@@ -150,19 +146,14 @@ function commaSeparated(entry: z.ZodType): z.ZodType {
 }
 
 function describeField(row: FilterField): QueryParameter[] {
-  const { field: name, meaning } = row;
-  if (row.kind === "label")
-    return [{ name, type: `string of up to ${maxLabelBytes} bytes`, schema: Label.min(1), meaning }];
-  if (row.values === booleanNames) return [{ name, type: "boolean", schema: z.boolean(), meaning }];
-  if (row.values) {
-    const [type, schema] = [row.values.join(" | "), z.enum(row.values)];
-    return [{ name, type, schema: row.several ? commaSeparated(schema) : schema, meaning }];
-  }
-  const type = `integer ${row.min}..${row.max}`;
-  return ["min", "max"].map((end) => ({
-    name: `${end}_${name}`,
-    type,
-    schema: integerBetween(row.min, row.max),
-    meaning,
-  }));
+  return parameterNames(row).map((name) => ({ name, ...valuesOf(row), meaning: row.meaning }));
+}
+
+function valuesOf(row: FilterField): Pick<QueryParameter, "type" | "schema"> {
+  if (row.kind === "label") return { type: `string of up to ${maxLabelBytes} bytes`, schema: Label.min(1) };
+  if (row.values === booleanNames) return { type: "boolean", schema: z.boolean() };
+  if (!row.values)
+    return { type: `integer ${row.min}..${row.max}`, schema: integerBetween(row.min, row.max) };
+  const schema = z.enum(row.values);
+  return { type: row.values.join(" | "), schema: row.several ? commaSeparated(schema) : schema };
 }

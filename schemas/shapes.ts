@@ -83,6 +83,20 @@ export const list = <const S extends Shape>(of: S) => ({ kind: "list", of }) as 
 
 export const struct = <const M extends Members>(members: M) => ({ kind: "struct", members }) as const;
 
+/** Whether a text has at most so many bytes in UTF-8. */
+export const fitsIn = (text: string, maxBytes: number): boolean =>
+  text.length <= maxBytes && new TextEncoder().encode(text).length <= maxBytes;
+
+/** A SHA-256 in 64 lower-case hex digits. */
+export const digestPattern = /^[0-9a-f]{64}$/;
+
+/** The integer that a text of digits writes; undefined for another text, and outside `min..max`. */
+export function integerOf(text: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined {
+  // Digits first: Number() would also take "1e3", " 5" and "0x10".
+  const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
+  return value >= min && value <= max ? value : undefined;
+}
+
 /** A name as sources have it: `resolvedAt` is `resolved_at` there. */
 export function sourceName(published: string): string {
   return published.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { formatVersion } from "./format-version.ts";
 import { Count, Digest, ForgeTier, ProtocolSlug, Timestamp } from "./primitives.ts";
 
-/** Version of the snapshot format, which snapshots/SPEC.md documents. */
-export const formatVersion = 3;
+export { formatVersion };
 
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);

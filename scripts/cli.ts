@@ -1,4 +1,4 @@
-import { integerOf } from "../schemas/primitives.ts";
+import { integerOf } from "../schemas/shapes.ts";
 import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
 import { wayBack } from "./incidents.ts";
 import type { Shell } from "./shell.ts";

@@ -1,4 +1,4 @@
-import { parquet } from "../../schemas/endpoints.ts";
+import { parquet } from "../../schemas/media.ts";
 import type { ExportFile } from "../../schemas/snapshot.ts";
 import type { Exports } from "../../snapshots/read/catalog/exports.ts";
 import { ServiceError } from "../errors/service-error.ts";

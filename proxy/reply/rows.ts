@@ -1,4 +1,4 @@
-import { csv, ndjson } from "../../schemas/endpoints.ts";
+import { csv, ndjson } from "../../schemas/media.ts";
 import { csvForm, markedCsvForm } from "../../snapshots/read/archive/csv.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
 import { ndjsonForm, type RowsForm, type RowsPlan } from "../../snapshots/read/archive/rows.ts";

@@ -1,6 +1,7 @@
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { marketIdPattern } from "../../schemas/market.ts";
-import { digestPattern, exportNamePattern, logFilePattern } from "../../schemas/primitives.ts";
+import { exportNamePattern, logFilePattern } from "../../schemas/primitives.ts";
+import { digestPattern } from "../../schemas/shapes.ts";
 import { isApiPath } from "../reply/headers.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);

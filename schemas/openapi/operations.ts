@@ -1,9 +1,10 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiParameters } from "zod-openapi";
-import { csv, type Endpoint, type EndpointId, endpoints, ndjson } from "../endpoints.ts";
+import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import { ExportList, historyDays, maxBatchSlugs, maxSnapshotsListed, ScoreBatch } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
+import { csv, ndjson } from "../media.ts";
 import { Digest, ExportName, LogFileName, MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,

@@ -1,6 +1,7 @@
 import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-openapi";
-import { csv, type Endpoint, type EndpointId, ndjson } from "../endpoints.ts";
+import type { Endpoint, EndpointId } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
+import { csv, ndjson } from "../media.ts";
 import { plans } from "../plans.ts";
 import { asOfParameter } from "../query.ts";
 import { hasProblemExample, rowsExample } from "./examples.ts";

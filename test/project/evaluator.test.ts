@@ -7,7 +7,7 @@ const read = (file: string) => readFileSync(join(root, file), "utf8");
 
 /** What evaluates a query over sections, and what checks the sections, in the proxy as in a reader's hands. */
 const evaluator = [
-  "snapshots/read/query/query.ts",
+  "snapshots/read/query/filter.ts",
   "snapshots/read/archive/match-columns.ts",
   "snapshots/read/archive/count-facets.ts",
   "snapshots/index/column-sections.ts",

@@ -1,9 +1,10 @@
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { csv, type Endpoint, endpoints, ndjson } from "../../schemas/endpoints.ts";
+import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { type ErrorCode, errors } from "../../schemas/errors.ts";
 import { meanings } from "../../schemas/meanings.ts";
+import { csv, ndjson } from "../../schemas/media.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";

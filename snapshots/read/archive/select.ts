@@ -1,6 +1,6 @@
 import { requireIndexed, type Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
-import type { ArchiveFilter } from "../query/query.ts";
+import type { ArchiveFilter } from "../query/filter.ts";
 import { matchColumns } from "./match-columns.ts";
 import type { Matches } from "./matches.ts";
 import type { WordIndex } from "./word-index.ts";

@@ -3,7 +3,7 @@ import { paging } from "../../../schemas/filters.ts";
 import { maxCursorLength } from "../../../schemas/query.ts";
 import type { MarketKey } from "../../format/market-line.ts";
 import { InvalidCursorError } from "../errors.ts";
-import { type ArchiveFilter, parseCanonicalFilter } from "./query.ts";
+import { type ArchiveFilter, parseCanonicalFilter } from "./filter.ts";
 
 /** Where a walk through one snapshot continues. A cursor is not secret and grants no rights. */
 export interface Cursor {

@@ -1,4 +1,4 @@
-import { csv, ndjson } from "../../../schemas/endpoints.ts";
+import { csv, ndjson } from "../../../schemas/media.ts";
 
 /** Parameters that other services have, and what to use here in their place. */
 interface Hint {

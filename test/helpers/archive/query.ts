@@ -1,11 +1,11 @@
 import { endpoints } from "../../../schemas/endpoints.ts";
+import { readParameters } from "../../../snapshots/read/query/parameters.ts";
 import {
   type ArchiveQuery,
   parseArchiveQuery,
   parseAsOf,
   parseRowsQuery,
   type RowsQuery,
-  readParameters,
 } from "../../../snapshots/read/query/query.ts";
 
 const parametersOf = (search: string) => {

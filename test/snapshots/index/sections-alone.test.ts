@@ -13,7 +13,7 @@ import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { countFacets } from "../../../snapshots/read/archive/count-facets.ts";
 import { matchColumns } from "../../../snapshots/read/archive/match-columns.ts";
 import { counted, Matches } from "../../../snapshots/read/archive/matches.ts";
-import type { ArchiveFilter } from "../../../snapshots/read/query/query.ts";
+import type { ArchiveFilter } from "../../../snapshots/read/query/filter.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";

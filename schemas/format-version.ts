@@ -1,0 +1,2 @@
+/** Version of the snapshot format, which snapshots/SPEC.md documents. */
+export const formatVersion = 3;

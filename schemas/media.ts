@@ -1,0 +1,8 @@
+/** Media type of answers with one JSON text per line. */
+export const ndjson = "application/x-ndjson";
+
+/** Media type of the files of exports. */
+export const parquet = "application/vnd.apache.parquet";
+
+/** Media type of answers as a table with a header line (RFC 4180). */
+export const csv = "text/csv";

@@ -1,0 +1,114 @@
+import { timePattern } from "../../../schemas/filters.ts";
+import { integerOf } from "../../../schemas/shapes.ts";
+import { InvalidParameterError } from "../errors.ts";
+import { hintFor } from "./hints.ts";
+import { nearest } from "./nearest.ts";
+
+/** A query, decoded: values by name, each name known and given once. */
+export type Parameters = ReadonlyMap<string, string>;
+
+/**
+ * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable.
+ * Names and values come back decoded. Throws InvalidParameterError. `search` is what follows the `?`, or "".
+ */
+export function readParameters(search: string, known: readonly string[]): Map<string, string> {
+  const parameters = new Map<string, string>();
+  if (search === "") return parameters;
+  for (const pair of search.split("&")) {
+    const [name, value] = decodePair(pair);
+    if (!known.includes(name)) throw new InvalidParameterError(name, unknownParameter(name, known));
+    if (parameters.has(name))
+      throw new InvalidParameterError(name, `${name} is given more than once; give it once.`);
+    if (value === "")
+      throw new InvalidParameterError(name, `${name} is empty; give it a value or leave it out.`);
+    parameters.set(name, value);
+  }
+  return parameters;
+}
+
+function decodePair(pair: string): [string, string] {
+  const cut = pair.indexOf("=");
+  const rawName = cut < 0 ? pair : pair.slice(0, cut);
+  const rawValue = cut < 0 ? "" : pair.slice(cut + 1);
+  const decode = (text: string, what: string) => {
+    // A cursor is long, and has nothing to decode.
+    if (!/[%+]/.test(text)) return text;
+    try {
+      return decodeURIComponent(text.replaceAll("+", " "));
+    } catch {
+      throw new InvalidParameterError(
+        what,
+        "A name or value of the query is not valid percent-encoded UTF-8.",
+      );
+    }
+  };
+  const name = decode(rawName, "query");
+  return [name, decode(rawValue, name)];
+}
+
+function unknownParameter(name: string, known: readonly string[]): string {
+  const hint = hintFor(name, known);
+  const more = hint === undefined ? didYouMean(name, known) : ` ${hint}`;
+  if (known.length === 0) return `${shown(name)} is not a parameter here; this address takes none.${more}`;
+  return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
+}
+
+/** What was sent, in quotes and not all of it. */
+const shown = (text: string) => JSON.stringify(text.slice(0, 60));
+
+/** A question to append, or "". */
+function didYouMean(text: string, known: readonly string[]): string {
+  const meant = nearest(text, known);
+  return meant === undefined ? "" : ` Did you mean ${meant}?`;
+}
+
+/** The positions of the names in a list that is separated by commas. Throws InvalidParameterError. */
+export function listOf(parameter: string, text: string, names: readonly string[]): number[] {
+  const positions = text.split(",").map((name) => positionOf(parameter, name, names));
+  const twice = positions.find((position, place) => positions.indexOf(position) !== place);
+  if (twice === undefined) return positions;
+  throw new InvalidParameterError(
+    parameter,
+    `${parameter} names ${names[twice]} more than once; once is enough.`,
+  );
+}
+
+/** The position of a name among those known. Throws InvalidParameterError. */
+export function positionOf(parameter: string, name: string, names: readonly string[]): number {
+  const position = names.indexOf(name);
+  if (position >= 0) return position;
+  const question = didYouMean(name, names);
+  throw new InvalidParameterError(
+    parameter,
+    `${parameter} must be one of ${names.join(", ")}, not ${shown(name)}.${question}`,
+  );
+}
+
+/** The integer of a parameter; undefined where it was left out. Throws InvalidParameterError. */
+export function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
+  const text = parameters.get(name);
+  if (text === undefined) return undefined;
+  const value = integerOf(text, min, max);
+  if (value === undefined)
+    throw new InvalidParameterError(name, `${name} must be an integer from ${min} to ${max}.`);
+  return value;
+}
+
+export const dayMilliseconds = 86_400_000;
+
+/** Epoch milliseconds of a time in a query. `orElse` says what else the parameter takes. */
+export function timeOf(name: string, text: string, dateOnlyAddition: number, orElse = ""): number {
+  const groups = timePattern.exec(text)?.groups;
+  const day = Date.parse(`${groups?.date}T00:00:00.000Z`);
+  // Date.parse turns 2026-02-30 into March; only a real day prints as it was written.
+  if (!groups?.date || Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== groups.date) {
+    throw new InvalidParameterError(
+      name,
+      `${name} must be ${orElse}a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm ` +
+        "(write + as %2B).",
+    );
+  }
+  if (!groups.clock) return day + dateOnlyAddition;
+  const fraction = (groups.fraction ?? ".").padEnd(4, "0");
+  return Date.parse(`${groups.date}T${groups.clock}${fraction}${groups.zone}`);
+}
