@@ -61,7 +61,7 @@ export class CommitLog {
     if (newest.digest === this.#newest?.digest) return;
     const fresh = await this.#since(this.#newest, newest);
     if (!fresh) this.#entries = new Map();
-    for (const commit of fresh ?? [newest]) this.#entries.set(commit.commit, entryOf(commit));
+    for (const commit of fresh ?? [newest]) this.#entries.set(commit.commit, logEntryOf(commit));
     if (!fresh) this.#oldest = newest;
     this.#newest = newest;
   }
@@ -139,7 +139,7 @@ export class CommitLog {
       const older = await commitsBefore(this.#storage, successor);
       // The log may have been replaced meanwhile by one that does not lead here.
       if (this.#oldest !== successor) return;
-      for (const commit of older) this.#entries.set(commit.commit, entryOf(commit));
+      for (const commit of older) this.#entries.set(commit.commit, logEntryOf(commit));
       this.#oldest = older.at(-1);
     } catch (error) {
       if (!isBroken(error)) throw error;
@@ -150,7 +150,7 @@ export class CommitLog {
   }
 }
 
-function entryOf(commit: Commit): LogEntry {
+function logEntryOf(commit: Commit): LogEntry {
   const {
     commit: number,
     snapshotId,
