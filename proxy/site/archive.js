@@ -24,7 +24,7 @@ import { counted, grouped } from "./words.js";
  * @import { LabelFacet, MarketPage, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
  * @import { Filters } from "./client.js"
  * @import { Site } from "./app.js"
- * @import { Counts } from "./filters.js"
+ * @import { Ask, Counts } from "./filters.js"
  * @import { View } from "./router.js"
  */
 
@@ -208,7 +208,10 @@ class Explorer {
     try {
       const asOf = filters.get("asOf") ?? (await this.#api.pin()).snapshotId;
       signal.throwIfAborted();
-      await Promise.all([this.#loadPage(filters, asOf, signal), this.#loadCounts(filters, asOf, signal)]);
+      await Promise.all([
+        this.#loadPage(filters, asOf, signal),
+        this.#loadCounts(this.#served(asOf, signal), signal),
+      ]);
     } catch (error) {
       if (signal.aborted) return;
       this.#asked.abort();
@@ -365,28 +368,42 @@ class Explorer {
   }
 
   /**
-   * @param {URLSearchParams} filters
+   * Totals and counts by the service.
    * @param {string} asOf
    * @param {AbortSignal} signal
+   * @returns {Ask}
    */
-  async #loadCounts(filters, asOf, signal) {
+  #served(asOf, signal) {
+    return (by, filters) => this.#api.service.facets(by, { ...filters, asOf }, { signal });
+  }
+
+  /**
+   * @param {Ask} ask
+   * @param {AbortSignal} signal
+   */
+  async #loadCounts(ask, signal) {
     const query = this.#query;
-    // A count beside a choice says what that choice would lead to, so the facet's own filter does not apply to it.
-    const others = (/** @type {string} */ facet) => without(filters, ownOf(facet));
-    const facets = [...this.#lists.keys(), ...this.#histograms.keys()];
+    const filters = filtersOf(query);
     const scored = query.get("show") === "score";
-    const wanted = facets.map((facet) => /** @type {[string, URLSearchParams]} */ ([facet, others(facet)]));
+    const wanted = [...this.#lists.keys(), ...this.#histograms.keys()].map(
+      (facet) => /** @type {[string, URLSearchParams]} */ ([facet, othersOf(facet, filters)]),
+    );
     if (scored) wanted.push(...wantedFor(filters, comparedIn(query)));
-    /** @type {Counts} */
-    const counts = await countsOf(this.#api.service, wanted, asOf, signal);
+    const counts = await countsOf(ask, wanted);
     signal.throwIfAborted();
-    this.#keepFocus(() => {
-      for (const [facet, { draw }] of this.#lists)
-        draw(/** @type {LabelFacet} */ (counts(facet, others(facet))));
-      for (const [facet, { draw }] of this.#histograms)
-        draw(/** @type {ScoreFacet | MonthFacet} */ (counts(facet, others(facet))));
-    });
+    this.#keepFocus(() => this.#drawCounts(filters, counts));
     if (scored) this.#keepFocus(() => fill(this.#side, ...reliability(query, filters, counts, signal)));
+  }
+
+  /**
+   * @param {URLSearchParams} filters
+   * @param {Counts} counts
+   */
+  #drawCounts(filters, counts) {
+    for (const [facet, { draw }] of this.#lists)
+      draw(/** @type {LabelFacet} */ (counts(facet, othersOf(facet, filters))));
+    for (const [facet, { draw }] of this.#histograms)
+      draw(/** @type {ScoreFacet | MonthFacet} */ (counts(facet, othersOf(facet, filters))));
   }
 
   /** Shows the error, and no figures: those before it are of another query.
@@ -417,6 +434,13 @@ class Explorer {
     }
   }
 }
+
+/**
+ * A count beside a choice says what that choice would lead to, so the facet's own filter does not apply to it.
+ * @param {string} facet
+ * @param {URLSearchParams} filters
+ */
+const othersOf = (facet, filters) => without(filters, ownOf(facet));
 
 /**
  * Replaces parameter names in an error message by field labels. A name is the first or last word of the message, or

@@ -3,7 +3,7 @@ import { spoken } from "./words.js";
 
 export { dimensions, labels, scores } from "./fields.js";
 
-/** @import { Client, Filters } from "./client.js" */
+/** @import { Filters } from "./client.js" */
 
 /** What the archive's right side shows, by the value of `show`. */
 export const sides = /** @type {const} */ ({
@@ -84,18 +84,21 @@ export function inWords(name, value) {
 export const valueWords = (facet, value) =>
   facet !== "disputed" ? value : value === "true" ? "Disputed" : value === "false" ? "Undisputed" : value;
 
+/**
+ * Answers with the total of the markets that match, and with their counts by these facets.
+ * @typedef {(by: string[], filters: Filters) => Promise<{ total: number, facets: Record<string, unknown> }>} Ask
+ */
+
 /** Counts of the markets by a facet, under the filters that the query string says.
  * @typedef {(facet: string, filters: URLSearchParams) => unknown} Counts */
 
 /**
- * Counts of several facets, each under filters of its own, with one request for all that have the same.
- * @param {Client} service
+ * Counts of several facets, each under filters of its own, with one question for all that have the same.
+ * @param {Ask} ask
  * @param {readonly [facet: string, filters: URLSearchParams][]} wanted
- * @param {string} asOf
- * @param {AbortSignal} signal
  * @returns {Promise<Counts>}
  */
-export async function countsOf(service, wanted, asOf, signal) {
+export async function countsOf(ask, wanted) {
   /** @type {Map<string, Set<string>>} */
   const groups = new Map();
   for (const [facet, filters] of wanted)
@@ -103,15 +106,11 @@ export async function countsOf(service, wanted, asOf, signal) {
   const answers = new Map(
     await Promise.all(
       [...groups].map(async ([text, facets]) => {
-        // The service checks the texts that were typed in, and says what is wrong with them.
+        // Who answers checks the texts that were typed in, and says what is wrong with them.
         const filters = /** @type {Filters} */ (Object.fromEntries(new URLSearchParams(text)));
-        return /** @type {const} */ ([
-          text,
-          await service.facets([...facets], { ...filters, asOf }, { signal }),
-        ]);
+        return /** @type {const} */ ([text, await ask([...facets], filters)]);
       }),
     ),
   );
-  return (facet, filters) =>
-    /** @type {Record<string, unknown> | undefined} */ (answers.get(`${filters}`)?.facets)?.[facet];
+  return (facet, filters) => answers.get(`${filters}`)?.facets[facet];
 }
