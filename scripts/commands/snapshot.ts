@@ -1,4 +1,5 @@
 import type { Program } from "../program.ts";
+import { contractCommand } from "./snapshot/contract.ts";
 import { diffCommand } from "./snapshot/diff.ts";
 import { exportCommand } from "./snapshot/export.ts";
 import { gcCommand } from "./snapshot/gc.ts";
@@ -13,6 +14,7 @@ import { witnessCommand } from "./snapshot/witness.ts";
 export const snapshotProgram: Program = {
   call: "npm run snapshot --",
   commands: [
+    contractCommand,
     publishCommand,
     verifyCommand,
     listCommand,

@@ -3,9 +3,8 @@ import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import type { SourceFileRef } from "../../schemas/snapshot.ts";
 import { clockTolerance } from "../store/log/clock.ts";
-import { refuseDuplicates, type UniqueKey } from "./contract/duplicate-keys.ts";
+import { refuseDuplicates } from "./contract/duplicate-keys.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
-import { milliseconds } from "./contract/render-json.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import { openSession, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind } from "./duckdb/known-rows.ts";
@@ -142,10 +141,10 @@ async function checkedSources(
   const elsewhere = [...unchanged.values(), ...unfetched.values()].some(({ rows }) => rows > 0);
   const [marketCount] = await bothOf(
     [
-      { source: markets, key: uniqueMarket, elsewhere },
-      { source: scores, key: uniqueScore, elsewhere: false },
+      { source: markets, elsewhere },
+      { source: scores, elsewhere: false },
     ],
-    ({ source, ...rest }) => checkRows(source, rest),
+    ({ source, elsewhere }) => checkRows(source, elsewhere),
   );
   const files = marketsFiles(markets, content);
   return {
@@ -223,32 +222,16 @@ function limitMemory(
  * The number of rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`, or when
  * two share a key.
  */
-async function checkRows(
-  source: OpenSource,
-  { key, elsewhere }: { key: UniqueKey; elsewhere: boolean },
-): Promise<number> {
+async function checkRows(source: OpenSource, elsewhere: boolean): Promise<number> {
   const { files, table } = source;
   const rows = await countRows(source);
   if (rows === 0 && !elsewhere) {
     const file = files.length === 1 ? files[0]!.name : `${table.name}/`;
     throw new SourceRefusal([{ file, rule: "has no rows" }]);
   }
-  await refuseDuplicates(source, key);
+  await refuseDuplicates(source);
   return rows;
 }
-
-// The cast accepts spellings that are refused later. It turns 36 bytes into 16, so that more keys fit into memory.
-const uniqueMarket: UniqueKey = {
-  key: "TRY_CAST(id AS UUID)",
-  column: "id",
-  rule: "must not be the id of two markets",
-};
-
-const uniqueScore: UniqueKey = {
-  key: `concat(slug, ' at ', make_timestamp_ms(${milliseconds("updated_at")}))`,
-  column: "updated_at",
-  rule: "must not be the time of two scores of one protocol, in milliseconds",
-};
 
 function extraWarning({ table }: OpenSource, parts: readonly { extra: readonly string[] }[]): string[] {
   const extra = new Set(parts.flatMap((part) => part.extra));

@@ -9,6 +9,7 @@ import { variables } from "../../proxy/docs/settings.ts";
 import { formatVersion, retention } from "../../schemas/snapshot.ts";
 import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
+import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
@@ -64,6 +65,7 @@ describe("--help and -h", () => {
         "--dry-run",
       ],
     ],
+    ["snapshot contract -h", ["--sql", "--json", "CREATE TABLE", "JSON Schema"]],
     ["snapshot export -h", ["--snapshot ID", "--json"]],
     ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
     ["keys rotate -h", ["rotate ID", "--grace TIME", "(default: 24h)", "at most 30d"]],
@@ -111,6 +113,23 @@ test.skipIf(!node20)("Node 20 is told so too", async () => {
     1,
     expect.stringMatching(/^This needs Node 22\.15 or later, and .* 20\..*\n$/),
   ]);
+});
+
+test("snapshot contract prints the contract in one form", async () => {
+  const [markdown, sql, json, both] = [
+    await run("snapshot contract"),
+    await run("snapshot contract --sql"),
+    await run("snapshot contract --json"),
+    await run("snapshot contract --sql --json"),
+  ];
+  expect([markdown.code, sql.code, json.code, both.code]).toEqual([0, 0, 0, 2]);
+  expect(markdown.stdout).toMatch(/^# Contract of the sources\n/);
+  expect(sql.stdout.match(/^CREATE TABLE \w+/gm)).toEqual([
+    "CREATE TABLE markets",
+    "CREATE TABLE protocol_scores",
+  ]);
+  expect(JSON.parse(json.stdout)).toEqual(contractJsonSchema());
+  expect(both.stderr).toContain("--sql and --json exclude each other");
 });
 
 describe("an address without a store", () => {
@@ -174,7 +193,7 @@ describe("a command that fails", () => {
   test("says on stdout with --json how, also where the command line is wrong", async () => {
     const { code, stdout, stderr } = await run("snapshot lsit --store x --json");
     const message =
-      "the command must be one of publish, verify, list, diff, rollback, export, signing-key, witness, gc. " +
+      "the command must be one of contract, publish, verify, list, diff, rollback, export, signing-key, witness, gc. " +
       "Did you mean list?";
     expect({ code, error: JSON.parse(stdout) }).toEqual({
       code: 2,

@@ -3,16 +3,9 @@ import { readParquet, selectFromAll } from "../duckdb/parquet.ts";
 import { type OpenSource, readSource } from "../duckdb/read-source.ts";
 import { describeRow, placesPerRule, type Refusal, rowNumber, SourceRefusal } from "./refusals.ts";
 
-/** A key that no two rows may share. Rows whose key is null are ignored; they break another rule. */
-export interface UniqueKey {
-  key: string;
-  column: string;
-  rule: string;
-}
-
 /** Throws SourceRefusal naming the rows that share a key. */
-export async function refuseDuplicates(source: OpenSource, unique: UniqueKey): Promise<void> {
-  const { key } = unique;
+export async function refuseDuplicates(source: OpenSource): Promise<void> {
+  const { key } = source.table.unique;
   if (source.groups.length === 0) return;
   await readSource(source, async (connection) => {
     const result = await connection.runAndReadAll(
@@ -22,16 +15,16 @@ export async function refuseDuplicates(source: OpenSource, unique: UniqueKey): P
     );
     const rows = result.getRows();
     const keys = rows.map(([value]) => String(value));
-    if (keys.length > 0) await refuseKeys(connection, source, unique, { keys, total: Number(rows[0]![1]) });
+    if (keys.length > 0) await refuseKeys(connection, source, { keys, total: Number(rows[0]![1]) });
   });
 }
 
 async function refuseKeys(
   connection: DuckDBConnection,
   { table, groups }: OpenSource,
-  { key, column, rule }: UniqueKey,
   { keys, total }: { keys: readonly string[]; total: number },
 ): Promise<void> {
+  const { key, column, rule } = table.unique;
   const named: Refusal[] = [];
   for (const { files, columns } of groups) {
     for (const file of files) {

@@ -3,7 +3,7 @@ import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
 import { type FileField, type FileShape, leaf } from "./file-column.ts";
 import { matchAny } from "./match-any.ts";
 import { maxDepth, maxLists } from "./record-size.ts";
-import { between, type Field, type Shape } from "./table-schema.ts";
+import { type Field, type Shape, within } from "./table-schema.ts";
 
 /** A column, or a part of one, that does not match the contract. */
 interface SchemaFault {
@@ -77,8 +77,7 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
     }
     case "integer": {
       if (!isInteger(type)) return refuse("INTEGER, or another integer type");
-      const rule = `must be from ${shape.min} to ${shape.max}`;
-      return leaf("BIGINT", [{ rule, holds: between(shape.min, shape.max) }]);
+      return leaf("BIGINT", [within(shape)]);
     }
     case "text":
       return isText(type) ? leaf("VARCHAR", shape.rules) : refuse("VARCHAR");
@@ -92,7 +91,8 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
   }
 }
 
-const anyTypes =
+/** The types of a part whose type the source chooses. */
+export const anyTypes =
   `text, boolean, integer, double, or lists, structs and maps of these, at most ${maxDepth} deep ` +
   `with at most ${maxLists} lists and maps within one another`;
 

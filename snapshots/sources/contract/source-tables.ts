@@ -3,6 +3,7 @@ import { protocol } from "../../../schemas/protocol.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape as RecordShape, sourceName } from "../../../schemas/shapes.ts";
 import { textList } from "../duckdb/sql-literals.ts";
+import { milliseconds } from "./render-json.ts";
 import {
   atMostBytes,
   double,
@@ -20,15 +21,15 @@ import {
 } from "./table-schema.ts";
 
 /** The columns of a source for records with these members. */
-function fieldsOf(members: Members, latest: Date): Field[] {
+function fieldsOf(members: Members, latest: Date | undefined): Field[] {
   return Object.entries(members).map(([published, shape]) => {
     const name = sourceName(published);
     return { name, ...(name !== published && { published }), shape: ruled(shape, latest) };
   });
 }
 
-/** A shape with its rules in SQL. `latest` is the latest time that a row may have. */
-function ruled(shape: RecordShape, latest: Date): Shape {
+/** A shape with its rules in SQL. `latest` is the latest time that a row may have, once it is known. */
+export function ruled(shape: RecordShape, latest: Date | undefined): Shape {
   switch (shape.kind) {
     case "text": {
       const { values, pattern, rule, reserved, maxBytes } = shape;
@@ -60,7 +61,7 @@ function ruled(shape: RecordShape, latest: Date): Shape {
 const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";
 
 /** The source of the archive's markets (INTERFACE 2.4 to 2.6). `latest` is the latest time that a row may have. */
-export function marketsTable(latest: Date): SourceTable {
+export function marketsTable(latest: Date | undefined): SourceTable {
   return {
     name: "markets",
     label: "id",
@@ -73,13 +74,19 @@ export function marketsTable(latest: Date): SourceTable {
         value: "to_json(list_transform(dimensions, lambda dimension: dimension.key))",
       },
     ],
+    unique: {
+      // The cast accepts spellings that are refused later. It turns 36 bytes into 16, so that more keys fit into memory.
+      key: "TRY_CAST(id AS UUID)",
+      column: "id",
+      rule: "must not be the id of two markets",
+    },
   };
 }
 
 /**
  * The source of protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have.
  */
-export function protocolScoresTable(latest: Date): SourceTable {
+export function protocolScoresTable(latest: Date | undefined): SourceTable {
   return {
     name: "protocol_scores",
     label: "slug",
@@ -92,5 +99,10 @@ export function protocolScoresTable(latest: Date): SourceTable {
         value: "concat(forge_scale_num, ' with ', forge_scale)",
       },
     ],
+    unique: {
+      key: `concat(slug, ' at ', make_timestamp_ms(${milliseconds("updated_at")}))`,
+      column: "updated_at",
+      rule: "must not be the time of two scores of one protocol, in milliseconds",
+    },
   };
 }

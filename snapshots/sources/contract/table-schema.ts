@@ -42,11 +42,19 @@ export interface RowRule {
   value: string;
 }
 
+/** A key that no two rows of a source may share. Rows whose key is null are ignored; they break another rule. */
+export interface UniqueKey {
+  /** SQL over the row's columns. */
+  key: string;
+  column: string;
+  rule: string;
+}
+
 /** The names of the two sources. */
 export const sourceNames = ["markets", "protocol_scores"] as const;
 type SourceName = (typeof sourceNames)[number];
 
-/** A source: its columns, and the rules for whole rows. */
+/** A source: its columns, the rules for whole rows, and what tells rows apart. */
 export interface SourceTable {
   /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
   name: SourceName;
@@ -54,9 +62,11 @@ export interface SourceTable {
   label: string;
   fields: readonly Field[];
   rowRules: readonly RowRule[];
+  unique: UniqueKey;
 }
 
-const maxCharacters = 10_000;
+/** The most characters of a text. */
+export const maxCharacters = 10_000;
 
 /**
  * Limits the length of a text. DuckDB needs about ten times a text's size to render it, so one text could otherwise
@@ -85,9 +95,13 @@ export const finite: Rule = { rule: "must be a finite number", holds: (value) =>
 export const double: Shape = { kind: "double", rules: [finite] };
 
 /** A finite double from `min` to `max`. */
-export function doubleBetween({ min, max }: { min: number; max: number }): Shape {
-  const within = { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
-  return { kind: "double", rules: [finite, within] };
+export function doubleBetween(bounds: { min: number; max: number }): Shape {
+  return { kind: "double", rules: [finite, within(bounds)] };
+}
+
+/** Requires a number from `min` to `max`. */
+export function within({ min, max }: { min: number; max: number }): Rule {
+  return { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
 }
 
 /** SQL that is true for a number from `min` to `max`. */
@@ -123,7 +137,7 @@ export function oneOf(values: readonly string[]): Rule {
 /** Refuses texts that are used otherwise. */
 export function notReserved(texts: readonly string[]): Rule {
   return {
-    rule: "is a reserved word",
+    rule: `must not be ${texts.join(", ")}, which is reserved`,
     holds: (value) => `${value} NOT IN (${texts.map(quoted).join(", ")})`,
   };
 }
@@ -131,8 +145,8 @@ export function notReserved(texts: readonly string[]): Rule {
 /** How the rule begins that a time breaks by being too late, for which this machine's clock may be to blame. */
 export const lateRule = "must not be later than";
 
-/** A time from 2000 up to `latest`. */
-export function timeUntil(latest: Date): Shape {
+/** A time from 2000 up to `latest`; without one, the rules only say what it will be. */
+export function timeUntil(latest: Date | undefined): Shape {
   const instant = (text: string) => `TIMESTAMPTZ ${quoted(text.replace("T", " ").replace("Z", "+00"))}`;
   return {
     kind: "time",
@@ -142,8 +156,8 @@ export function timeUntil(latest: Date): Shape {
         holds: (value) => `${value} >= ${instant("2000-01-01T00:00:00.000Z")}`,
       },
       {
-        rule: `${lateRule} ${latest.toISOString()}, five minutes after the start`,
-        holds: (value) => `${value} <= ${instant(latest.toISOString())}`,
+        rule: `${lateRule} ${latest ? `${latest.toISOString()}, ` : ""}five minutes after the start`,
+        holds: (value) => (latest ? `${value} <= ${instant(latest.toISOString())}` : "true"),
       },
     ],
   };

@@ -43,7 +43,7 @@ describe("values of scores", () => {
       ["concat('ok', chr(10))", '"ok\\n"'],
       ["repeat('a', 101)", /^"a{90}/],
     ] as const;
-    const reserved = refused("slug", "is a reserved word")(["'batch'", '"batch"']);
+    const reserved = refused("slug", "must not be batch, which is reserved")(["'batch'", '"batch"']);
     await expectScores([...slugs.map(refused("slug", slugRule)), reserved]);
   });
 

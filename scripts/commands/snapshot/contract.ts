@@ -1,0 +1,23 @@
+import {
+  contractJsonSchema,
+  contractMarkdown,
+  contractSql,
+} from "../../../snapshots/sources/contract/describe-contract.ts";
+import { exitCodes, UsageError } from "../../cli.ts";
+import { command } from "../../program.ts";
+import { flag } from "./options.ts";
+
+export const contractCommand = command({
+  name: "contract",
+  does: "prints what sources must be, from the table that checks them: in Markdown without an option",
+  options: {
+    sql: flag("as CREATE TABLE for DuckDB"),
+    json: flag("as JSON Schema (2020-12)"),
+  },
+  async run({ sql = false, json = false }, _operand, shell) {
+    if (sql && json) throw new UsageError("--sql and --json exclude each other");
+    const text = sql ? contractSql() : json ? JSON.stringify(contractJsonSchema()) : contractMarkdown();
+    shell.print(text.trimEnd());
+    return exitCodes.done;
+  },
+});

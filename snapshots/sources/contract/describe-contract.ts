@@ -1,0 +1,234 @@
+import { market } from "../../../schemas/market.ts";
+import { protocol } from "../../../schemas/protocol.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
+import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
+import { identifier } from "../duckdb/sql-literals.ts";
+import { anyTypes } from "./match-columns.ts";
+import { maxDepth, recordRule } from "./record-size.ts";
+import { marketsTable, protocolScoresTable, ruled } from "./source-tables.ts";
+import { atMostBytes, maxCharacters, type SourceTable, shortText, within } from "./table-schema.ts";
+
+/** A source as its contract describes it. */
+interface Contract {
+  table: SourceTable;
+  members: Members;
+  /** What a row is. */
+  row: string;
+}
+
+const contracts: readonly Contract[] = [
+  { table: marketsTable(undefined), members: market, row: "One row for each resolved market." },
+  {
+    table: protocolScoresTable(undefined),
+    members: protocol,
+    row: "One row for each protocol and scoring run. The newest row of a protocol is its current score.",
+  },
+];
+
+/** What DuckDB calls the types. */
+const typeNames = {
+  text: "VARCHAR",
+  integer: "INTEGER",
+  double: "DOUBLE",
+  boolean: "BOOLEAN",
+  time: "TIMESTAMPTZ",
+  any: "JSON",
+  list: "LIST",
+  struct: "STRUCT",
+} as const;
+
+/** What the checks ask of a value beside its type, one rule each. The limit on every text is told once for all. */
+function rulesOf(shape: Shape): string[] {
+  const checked = ruled(shape, undefined);
+  if (checked.kind === "integer") return [within(checked).rule];
+  return "rules" in checked ? checked.rules.filter((one) => one !== shortText).map(({ rule }) => rule) : [];
+}
+
+const wholeRules = ({ rowRules, unique }: SourceTable) =>
+  [...rowRules, unique].map(({ column, rule }) => `\`${column}\` ${rule}`);
+
+/** The contract of both sources, in Markdown. */
+export function contractMarkdown(): string {
+  const parts = contracts.map(({ table, members, row }) =>
+    [
+      `## ${table.name}`,
+      "",
+      `${row} ${wholeRules(table).join("; ")}.`,
+      "",
+      "| column | type | rules | meaning |",
+      "|---|---|---|---|",
+      ...markdownRows(members, ""),
+    ].join("\n"),
+  );
+  return `# Contract of the sources
+
+Parquet files \`markets.parquet\` or \`markets/**/*.parquet\`, and the same for \`protocol_scores\`; or a DuckDB script that
+leaves tables or views of these names. Columns and members of structs come in any order. Others than these are ignored,
+with a warning that names them.
+
+- A LIST's items are written \`[]\`, and a STRUCT's members after a dot.
+- INTEGER stands for every integer type. DOUBLE is DOUBLE alone, and TIMESTAMPTZ has a time zone.
+- JSON stands for what you choose: JSON, or ${anyTypes}. JSON is at most ${maxDepth} deep, too.
+- Nothing may be null outside JSON. A text is valid UTF-8 and ${shortText.rule.replace("must be ", "")}.
+- A row ${recordRule}. A source without rows is refused.
+
+${parts.join("\n\n")}
+`;
+}
+
+function markdownRows(members: Members, prefix: string): string[] {
+  return Object.entries(members).flatMap(([published, shape]) =>
+    shapeRows(shape, prefix + sourceName(published)),
+  );
+}
+
+function shapeRows(shape: Shape, path: string): string[] {
+  const cells = [`\`${path}\``, typeNames[shape.kind], rulesOf(shape).join("; "), shape.meaning ?? ""];
+  const row = `| ${cells.join(" | ")} |`;
+  if (shape.kind === "struct") return [row, ...markdownRows(shape.members, `${path}.`)];
+  if (shape.kind !== "list") return [row];
+  const items = shapeRows(shape.of, `${path}[]`);
+  return [row, ...(shape.of.kind === "struct" ? items.slice(1) : items)];
+}
+
+/** The contract of both sources as DuckDB's CREATE TABLE, with the rules as comments. */
+export function contractSql(): string {
+  return contracts
+    .map(({ table, members, row }) => {
+      const notes = [row, ...wholeRules(table)].map((note) => `-- ${note.replaceAll("`", "")}`);
+      return `${notes.join("\n")}\nCREATE TABLE ${table.name} (\n${sqlMembers(members, "  ", " NOT NULL")}\n);\n`;
+    })
+    .join("\n");
+}
+
+/** Columns, or members of a struct, one to a line, with what follows the type of each. */
+function sqlMembers(members: Members, indent: string, after: string): string {
+  const entries = Object.entries(members);
+  return entries
+    .map(([published, shape], place) => {
+      const end = place < entries.length - 1 ? "," : "";
+      const rules = rulesOf(shape).join("; ");
+      const type = `${indent}${identifier(sourceName(published))} ${sqlType(shape, indent)}${after}${end}`;
+      return rules === "" ? type : `${type} -- ${rules}`;
+    })
+    .join("\n");
+}
+
+function sqlType(shape: Shape, indent: string): string {
+  switch (shape.kind) {
+    case "list":
+      return `${sqlType(shape.of, indent)}[]`;
+    case "struct":
+      return `STRUCT(\n${sqlMembers(shape.members, `${indent}  `, "")}\n${indent})`;
+    case "integer":
+      return shape.max > 2 ** 31 ? "BIGINT" : typeNames.integer;
+    default:
+      return typeNames[shape.kind];
+  }
+}
+
+type JsonSchema = Record<string, unknown>;
+
+/**
+ * JSON Schema (2020-12) for both sources as one object: `markets` and `protocol_scores`, each a list of rows. A row's own
+ * schema is in `$defs`. What JSON Schema cannot express, such as the size of a row or that no id occurs twice, stands in
+ * comments.
+ */
+export function contractJsonSchema(): JsonSchema {
+  const names = contracts.map(({ table }) => table.name);
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "Contract of the sources",
+    type: "object",
+    required: names,
+    properties: Object.fromEntries(
+      names.map((name) => [name, { type: "array", minItems: 1, items: { $ref: `#/$defs/${name}` } }]),
+    ),
+    $defs: Object.fromEntries(
+      contracts.map(({ table, members, row }) => [
+        table.name,
+        {
+          description: row,
+          $comment: [...wholeRules(table), `a row ${recordRule}`].join("; "),
+          ...objectSchema(members),
+          ...(members === protocol && { anyOf: numbersOfTiers }),
+        },
+      ]),
+    ),
+  };
+}
+
+/** Each tier with its number. */
+const numbersOfTiers = forgeTiers.map((tier) => ({
+  type: "object",
+  properties: { forge_scale: { const: tier }, forge_scale_num: { const: forgeScaleNumber(tier) } },
+}));
+
+function objectSchema(members: Members): JsonSchema {
+  const entries = Object.entries(members).map(
+    ([published, shape]) => [sourceName(published), schemaOf(shape)] as const,
+  );
+  return {
+    type: "object",
+    required: entries.map(([name]) => name),
+    properties: Object.fromEntries(entries),
+  };
+}
+
+function schemaOf(shape: Shape): JsonSchema {
+  return { ...(shape.meaning && { description: shape.meaning }), ...typeSchema(shape) };
+}
+
+function typeSchema(shape: Shape): JsonSchema {
+  switch (shape.kind) {
+    case "text":
+      return textSchema(shape);
+    case "integer":
+      return { type: "integer", minimum: shape.min, maximum: shape.max };
+    case "double": {
+      const { min: minimum, max: maximum } = shape;
+      return {
+        type: "number",
+        ...(minimum !== undefined && { minimum }),
+        ...(maximum !== undefined && { maximum }),
+      };
+    }
+    case "boolean":
+      return { type: "boolean" };
+    case "time":
+      return {
+        type: "string",
+        format: "date-time",
+        pattern: timePattern,
+        $comment: rulesOf(shape).join("; "),
+      };
+    case "any":
+      return { $comment: `at most ${maxDepth} deep` };
+    case "list":
+      return { type: "array", items: schemaOf(shape.of), ...(shape.each && eachOnce(shape.each)) };
+    case "struct":
+      return objectSchema(shape.members);
+  }
+}
+
+/** A time from 2000 on with its offset, as RFC 3339 has it. */
+const timePattern = "^[2-9]\\d{3}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d+)?(Z|[+-]\\d{2}:\\d{2})$";
+
+function textSchema({ values, pattern, reserved, notEmpty, maxBytes }: Shape & { kind: "text" }): JsonSchema {
+  return {
+    type: "string",
+    ...(values ? { enum: values } : { maxLength: maxBytes ?? maxCharacters }),
+    ...(pattern && { pattern: pattern.source }),
+    ...(reserved && { not: { enum: reserved } }),
+    ...(notEmpty && { minLength: 1 }),
+    ...(maxBytes !== undefined && { $comment: atMostBytes(maxBytes).rule }),
+  };
+}
+
+/** A list with one item for each of these values of a member. */
+function eachOnce({ member, values }: { member: string; values: readonly string[] }): JsonSchema {
+  const itemWith = (value: string) => ({
+    contains: { type: "object", required: [member], properties: { [member]: { const: value } } },
+  });
+  return { minItems: values.length, maxItems: values.length, allOf: values.map(itemWith) };
+}
