@@ -194,11 +194,30 @@ export const Checked = z.object({
 });
 export type Checked = z.infer<typeof Checked>;
 
+const byColumn = <S extends z.ZodType>(value: S) => z.record(z.string(), value);
+
+/**
+ * What is known of the columns of a Parquet file: the least and the greatest value, where they are told, and the number
+ * of nulls (snapshots/SPEC.md, "Exports").
+ */
+export const ColumnStats = z.object({
+  minValues: byColumn(z.union([z.string(), z.number()])),
+  maxValues: byColumn(z.union([z.string(), z.number()])),
+  nullCount: byColumn(Count),
+});
+export type ColumnStats = z.infer<typeof ColumnStats>;
+
 /**
  * A Parquet file of an export. `root` is that of a tree over the pages that it was made from, as in a segment; `chunks`
  * refers to the SHA-256 of each of its chunks (snapshots/SPEC.md, "Exports").
  */
-export const ExportFile = ObjectRef.extend({ rows: z.int().min(1), root: Digest, chunks: ObjectRef });
+export const ExportFile = ObjectRef.extend({
+  rows: z.int().min(1),
+  root: Digest,
+  chunks: ObjectRef,
+  /** Without them, the file was made before they were, and lacks the columns that came with them. */
+  stats: ColumnStats.optional(),
+});
 export type ExportFile = z.infer<typeof ExportFile>;
 
 /**

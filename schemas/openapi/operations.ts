@@ -125,7 +125,7 @@ const notes: Record<DescribedId, Notes> = {
     etag: true,
     codes: fromStore,
     text:
-      "Columns are those of a record, typed, and `json`, its text byte for byte. An export is made some " +
+      "Columns are those of a record, typed, the scores of the dimensions by their keys, and `json`, the text byte for byte. An export is made some " +
       "time after its snapshot, and not of each.",
   },
   exportFile: {

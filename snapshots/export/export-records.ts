@@ -5,7 +5,7 @@ import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Room for the files of hundreds of millions of markets. */
-const maxRecordBytes = 1024 * 1024;
+const maxRecordBytes = 4 * 1024 * 1024;
 
 /** The name of a file of an export, by its place. */
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;

@@ -10,6 +10,7 @@ import {
 import { chunkHashes, readChunks } from "../export/chunks.ts";
 import { readSoundExport } from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
+import { fileStats } from "../export/file-stats.ts";
 import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
 import { updateMutableObjects } from "../publish/mutable-objects.ts";
@@ -99,7 +100,7 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
     total: sizeOf(files),
     uploaded,
   });
-  if (before?.commit === commit.commit && before.files.every((file) => isStored(file, stored)))
+  if (before?.commit === commit.commit && before.files.every((file) => isStored(file, stored) && file.stats))
     return report("unchanged", before.files, sizeOf([]));
 
   const plan = await planFiles(storage, await readManifest(storage, commit.manifest), options.maxTextBytes);
@@ -165,7 +166,7 @@ async function knownFiles(
     const record = await readSoundExport(storage, hashIn(key));
     // The root says from which pages a file was made, but nobody reads the file again to see whether that is so.
     if (!record || trust?.export(record)) continue;
-    for (const file of record.files) if (isStored(file, stored)) known.set(file.root, file);
+    for (const file of record.files) if (isStored(file, stored) && file.stats) known.set(file.root, file);
   }
   return known;
 }
@@ -198,6 +199,7 @@ async function make(
   await writeParquet(path, parquet, temporaryDirectory, blocks);
   await rm(path);
   await checkParquet(parquet, temporaryDirectory, pagesOfFile(storage, planned));
+  const stats = await fileStats(parquet, temporaryDirectory);
   const bytes = await readFile(parquet);
   await rm(parquet);
   const hashes = chunkHashes(bytes);
@@ -207,7 +209,7 @@ async function make(
   await putRenewed(storage, layout.exportFile(ref.hash), bytes);
   // The run, and not a reader, must notice what the store changed or lost.
   for await (const _ of readChunks(storage, ref, hashes, { from: 0, to: ref.bytes }));
-  return { ...ref, rows: planned.rows, root: planned.root, chunks };
+  return { ...ref, rows: planned.rows, root: planned.root, chunks, stats };
 }
 
 /** Creates an object. One that is there is written again, so that a collection finds it changed. */

@@ -5,8 +5,10 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { ExportList } from "../../../schemas/envelopes.ts";
+import { marketDimensionKeys } from "../../../schemas/market.ts";
+import { HistoricalMarket } from "../../../schemas/records.ts";
 import type { ExportRecord } from "../../../schemas/snapshot.ts";
-import { readExport } from "../../../snapshots/export/export-records.ts";
+import { exportFileName, readExport } from "../../../snapshots/export/export-records.ts";
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
@@ -118,9 +120,51 @@ describe("the files of an export", () => {
         `dimensions STRUCT(key VARCHAR, name VARCHAR, score INTEGER, weight DOUBLE, description VARCHAR, ` +
           `evidence STRUCT(${evidence})[], references JSON[], ` +
           `computation STRUCT(baseline DOUBLE, raises JSON[], lowers JSON[]))[]`,
+        ...marketDimensionKeys.map((key) => `${key} INTEGER`),
         "json VARCHAR",
       ].map(plain),
     );
+  });
+
+  test("have each dimension's score as a column of its own", async () => {
+    const differing = marketDimensionKeys.map(
+      (key) => `${key} IS DISTINCT FROM list_filter(dimensions, lambda each: each.key = '${key}')[1].score`,
+    );
+    const found = await sql((connection) =>
+      firstColumn<string>(connection, `SELECT id FROM ${all()} WHERE ${differing.join(" OR ")}`),
+    );
+    expect(found).toEqual([]);
+  });
+
+  test("have statistics of what is in them", async () => {
+    let named = 0;
+    for (const [index, { stats, rows }] of record.files.entries()) {
+      const texts = await sql((connection) =>
+        firstColumn<string>(
+          connection,
+          `SELECT json FROM read_parquet('${join(directory, "markets", exportFileName(index))}')`,
+        ),
+      );
+      const markets = texts.map((text) => HistoricalMarket.parse(JSON.parse(text)));
+      expect(markets).toHaveLength(rows);
+      const { minValues, maxValues, nullCount } = stats!;
+      const columns: Record<string, (string | number)[]> = {
+        composite: markets.map(({ composite }) => composite),
+        flagged_count: markets.map(({ flaggedCount }) => flaggedCount),
+        resolved_at: markets.map(({ resolvedAt }) => resolvedAt),
+        tier: markets.map(({ tier }) => tier),
+        id: markets.map(({ id }) => id),
+        oracle: markets.map(({ dimensions }) => dimensions.find(({ key }) => key === "oracle")!.score),
+      };
+      for (const [name, values] of Object.entries(columns)) {
+        const sorted = values.toSorted((a, b) => (a < b ? -1 : 1));
+        expect([name, minValues[name], maxValues[name]]).toEqual([name, sorted[0], sorted.at(-1)]);
+        expect(nullCount[name]).toBe(0);
+        named += 1;
+      }
+      expect(minValues).not.toHaveProperty("json");
+    }
+    expect(named).toBeGreaterThan(24);
   });
 
   test("can be published again: every typed value is the record's, or the snapshot would be another", async () => {

@@ -1,0 +1,55 @@
+import type { ColumnStats } from "../../schemas/snapshot.ts";
+import { openSession, withConnection } from "../sources/duckdb/duckdb.ts";
+import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
+import { exportedColumns } from "./market-columns.ts";
+
+/** Longer texts are left out: they would make records long and tell little. */
+const maxCharacters = 64;
+
+const ordered = exportedColumns.filter(({ shape }) =>
+  ["text", "integer", "double", "time"].includes(shape.kind),
+);
+
+/**
+ * The least and the greatest value of each column of a Parquet file that has an order, and how many nulls it has.
+ * Texts are ordered by their UTF-8 bytes, and a time is told as it is published.
+ */
+export async function fileStats(path: string, temporaryDirectory: string): Promise<ColumnStats> {
+  const values = ordered.flatMap(({ name, shape }) => {
+    const column = shape.kind === "time" ? `epoch_ms(${identifier(name)})` : identifier(name);
+    return [`min(${column})`, `max(${column})`, `count(*) - count(${column})`];
+  });
+  const instance = await openSession({
+    memoryMegabytes: 600,
+    temporaryDirectory,
+    threads: 1,
+    ordered: true,
+    allowedPaths: [path],
+  });
+  try {
+    const [row = []] = await withConnection(instance, async (connection) => {
+      const answer = await connection.runAndReadAll(`SELECT ${values} FROM read_parquet(${quoted(path)})`);
+      return answer.getRows();
+    });
+    const stats: ColumnStats = { minValues: {}, maxValues: {}, nullCount: {} };
+    for (const [index, { name, shape }] of ordered.entries()) {
+      const [least, greatest, nulls] = row.slice(3 * index, 3 * index + 3);
+      stats.nullCount[name] = Number(nulls);
+      const [min, max] = [least, greatest].map((value) => told(value, shape.kind));
+      if (min === undefined || max === undefined) continue;
+      stats.minValues[name] = min;
+      stats.maxValues[name] = max;
+    }
+    return stats;
+  } finally {
+    instance.closeSync();
+  }
+}
+
+/** A value as statistics tell it; undefined where they leave it out. */
+function told(value: unknown, kind: string): string | number | undefined {
+  if (value === null || value === undefined) return undefined;
+  if (kind === "time") return new Date(Number(value)).toISOString();
+  if (kind !== "text") return Number(value);
+  return String(value).length <= maxCharacters ? String(value) : undefined;
+}
