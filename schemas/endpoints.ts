@@ -7,8 +7,10 @@ import {
   Checkpoint,
   ExportBytes,
   ExportList,
+  IndexBytes,
   LogFile,
   MarketFacets,
+  MarketIndex,
   MarketPage,
   MarketProof,
   Ready,
@@ -22,7 +24,7 @@ import {
   Usage,
 } from "./envelopes.ts";
 import { FeedMessage } from "./feed.ts";
-import { parquet } from "./media.ts";
+import { octets, parquet } from "./media.ts";
 import type { Plan } from "./plans.ts";
 import {
   archiveParameters,
@@ -30,6 +32,7 @@ import {
   changesParameters,
   facetParameters,
   filterParameters,
+  partsParameter,
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
 
@@ -37,7 +40,7 @@ import { HistoricalMarket, ProtocolScore } from "./records.ts";
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
   /**
-   * `:slug` matches one path segment, `:id` a market's id, `:snapshotId` and `:name` a snapshot and a file of its
+   * `:slug` matches one path segment, `:id` a market's id, `:hash` a SHA-256, `:snapshotId` and `:name` a snapshot and a file of its
    * export, `:file` one of `files`, and `*logFile` the name of a file of the log, slashes included.
    */
   path: string;
@@ -191,6 +194,37 @@ export const endpoints = {
     media: parquet,
     summary: "A Parquet file of an export, or a range of its bytes",
   },
+  marketIndex: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/index",
+    plan: "aegis",
+    heavy: true,
+    query: [asOfParameter.name],
+    response: MarketIndex,
+    summary: "What the filter index consists of, and the proof that it was published",
+  },
+  indexParts: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/index/sections",
+    plan: "aegis",
+    heavy: true,
+    query: [partsParameter.name],
+    response: IndexBytes,
+    media: octets,
+    summary: "Up to 100 parts of the filter index by their hashes, one after the other",
+  },
+  indexPart: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/index/:hash",
+    plan: "aegis",
+    heavy: true,
+    response: IndexBytes,
+    media: octets,
+    summary: "One part of the filter index by its hash, or a range of its bytes",
+  },
   getMarket: {
     ...metered,
     method: "GET",
@@ -247,7 +281,7 @@ export const endpoints = {
     method: "GET",
     path: "/api/v1/log/*logFile",
     response: LogFile,
-    media: "application/octet-stream",
+    media: octets,
     summary: "The public log of all commits: its checkpoints, and its tree and entries in tiles",
   },
   usage: {

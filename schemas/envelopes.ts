@@ -203,6 +203,39 @@ export const ScoreProof = z.strictObject({
 });
 export type ScoreProof = z.infer<typeof ScoreProof>;
 
+/** What leads from the root of an index to a signature. */
+const proofOfIndex = {
+  ...proofOfCommit,
+  inclusion: Inclusion,
+  indexRoot: Digest.describe("Root of the index; `entry` has it too."),
+  markets: Count.describe("Markets of the archive; `entry` has the number too."),
+};
+
+/**
+ * Answer of GET /api/v1/markets/index (INTERFACE 4.12): what the index of an archive consists of. snapshots/SPEC.md,
+ * "Index root", says how its root follows from this.
+ */
+export const MarketIndex = z.strictObject({
+  ...proofOfIndex,
+  segments: z
+    .array(
+      z.strictObject({
+        markets: z.int().min(1),
+        header: z
+          .strictObject({ hash: Digest, bytes: Count })
+          .describe("The header, which names the other sections: its SHA-256, and its bytes."),
+        ids: z
+          .strictObject({ hash: Digest, bytes: Count })
+          .describe("The section of ids: its root, and its bytes."),
+      }),
+    )
+    .describe("From the oldest markets to the newest."),
+});
+export type MarketIndex = z.infer<typeof MarketIndex>;
+
+/** Answer of GET /api/v1/markets/index/:hash and of /sections: bytes, not JSON. */
+export const IndexBytes = z.string().meta({ contentMediaType: "application/octet-stream" });
+
 /** The most snapshots that a list has. */
 export const maxSnapshotsListed = 500;
 

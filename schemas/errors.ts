@@ -20,6 +20,7 @@ export const errors = {
   NOT_FOUND: { status: 404, title: "No such address" },
   PROTOCOL_NOT_FOUND: { status: 404, title: "No such protocol" },
   MARKET_NOT_FOUND: { status: 404, title: "No such market" },
+  SECTION_NOT_FOUND: { status: 404, title: "No such part of an index" },
   SNAPSHOT_NOT_FOUND: { status: 404, title: "No such snapshot" },
   METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },
   REQUEST_TIMEOUT: { status: 408, title: "The request took too long to arrive" },

@@ -6,3 +6,6 @@ export const parquet = "application/vnd.apache.parquet";
 
 /** Media type of answers as a table with a header line (RFC 4180). */
 export const csv = "text/csv";
+
+/** Media type of bytes. */
+export const octets = "application/octet-stream";

@@ -70,6 +70,18 @@ export const asOfParameter: QueryParameter = {
     "The snapshot of this id, or the one that was current at this time; a date alone means the end of its UTC day.",
 };
 
+/** Parts of an index in one answer at most. */
+export const maxIndexParts = 100;
+
+/** The query parameter that names parts of an index (INTERFACE 4.12). */
+export const partsParameter: QueryParameter = {
+  name: "of",
+  type: `up to ${maxIndexParts} hashes`,
+  schema: commaSeparated(Digest),
+  required: true,
+  meaning: `Hashes of the parts wanted, separated by commas: at most ${maxIndexParts}, each once.`,
+};
+
 const describedOthers: Record<(typeof otherParameters)[number], Omit<QueryParameter, "name">> = {
   from: { type: "ISO date", schema: TimeText, meaning: "Earliest resolvedAt, inclusive." },
   to: {

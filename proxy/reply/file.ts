@@ -1,32 +1,29 @@
-import { parquet } from "../../schemas/media.ts";
-import type { ExportFile } from "../../schemas/snapshot.ts";
-import type { Exports } from "../../snapshots/read/catalog/exports.ts";
+import type { ByteRange, StoredFile } from "../../snapshots/read/stream.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";
 import { heldTag } from "./coding.ts";
 import type { Reply } from "./reply.ts";
 
-/** A reply with a file of an export, or with the range of it that a request wants. Throws as rangeOf does. */
-export function fileReply(request: Request, exports: Exports, file: ExportFile, snapshotId: string): Reply {
-  const { bytes, hash } = file;
+/** A reply with a file, or with the range of it that a request wants. Throws as rangeOf does. */
+export function fileReply(request: Request, file: StoredFile): Partial<Reply> {
+  const { bytes, hash, contentType, ranges } = file;
   const tag = `"${hash}"`;
   const etag = () => tag;
   // A caller who has the file gets 304, whatever range it wants (RFC 9110, 13.2.2).
-  const range = heldTag(request, etag) ? undefined : rangeOf(request, { bytes, tag });
+  const range = !ranges || heldTag(request, etag) ? undefined : rangeOf(request, { bytes, tag });
   const { from, to } = range ?? { from: 0, to: bytes };
   return {
     etag,
-    snapshotId,
     coding: "identity",
     bodyHeaders: {
-      "Content-Type": parquet,
+      "Content-Type": contentType,
       "Content-Length": to - from,
-      "Accept-Ranges": "bytes",
+      ...(ranges && { "Accept-Ranges": "bytes" }),
       ...(range && { "Content-Range": `bytes ${from}-${to - 1}/${bytes}` }),
     },
     ...(range && { partial: true }),
     // HEAD also tells the size to a caller whose units do not pay for all of the file.
-    ...(request.method !== "HEAD" && { stream: exports.read(file, { from, to }), price: "bytes" }),
+    ...(request.method !== "HEAD" && { stream: file.read({ from, to }), price: "bytes" }),
   };
 }
 
@@ -37,7 +34,7 @@ export function fileReply(request: Request, exports: Exports, file: ExportFile, 
 function rangeOf(
   { method, headers }: Request,
   { bytes, tag }: { bytes: number; tag: string },
-): { from: number; to: number } | undefined {
+): ByteRange | undefined {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.range ?? "") ?? [];
   if (method !== "GET" || (headers["if-range"] ?? tag) !== tag || !(first || last)) return undefined;
   const from = first ? Number(first) : Math.max(0, bytes - Number(last));

@@ -9,21 +9,31 @@ import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
 import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../snapshots/read/changes/effort.ts";
+import { IndexParts } from "../../snapshots/read/index/index-parts.ts";
 import {
   parseArchiveQuery,
   parseChangesQuery,
   parseFacetQuery,
+  parsePartsQuery,
   parseRowsQuery,
 } from "../../snapshots/read/query/query.ts";
+import type { Request } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { fileReply } from "../reply/file.ts";
 import { type Answer, lately, type Reply, textReply } from "../reply/reply.ts";
 import { changesOf, negotiated, nextLink, preferredRows, requireChunks, rowsOf } from "../reply/rows.ts";
 
-/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.11). */
+/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.12). */
 export function archiveAnswers({ catalog, now }: AppParts) {
   const changes = new ChangesReader(catalog);
+  const parts = new IndexParts(catalog);
+  /** A reply with parts of indexes, which are of no single snapshot. */
+  const partsReply = async (request: Request, hashes: string[], ranges = true): Promise<Reply> => ({
+    snapshotId: undefined,
+    cacheControl: "private, max-age=31536000, immutable",
+    ...fileReply(request, await parts.open(hashes, ranges)),
+  });
   return {
     marketChanges: async (request, response) => {
       requireChunks(request, ndjson);
@@ -70,8 +80,12 @@ export function archiveAnswers({ catalog, now }: AppParts) {
     exportFile: async (request) => {
       const { snapshotId, name } = request.params as Record<"snapshotId" | "name", string>;
       catalog.requireCurrent();
-      return fileReply(request, catalog.exports, await catalog.exports.file(snapshotId, name), snapshotId);
+      return { snapshotId, ...fileReply(request, await catalog.exports.open(snapshotId, name)) };
     },
+
+    indexPart: async (request) => partsReply(request, [String(request.params.hash)]),
+    indexParts: async (request, { locals }) =>
+      partsReply(request, parsePartsQuery(locals.parameters!), false),
 
     getMarket: async ({ params }, { locals }) => {
       const id = String(params.id);

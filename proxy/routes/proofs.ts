@@ -1,7 +1,6 @@
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
-import { weakTag } from "../../snapshots/read/asked.ts";
-import { commitOf } from "../../snapshots/read/catalog/as-of.ts";
-import { proofText } from "../../snapshots/read/catalog/log-proof.ts";
+import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/log-proof.ts";
+import { describeIndex } from "../../snapshots/read/index/market-index.ts";
 import { proveScore } from "../../snapshots/read/scores/scores.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
@@ -11,25 +10,35 @@ import { negotiated } from "../reply/rows.ts";
 
 const media = { json: "application/json", text: "text/plain; charset=utf-8" };
 
-/** Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof. */
+/** Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof, and of the index (4.12). */
 export function proofAnswers({ catalog }: AppParts) {
   const proven =
     (prove: typeof proveMarket | typeof proveScore): Answer =>
     async (request, { locals }) => {
       const name = String(Object.values(request.params)[0]);
       const form = /^text/.test(String(request.accepts("json", "text", media.text))) ? "text" : "json";
-      const commit = await commitOf(catalog, locals.asOf);
-      const checkpoint = await catalog.publicLog.checkpoint();
-      const etag = weakTag(commit, "proof", form, name, checkpoint?.note ?? "");
-      const plan = async () => {
-        const proof = await prove(catalog, commit, name, checkpoint);
-        const text = form === "text" ? proofText(proof) : JSON.stringify(proof);
-        if (text) return Buffer.from(text);
-        throw new ServiceError("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
-      };
+      const asked = await askProven(
+        catalog,
+        locals.asOf,
+        ["proof", form, name],
+        async (commit, checkpoint) => {
+          const proof = await prove(catalog, commit, name, checkpoint);
+          const text = form === "text" ? proofText(proof) : JSON.stringify(proof);
+          if (text) return Buffer.from(text);
+          throw new ServiceError("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
+        },
+      );
       const bodyHeaders = { "Content-Type": media[form] };
       const reply = (text: Buffer) => ({ body: encoded(() => text), bodyHeaders });
-      return lately(catalog, { commit, etag, plan }, reply, { headers: negotiated });
+      return lately(catalog, asked, reply, { headers: negotiated });
     };
-  return { marketProof: proven(proveMarket), scoreProof: proven(proveScore) };
+  const jsonOf = (value: object) => ({ body: encoded(() => Buffer.from(JSON.stringify(value))) });
+  return {
+    marketProof: proven(proveMarket),
+    scoreProof: proven(proveScore),
+    marketIndex: async (_request, { locals: { asOf } }) => {
+      const plan = (...logged: Logged) => describeIndex(catalog, ...logged);
+      return lately(catalog, await askProven(catalog, asOf, ["index"], plan), jsonOf);
+    },
+  } satisfies Record<string, Answer>;
 }

@@ -6,7 +6,7 @@ import { isApiPath } from "../reply/headers.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
-const variable = /\\?[:*](slug|id|snapshotId|name|logFile)/g;
+const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile)/g;
 
 /** Addresses without a variable part, and those of all files. */
 const fixed = new Set(
@@ -22,6 +22,7 @@ const inner = ({ source }: RegExp) => source.slice(1, -1);
 const spelt: Record<string, string> = {
   slug: segment,
   id: inner(marketIdPattern),
+  hash: inner(digestPattern),
   snapshotId: inner(digestPattern),
   name: inner(exportNamePattern),
   logFile: inner(logFilePattern),

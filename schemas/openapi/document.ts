@@ -20,7 +20,7 @@ import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions, ScoreProof } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
-const { ChangeLine, ExportList, MarketPage, MarketProof, SnapshotList } = envelopes;
+const { ChangeLine, ExportList, MarketIndex, MarketPage, MarketProof, SnapshotList } = envelopes;
 const { Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that become named components. */
@@ -49,6 +49,7 @@ const schemas = {
   ChangeLine,
   ExportList,
   MarketProof,
+  MarketIndex,
   SnapshotList,
   Usage,
   Status,

@@ -1,7 +1,14 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject, ZodOpenApiParameters } from "zod-openapi";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
-import { ExportList, historyDays, maxBatchSlugs, maxSnapshotsListed, ScoreBatch } from "../envelopes.ts";
+import {
+  ExportList,
+  historyDays,
+  MarketIndex,
+  maxBatchSlugs,
+  maxSnapshotsListed,
+  ScoreBatch,
+} from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
 import { csv, ndjson } from "../media.ts";
@@ -11,6 +18,7 @@ import {
   asOfParameter,
   changesParameters,
   facetParameters,
+  partsParameter,
   type QueryParameter,
   sinceParameter,
 } from "../query.ts";
@@ -47,6 +55,12 @@ const proofText =
   "`inclusion` leads from there to the tree that `checkpoint` signs. Checking it needs SHA-256 and Ed25519 " +
   "only. A caller whose `Accept` prefers `text/plain` gets the same as one text of c2sp.org/tlog-proof, or " +
   "404 when nobody signed the log.";
+
+const partsText =
+  "The hash of a part, in any snapshot that is kept, is the SHA-256 of a segment's header or of its words, the root of a " +
+  "section, the leaf hash of a chunk of one, or the root of a page. Of a page come the leaf hashes of its " +
+  "markets, 32 bytes each, from the oldest up.";
+const partsPrice = "It costs one unit for every 256 KiB, taken as they are sent.";
 
 const notes: Record<DescribedId, Notes> = {
   listScores: { tag: "Scores", etag: true, codes: fromOrigin, headers: stale },
@@ -139,6 +153,28 @@ const notes: Record<DescribedId, Notes> = {
       "the ranges that they need. `ETag` is the file's SHA-256. Several ranges in one request are answered " +
       "with the whole file.",
   },
+  marketIndex: {
+    tag: "Archive",
+    etag: true,
+    codes: fromStore,
+    text:
+      "Totals, facets and pages of markets follow from these bytes, which can be checked against `indexRoot` " +
+      "in `entry`. `inclusion` leads from `entry` to the tree that `checkpoint` signs.",
+  },
+  indexPart: {
+    tag: "Archive",
+    etag: true,
+    ranges: true,
+    codes: [...fromStore, "SECTION_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
+    text: `${partsText} ${partsPrice}`,
+  },
+  indexParts: {
+    tag: "Archive",
+    etag: true,
+    parameters: [partsParameter],
+    codes: [...fromStore, "SECTION_NOT_FOUND", "TOO_MANY_CONNECTIONS"],
+    text: `They come in the order asked; what names them tells their lengths. ${partsText} ${partsPrice}`,
+  },
   getMarket: { tag: "Archive", etag: true, codes: fromStore },
   marketProof: {
     tag: "Archive",
@@ -153,8 +189,8 @@ const notes: Record<DescribedId, Notes> = {
     codes: ["SNAPSHOT_UNAVAILABLE", "UPSTREAM_TIMEOUT"],
     text:
       `At most ${maxSnapshotsListed}: those that neither a rollback withdrew nor a collection deleted. ` +
-      "Give an id as `asOf`, or any time: scores, histories, dimensions, pages, rows, facets, markets " +
-      "and proofs are then answered as they were.",
+      "Give an id as `asOf`, or any time: scores, histories, dimensions, pages, rows, facets, markets, " +
+      "proofs and the index are then answered as they were.",
   },
   status: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
   checkpoint: {
@@ -279,11 +315,13 @@ function parametersOf(
 
 const scored = ProtocolScore.safeParse(answerExample("getScore")).data;
 const shown = HistoricalMarket.safeParse(answerExample("getMarket")).data;
+const indexed = MarketIndex.safeParse(answerExample("marketIndex")).data?.segments[0];
 const exported = ExportList.safeParse(answerExample("listExports")).data?.exports[0];
 
 const pathParameters = {
   slug: inPath(ProtocolSlug, "Protocol identifier.", scored?.slug),
   id: inPath(MarketId, "The market's id, a UUID in lower case.", shown?.id),
+  hash: inPath(Digest, "Hash of the part.", indexed?.header.hash),
   snapshotId: inPath(Digest, "Snapshot of the export.", exported?.snapshotId),
   name: inPath(ExportName, "Name of the file.", exported?.files[0]?.name),
   logFile: inPath(LogFileName, "Name of the file below the log.", "checkpoint"),

@@ -35,9 +35,12 @@ export function coveredSections(columns: readonly ColumnHeader[]): string[] {
   return ["pageMarkets", "pageRoots", "times", ...columns.filter(isKnown).flatMap(ofColumn)];
 }
 
+/** Bytes of a chunk of a section; the last one may have fewer. */
+export const chunkBytesOf = (name: string): number => (name === "ids" ? idChunkBytes : chunkBytes);
+
 /** The leaves of the tree over a section, or over the ids object as the section `ids`: the hashes of its chunks. */
 export function chunkLeaves(name: string, section: Uint8Array): Digest[] {
-  const size = name === "ids" ? idChunkBytes : chunkBytes;
+  const size = chunkBytesOf(name);
   return Array.from({ length: Math.ceil(section.length / size) }, (_, chunk) =>
     leafHash(section.subarray(chunk * size, (chunk + 1) * size)),
   );

@@ -16,9 +16,9 @@ import { Columns } from "./columns.ts";
 import { coveredSections, indexHeader, indexVersion, type WordsRef } from "./index-header.ts";
 import { buildIntegerColumn } from "./integer-column.ts";
 import { buildLabelColumn } from "./label-column.ts";
-import { addPageDigests, addPageTable, readPageTable, readWholePages } from "./page-table.ts";
+import { addPageDigests, addPageTable, type PageTable, readPageTable, readWholePages } from "./page-table.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
-import { openSections, SectionTable, sectionLookup } from "./sections.ts";
+import { openSections, type SectionLookup, SectionTable, sectionLookup } from "./sections.ts";
 import { buildTimeColumn } from "./time-column.ts";
 
 /** The values of one market that the index keeps. */
@@ -119,6 +119,16 @@ export function readIndexHeader(key: string, stored: Buffer): Buffer {
   return sectionOf(key, header, body, "index");
 }
 
+/** Where the sections of a segment are in its stored bytes. Throws CorruptObjectError, as the lookup does. */
+export function locateSections(key: string, stored: Buffer): SectionLookup {
+  const { header, body } = openSegment(key, stored);
+  const lookup = sectionLookup(key, header, body.length);
+  return (name, expectedBytes) => {
+    const [offset, bytes] = lookup(name, expectedBytes);
+    return [stored.length - body.length + offset, bytes];
+  };
+}
+
 /** The bytes of any section. Throws CorruptObjectError. */
 function sectionOf(key: string, header: SegmentHeader, body: Buffer, name: string): Buffer {
   const [offset, bytes] = sectionLookup(key, header, body.length)(name);
@@ -151,6 +161,13 @@ export function isIndexHeader(key: string, stored: Buffer, words: WordsRef): boo
   if (!coveredSections(header.columns).every((name) => names.includes(name))) return false;
   const segment = { markets, pages, root, times, columns: columns as typeof header.columns };
   return told.equals(indexHeader(segment, covered, words, names));
+}
+
+/** The pages of a segment as far as reading one needs them. Throws CorruptObjectError. */
+export function openPages(key: string, stored: Buffer): PageTable {
+  const { header, body } = openSegment(key, stored);
+  const { resident, lookup } = residentPart(key, header, body);
+  return readPageTable(key, resident, lookup, header);
 }
 
 /** A segment's whole page table, from the oldest page up. Throws CorruptObjectError. */

@@ -83,6 +83,16 @@ export class MarketNotFoundError extends ReadError {
   }
 }
 
+/** No snapshot that is kept has a part of an index with this hash. */
+export class SectionNotFoundError extends ReadError {
+  override readonly name = "SectionNotFoundError";
+  readonly code = "SECTION_NOT_FOUND";
+
+  constructor(hash: string) {
+    super(`No kept snapshot has ${hash} in its index; GET /api/v1/markets/index names what the newest has.`);
+  }
+}
+
 /** A snapshot has no protocol of this slug. */
 export class ProtocolNotFoundError extends ReadError {
   override readonly name = "ProtocolNotFoundError";

@@ -16,6 +16,23 @@ export interface Stream {
   advice: string;
 }
 
+/** Bytes from `from` to `to` (exclusive). */
+export interface ByteRange {
+  from: number;
+  to: number;
+}
+
+/** Bytes that are the same for as long as their name stands. */
+export interface StoredFile {
+  /** A SHA-256 that stands for them. */
+  hash: string;
+  bytes: number;
+  contentType: string;
+  /** Whether ranges can be asked for. */
+  ranges: boolean;
+  read(range: ByteRange): Stream;
+}
+
 /**
  * Begins to read an answer, in gzip if that is wanted and can be put together from stored pieces: then it is
  * `compressed`. Settles with the first chunk at hand; the others are read only when they are asked for.

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import {
   MarketFacets,
+  MarketIndex,
   MarketPage,
   MarketProof,
   Ready,
@@ -67,6 +68,7 @@ describe("schemas/INTERFACE.md", () => {
     ["4.7", MarketFacets],
     ["4.9", MarketProof],
     ["4.9", ScoreProof],
+    ["4.12", MarketIndex],
     ["6", { shape: Object.assign({}, ...FeedMessage.options.map(({ shape }) => shape)) }],
     ["7", Problem],
   ])("names every member of an answer in section %s", (section, { shape }) => {

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.js";
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
-import { ChangeLine, type ExportList, type MarketProof, type ScoreProof } from "../../schemas/envelopes.ts";
+import { ChangeLine, type ExportList, type MarketIndex } from "../../schemas/envelopes.ts";
 import type { ErrorCode } from "../../schemas/errors.ts";
-import { csv, ndjson, parquet } from "../../schemas/media.ts";
+import { csv, ndjson, octets, parquet } from "../../schemas/media.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { ofLines } from "../../schemas/openapi/headers.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
@@ -103,10 +103,13 @@ function steadyCheckpoint(note: string, head = rootOfNone): string {
 }
 
 /** A proof of which the same is true. It still holds. */
-function steadyProof(body: MarketProof | ScoreProof): void {
+function steadyProof(
+  body: Pick<MarketIndex, "snapshotId" | "commit" | "entry" | "checkpoint">,
+  proof: Pick<MarketIndex, "inclusion">,
+): void {
   body.entry = body.entry.replace(/[0-9a-f]{64}"\}$/, `${body.snapshotId}"}`);
-  const beside = body.proof.inclusion!.map((_, n) => Buffer.alloc(32, n + 1));
-  body.proof.inclusion = beside.map((hash) => hash.toString("hex"));
+  const beside = proof.inclusion!.map((_, n) => Buffer.alloc(32, n + 1));
+  proof.inclusion = beside.map((hash) => hash.toString("hex"));
   const place = { index: body.commit - 1, size: parseCheckpoint(body.checkpoint!).size, path: beside };
   body.checkpoint = steadyCheckpoint(body.checkpoint!, headFrom(leafHash(Buffer.from(body.entry)), place));
 }
@@ -122,6 +125,7 @@ function steadyFiles({ exports }: ExportList): void {
 
 const archive = "/api/v1/markets/historical";
 const exportsList = "/api/v1/markets/exports";
+const indexPath = "/api/v1/markets/index";
 const exportName = "markets-0001.parquet";
 const slug = "kestrel-lend";
 const marketId = "bbfb8fdf-a355-4d14-a479-30c72827f998";
@@ -147,6 +151,7 @@ const good: [EndpointId, string, () => Call][] = [
     () => keyed(),
   ],
   ["listExports", exportsList, () => keyed()],
+  ["marketIndex", indexPath, () => keyed()],
   ["getMarket", `/api/v1/markets/${marketId}`, () => keyed()],
   ["marketProof", `/api/v1/markets/${marketId}/proof`, () => keyed()],
   ["listSnapshots", "/api/v1/snapshots", () => ({})],
@@ -188,6 +193,7 @@ const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   SNAPSHOT_NOT_FOUND: ["marketChanges", `/api/v1/markets/changes?since=${"0".repeat(64)}`, keyed],
   PROTOCOL_NOT_FOUND: ["getScore", "/api/v1/scores/unheard-of", () => ({})],
   MARKET_NOT_FOUND: ["getMarket", `/api/v1/markets/${marketId.replace(/.$/, "0")}`, keyed],
+  SECTION_NOT_FOUND: ["indexPart", `${indexPath}/${"0".repeat(64)}`, keyed],
   SNAPSHOT_EXPIRED: ["listScores", "/api/v1/scores?asOf=GONE", keyed],
   RANGE_NOT_SATISFIABLE: [
     "exportFile",
@@ -237,10 +243,11 @@ const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 describe("examples of answers", () => {
   test("are of every endpoint that answers data, and no others are kept", async () => {
     const answering = Object.entries<Endpoint>(endpoints).filter(([, { response }]) => response);
-    const asked = [...good.map(([id]) => id), "marketChanges", "exportFile", "log", "scoreFeed"].sort();
+    const bytes = ["exportFile", "indexPart", "indexParts", "log"];
+    const asked = [...good.map(([id]) => id), ...bytes, "marketChanges", "scoreFeed"].sort();
     expect(asked).toEqual(answering.map(([id]) => id).sort());
     const kept = await readdir(new URL("../../schemas/openapi/examples/", import.meta.url));
-    const others = ["openapi", "marketChanges", "exportFile", "log"];
+    const others = [...bytes, "openapi", "marketChanges"];
     const expected = asked.filter((id) => !others.includes(id)).concat("problems");
     const files = [
       ...expected.map((name) => `${name}.json`),
@@ -260,8 +267,9 @@ describe("examples of answers", () => {
     const { response, media }: Endpoint = endpoints[id];
     const body = media ? steadyCheckpoint(answer.text) : answer.json();
     if (id === "listExports") steadyFiles(body);
+    if (id === "marketIndex") steadyProof(body, body);
     if (id === "marketProof" || id === "scoreProof") {
-      steadyProof(body);
+      steadyProof(body, body.proof);
       const known = { key: verifierText(key) };
       await (id === "marketProof" ? verifyProof(body, known) : verifyScoreProof(body, known));
     }
@@ -312,6 +320,23 @@ describe("examples of answers", () => {
       expect(Object.keys(describedOf("exportFile", status).content ?? {})).toEqual([parquet]);
       expect(answer.text.slice(0, 4)).toBe("PAR1");
       expectHeaders("exportFile", answer);
+    }
+  });
+
+  test("indexPart and indexParts: bytes, with the headers described", async () => {
+    const { headers } = keyed();
+    const index = (await proxy.get(indexPath, keyed())).json();
+    const { hash, bytes } = index.segments[0].header;
+    for (const [id, status, address, more] of [
+      ["indexPart", 200, `${indexPath}/${hash}`, {}],
+      ["indexPart", 206, `${indexPath}/${hash}`, { range: `bytes=0-${bytes - 2}` }],
+      ["indexParts", 200, `${indexPath}/sections?of=${hash}`, {}],
+    ] as const) {
+      const answer = await proxy.get(address, { headers: { ...headers, ...more } });
+      expect([answer.status, answer.headers["content-type"]]).toEqual([status, octets]);
+      expect(Object.keys(describedOf(id, status).content ?? {})).toEqual([octets]);
+      expect(answer.body.length).toBe(status === 206 ? bytes - 1 : bytes);
+      expectHeaders(id, answer);
     }
   });
 

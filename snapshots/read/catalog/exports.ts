@@ -1,4 +1,5 @@
 import type { ExportList } from "../../../schemas/envelopes.ts";
+import { parquet } from "../../../schemas/media.ts";
 import type { ExportFile, ExportRecord } from "../../../schemas/snapshot.ts";
 import { checkedHashes, readChunks } from "../../export/chunks.ts";
 import { exportFileName, readSoundExport } from "../../export/export-records.ts";
@@ -7,7 +8,7 @@ import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import { DamagedLogError, ExportNotFoundError } from "../errors.ts";
-import type { Stream } from "../stream.ts";
+import type { ByteRange, StoredFile, Stream } from "../stream.ts";
 import type { ObjectCache } from "./caches.ts";
 import { Recent } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
@@ -63,11 +64,12 @@ export class Exports {
     return this.#recent.get();
   }
 
-  /** A file by its name. Throws ExportNotFoundError or DamagedLogError. */
-  async file(snapshotId: string, name: string): Promise<ExportFile> {
+  /** Opens a file by its name. Throws ExportNotFoundError or DamagedLogError. */
+  async open(snapshotId: string, name: string): Promise<StoredFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, index) => exportFileName(index) === name);
-    if (file) return file;
+    if (file)
+      return { ...file, contentType: parquet, ranges: true, read: (range) => this.#stream(file, range) };
     // Throws where an export cannot be believed because the log does not lead to its commit.
     if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
     const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
@@ -78,7 +80,7 @@ export class Exports {
    * The bytes of a file from `from` to `to` (exclusive), each chunk checked before any byte of it is passed on. Reading
    * throws MissingObjectError, CorruptObjectError or StorageError.
    */
-  read(file: ExportFile, range: { from: number; to: number }): Stream {
+  #stream(file: ExportFile, range: ByteRange): Stream {
     const [storage, objects] = [this.#storage, this.#objects];
     return {
       count: range.to - range.from,

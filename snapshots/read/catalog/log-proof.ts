@@ -5,12 +5,31 @@ import { CorruptObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
+import { type Asked, weakTag } from "../asked.ts";
+import type { AsOf } from "../query/query.ts";
+import { commitOf } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import type { LogEntry } from "./commit-log.ts";
 
 /** What every proof has: the commit's entry in the public log, and what leads from there to a signature. */
 interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" | "checkpoint"> {
   inclusion: MarketProof["proof"]["inclusion"];
+}
+
+/** A commit, and the newest checkpoint of the log. */
+export type Logged = [commit: LogEntry, checkpoint: NotedCheckpoint | undefined];
+
+/** A query for what leads from a snapshot to the newest checkpoint. Throws as commitOf does. */
+export async function askProven<Plan>(
+  catalog: Catalog,
+  asOf: AsOf | undefined,
+  name: readonly string[],
+  plan: (...logged: Logged) => Promise<Plan>,
+): Promise<Asked<Plan>> {
+  const commit = await commitOf(catalog, asOf);
+  const checkpoint = await catalog.publicLog.checkpoint();
+  const etag = weakTag(commit, ...name, checkpoint?.note ?? "");
+  return { commit, etag, plan: () => plan(commit, checkpoint) };
 }
 
 /**

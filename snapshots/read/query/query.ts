@@ -1,5 +1,5 @@
 import { type FacetName, facetLimit, facetNames, paging } from "../../../schemas/filters.ts";
-import { asOfParameter } from "../../../schemas/query.ts";
+import { asOfParameter, maxIndexParts, partsParameter } from "../../../schemas/query.ts";
 import { digestPattern } from "../../../schemas/shapes.ts";
 import { InvalidParameterError } from "../errors.ts";
 import { type ArchiveFilter, parseFacetNames, parseFilter } from "./filter.ts";
@@ -79,6 +79,20 @@ export function parseAsOf(parameters: Parameters): AsOf | undefined {
     );
   if (digestPattern.test(text)) return { snapshotId: text };
   return { time: timeOf(name, text, dayMilliseconds - 1, "a snapshot id, 64 lower-case hex digits, or ") };
+}
+
+/** The hashes that a query names, in the order asked (INTERFACE 4.12). Throws InvalidParameterError. */
+export function parsePartsQuery(parameters: Parameters): string[] {
+  const { name } = partsParameter;
+  const hashes = parameters.get(name)?.split(",") ?? [];
+  const sound = hashes.length > 0 && hashes.every((hash) => digestPattern.test(hash));
+  if (!sound || hashes.length > maxIndexParts)
+    throw new InvalidParameterError(
+      name,
+      `${name} must be 1 to ${maxIndexParts} hashes of 64 lower-case hex digits, separated by commas.`,
+    );
+  if (new Set(hashes).size === hashes.length) return hashes;
+  throw new InvalidParameterError(name, `${name} names a hash more than once; once is enough.`);
 }
 
 /** Parses the archive's query (INTERFACE 4.5). Throws InvalidParameterError; nothing is clamped or ignored. */

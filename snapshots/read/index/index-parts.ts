@@ -1,0 +1,174 @@
+import { octets } from "../../../schemas/media.ts";
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import { chunkBytes } from "../../export/chunks.ts";
+import { readRun } from "../../format/page.ts";
+import { digestFrom } from "../../format/sha256.ts";
+import { leafHash } from "../../format/tree.ts";
+import { openPages } from "../../index/segment.ts";
+import { CorruptObjectError, FormatError, MissingObjectError } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout, sha256 } from "../../store/layout.ts";
+import { BoundedCache } from "../catalog/caches.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import { SectionNotFoundError } from "../errors.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+import type { ByteRange, StoredFile, Stream } from "../stream.ts";
+import { listParts, type Part, type PartTable } from "./part-table.ts";
+
+/** The tables of 20 million markets fit. */
+const tableBytes = 32 * 2 ** 20;
+/** Bytes of a table beside its arrays. */
+const entryBytes = 1000;
+// Each takes some hundred kilobytes until its table is made.
+const readAtOnce = 8;
+// Hashing the chunks of a segment takes as long as inflating this many runs.
+const stepsPerTable = 10;
+
+/** A part of an index that was found by its hash. */
+interface FoundPart {
+  hash: string;
+  bytes: number;
+  /** Throws SectionNotFoundError when its snapshot was collected meanwhile. */
+  read(): Promise<Buffer>;
+}
+
+type Refs = Pick<SegmentRef, "hash" | "bytes" | "ids" | "words">;
+
+/**
+ * Finds parts of the indexes of all kept snapshots by their hashes (INTERFACE 4.12). A segment is listed when something
+ * is looked for in it first.
+ */
+export class IndexParts {
+  readonly #catalog: Catalog;
+  readonly #tables = new BoundedCache<PartTable>(tableBytes, ({ bytes }) => bytes + entryBytes);
+
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog;
+  }
+
+  /** The parts with these hashes, one after the other. Throws SectionNotFoundError or NoSnapshotError. */
+  async open(hashes: readonly string[], ranges: boolean): Promise<StoredFile> {
+    const parts = await this.#find(hashes);
+    return {
+      hash: hashes.length === 1 ? hashes[0]! : sha256(hashes.join()),
+      bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
+      contentType: octets,
+      ranges,
+      read: (range) => streamParts(parts, range),
+    };
+  }
+
+  async #find(hashes: readonly string[]): Promise<FoundPart[]> {
+    const wanted = new Map(hashes.map((hash) => [hash, digestFrom(hash)]));
+    const found = new Map<string, FoundPart>();
+    for await (const segments of this.#segments()) {
+      await inParallel(segments, (ref) => this.#look(ref, wanted, found), readAtOnce);
+      if (wanted.size === 0) return hashes.map((hash) => found.get(hash)!);
+    }
+    throw new SectionNotFoundError(wanted.keys().next().value!);
+  }
+
+  /** The segments of the current snapshot, then those that only older ones have, the newest first. */
+  async *#segments(): AsyncGenerator<Refs[]> {
+    const seen = new Set<string>();
+    const fresh = (segments: readonly Refs[]) =>
+      segments.filter(({ hash }) => !seen.has(hash) && seen.add(hash));
+    yield fresh(this.#catalog.requireCurrent().manifest.segments);
+    for (const commit of await this.#catalog.readable()) {
+      await awaitBudget();
+      const listed = await this.#unlessGone(() => this.#catalog.listed(commit));
+      if (listed) yield fresh(listed.manifest.segments);
+    }
+  }
+
+  async #look(ref: Refs, wanted: Map<string, Buffer>, found: Map<string, FoundPart>): Promise<void> {
+    if (wanted.size === 0) return;
+    const table = await this.#unlessGone(() => this.#tables.get(ref.hash, () => this.#list(ref)), ref);
+    for (const [name, hash] of table ? wanted : []) {
+      const part = table!.find(hash);
+      if (!part) continue;
+      wanted.delete(name);
+      found.set(name, { hash: name, bytes: part.bytes, read: () => this.#read(name, ref, part) });
+    }
+  }
+
+  async #list({ hash, bytes, ids }: Refs): Promise<PartTable> {
+    const { objects } = this.#catalog;
+    const key = layout.segment(hash);
+    const segment = await objects.get(key, { hash, bytes });
+    const stored = await objects.get(layout.idsOf(ids.hash), ids);
+    await awaitBudget(stepsPerTable);
+    return listParts(key, segment, stored);
+  }
+
+  /** The result of the work; undefined where an older snapshot was collected, or is of a version that is unknown. */
+  async #unlessGone<T>(work: () => Promise<T>, ref?: Refs): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      const gone = error instanceof MissingObjectError || error instanceof FormatError;
+      if (!gone || this.#isCurrent(ref)) throw error;
+      return undefined;
+    }
+  }
+
+  #isCurrent(ref: Refs | undefined): boolean {
+    return this.#catalog.requireCurrent().manifest.segments.some(({ hash }) => hash === ref?.hash);
+  }
+
+  async #read(name: string, ref: Refs, part: Part): Promise<Buffer> {
+    await awaitBudget();
+    const bytes = await this.#unlessGone(() => this.#bytesOf(ref, part), ref);
+    if (bytes) return bytes;
+    throw new SectionNotFoundError(name);
+  }
+
+  async #bytesOf(ref: Refs, { source, offset, bytes }: Part): Promise<Buffer> {
+    const { objects } = this.#catalog;
+    if (source === "page") return this.#leavesOf(ref, offset);
+    const stored = {
+      segment: () => objects.get(layout.segment(ref.hash), { hash: ref.hash, bytes: ref.bytes }),
+      ids: () => objects.get(layout.idsOf(ref.ids.hash), ref.ids),
+      words: () => objects.get(layout.wordsOf(ref.words.hash), ref.words),
+    };
+    return (await stored[source]()).subarray(offset, offset + bytes);
+  }
+
+  /** The leaf hashes of a page's markets, from the oldest up. */
+  async #leavesOf({ hash, bytes }: Refs, index: number): Promise<Buffer> {
+    const { objects, derived } = this.#catalog;
+    return derived.leaves(`${hash}/${index}`, async () => {
+      const segmentKey = layout.segment(hash);
+      const page = openPages(segmentKey, await objects.get(segmentKey, { hash, bytes })).page(index);
+      const key = layout.page(page.hash);
+      const stored = await objects.get(key, page);
+      const leaves: Buffer[] = [];
+      for (const run of page.runs.keys()) {
+        await awaitBudget();
+        leaves.push(...readRun(key, stored, page.runs, run).map(leafHash));
+      }
+      if (leaves.length === page.markets) return Buffer.concat(leaves.reverse());
+      throw new CorruptObjectError(key, "it does not have as many markets as its segment says");
+    });
+  }
+}
+
+function streamParts(parts: readonly FoundPart[], { from, to }: ByteRange): Stream {
+  return {
+    count: to - from,
+    advice: "Ask for fewer at a time, or for a higher quota.",
+    async *read() {
+      let start = 0;
+      for (const part of parts) {
+        const [first, last] = [Math.max(0, from - start), Math.min(part.bytes, to - start)];
+        start += part.bytes;
+        if (first >= last) continue;
+        const bytes = await part.read();
+        for (let at = first; at < last; at += chunkBytes) {
+          const text = bytes.subarray(at, Math.min(at + chunkBytes, last));
+          yield { count: text.length, text };
+        }
+      }
+    },
+  };
+}
