@@ -1,7 +1,8 @@
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
+import { type Inspection, inspectSources } from "../snapshots/sources/inspect-sources.ts";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
-import type { OpenSources } from "../snapshots/sources/sources.ts";
+import type { KnownFiles, OpenSources } from "../snapshots/sources/sources.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";
 import { counted, UsageError } from "./cli.ts";
@@ -14,10 +15,39 @@ export function sourcesLocation(shell: Shell, location: string): string | S3Loca
   return parseS3Location(location) ?? shell.path(location);
 }
 
-/**
- * How a run opens the sources at a place, perhaps more than once. Sources on S3 are fetched into the user's cache
- * first, except known files, which need not be fetched at all.
- */
+/** Sources in a local folder, with what their options need to know. */
+interface LocalSources {
+  directory: string;
+  more: Partial<SourcesOptions>;
+  close(): Promise<void>;
+}
+
+/** Brings sources into a local folder, without known files that need not be fetched. */
+type FetchSources = (known: KnownFiles | undefined) => Promise<LocalSources>;
+
+/** Sources on S3 are fetched into the user's cache. A directory is where it is. */
+function fetching(shell: Shell, location: string | S3Location, progress: Progress): FetchSources {
+  if (typeof location === "string")
+    return async () => ({ directory: location, more: {}, close: async () => {} });
+  return async (known) => {
+    const { createS3Client } = await import("../snapshots/store/backends/s3.ts");
+    const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
+    const client = createS3Client(shell.env);
+    const options = { cacheDirectory: cacheDirectory(shell), progress, known };
+    const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
+    shell.say(
+      `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
+    );
+    const { directory, listed, unfetched } = mirror;
+    return {
+      directory,
+      more: { mirrorOf: mirror.location, listed, unfetched },
+      close: () => mirror.close(),
+    };
+  };
+}
+
+/** How a run opens the sources at a place, perhaps more than once. */
 export function sourcesAt(
   shell: Shell,
   location: string | S3Location,
@@ -25,37 +55,42 @@ export function sourcesAt(
   progress: Progress,
 ): OpenSources {
   const told = new Set<string>();
-  const open = async (directory: string, more: Partial<SourcesOptions>) => {
-    const sources = await openSources(directory, { now: new Date(), temporaryDirectory, ...more });
-    for (const warning of sources.warnings) {
-      if (!told.has(warning)) shell.warn(warning);
-      told.add(warning);
-    }
-    return sources;
-  };
-  if (typeof location === "string") return (known) => open(location, { known });
+  const fetch = fetching(shell, location, progress);
   return async (known) => {
-    const { createS3Client } = await import("../snapshots/store/backends/s3.ts");
-    const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
-    const client = createS3Client(shell.env);
-    const options = { cacheDirectory: cacheDirectory(shell), progress, known };
-    const mirror = await mirrorSources(location, client, options).finally(() => client.destroy());
+    const { directory, more, close } = await fetch(known);
     try {
-      shell.say(
-        `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
-      );
-      const { directory, listed, unfetched } = mirror;
-      const sources = await open(directory, { mirrorOf: mirror.location, known, listed, unfetched });
-      const close = async () => {
-        await sources.close();
-        await mirror.close();
+      const sources = await openSources(directory, { now: new Date(), temporaryDirectory, known, ...more });
+      for (const warning of sources.warnings) {
+        if (!told.has(warning)) shell.warn(warning);
+        told.add(warning);
+      }
+      return {
+        ...sources,
+        async close() {
+          await sources.close();
+          await close();
+        },
       };
-      return { ...sources, close };
     } catch (error) {
-      await mirror.close();
+      await close();
       throw error;
     }
   };
+}
+
+/** Looks at all that the sources at a place hold. Throws SourceRefusal with everything that a publish would refuse. */
+export async function inspectSourcesAt(
+  shell: Shell,
+  location: string | S3Location,
+  temporaryDirectory: string,
+  progress: Progress,
+): Promise<Inspection> {
+  const { directory, more, close } = await fetching(shell, location, progress)(undefined);
+  try {
+    return await inspectSources(directory, { now: new Date(), temporaryDirectory, ...more });
+  } finally {
+    await close();
+  }
 }
 
 /** The user's cache folder (XDG Base Directory Specification). */

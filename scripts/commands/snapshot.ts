@@ -1,4 +1,5 @@
 import type { Program } from "../program.ts";
+import { checkCommand } from "./snapshot/check.ts";
 import { contractCommand } from "./snapshot/contract.ts";
 import { diffCommand } from "./snapshot/diff.ts";
 import { exportCommand } from "./snapshot/export.ts";
@@ -15,6 +16,7 @@ export const snapshotProgram: Program = {
   call: "npm run snapshot --",
   commands: [
     contractCommand,
+    checkCommand,
     publishCommand,
     verifyCommand,
     listCommand,

@@ -6,6 +6,7 @@ import { clockTolerance } from "../store/log/clock.ts";
 import { refuseDuplicates } from "./contract/duplicate-keys.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
+import type { SourceTable } from "./contract/table-schema.ts";
 import { openSession, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind } from "./duckdb/known-rows.ts";
 import { readCutPoints, readMarkets } from "./duckdb/markets.ts";
@@ -14,7 +15,7 @@ import { countRows, type ListedSource, type OpenSource } from "./duckdb/read-sou
 import { readScores } from "./duckdb/scores.ts";
 import { groupFiles } from "./files/file-groups.ts";
 import { contentOf, type HashedFiles, hashContents } from "./files/file-hashes.ts";
-import { listSourceFiles, type SourceDirectory, type SourceFile } from "./files/source-files.ts";
+import { listSourceFiles, type SourceFile } from "./files/source-files.ts";
 import { type KnownFiles, type MarketsFile, type Sources, UnreadFilesError } from "./sources.ts";
 
 /** How to read the sources. */
@@ -43,29 +44,17 @@ export interface SourcesOptions {
  * are not read, throws UnreadFilesError when their rows are not known.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
-  const { now, mirrorOf, temporaryDirectory, memoryMegabytes: megabytes = 600, threads } = options;
-  const root = { path: resolve(directory), mirrorOf };
-  const latest = new Date(now.getTime() + clockTolerance);
+  const { memoryMegabytes: megabytes = 600, threads } = options;
   const unfetched = options.unfetched ?? new Map();
+  const [marketsContract, scoresContract] = tablesOf(options);
   const listed = await bothOf(
     [
-      { table: marketsTable(latest), unfetched: [...unfetched.keys()] },
-      { table: protocolScoresTable(latest), unfetched: [] },
+      { table: marketsContract, unfetched: [...unfetched.keys()] },
+      { table: scoresContract, unfetched: [] },
     ],
-    (source) => listSource(root, source),
+    (source) => listSource(directory, source, options),
   );
-  // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
-  const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
-  const instance = await openSession({
-    memoryMegabytes: megabytes,
-    temporaryDirectory: spill,
-    ordered: false,
-    allowedPaths: listed.flatMap(({ files }) => files.map(({ path }) => path)),
-  });
-  const close = async () => {
-    instance.closeSync();
-    await rm(spill, { recursive: true, force: true });
-  };
+  const { instance, close } = await openSourceSession(listed, options);
   try {
     const rowDigests = await withConnection(instance, digestKind);
     const [markets, scores] = listed;
@@ -81,6 +70,32 @@ export async function openSources(directory: string, options: SourcesOptions): P
     await close();
     throw error;
   }
+}
+
+/** The contract of both sources. */
+export function tablesOf({ now }: SourcesOptions): readonly [markets: SourceTable, scores: SourceTable] {
+  const latest = new Date(now.getTime() + clockTolerance);
+  return [marketsTable(latest), protocolScoresTable(latest)];
+}
+
+/** Opens a DuckDB that reads these files alone. */
+export async function openSourceSession(
+  listed: readonly ListedSource[],
+  { temporaryDirectory, memoryMegabytes = 600 }: SourcesOptions,
+): Promise<{ instance: DuckDBInstance; close: () => Promise<void> }> {
+  // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
+  const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
+  const instance = await openSession({
+    memoryMegabytes,
+    temporaryDirectory: spill,
+    ordered: false,
+    allowedPaths: listed.flatMap(({ files }) => files.map(({ path }) => path)),
+  });
+  const close = async () => {
+    instance.closeSync();
+    await rm(spill, { recursive: true, force: true });
+  };
+  return { instance, close };
 }
 
 /** The content of the files as far as it is known without reading their rows. */
@@ -188,15 +203,18 @@ async function bothOf<From, To>(
   return results as [To, To];
 }
 
-async function listSource(
-  directory: SourceDirectory,
+/** Finds the files of a source. Throws SourceRefusal when there are none. */
+export async function listSource(
+  path: string,
   { table, unfetched }: Pick<ListedSource, "table" | "unfetched">,
+  { mirrorOf }: SourcesOptions,
 ): Promise<ListedSource> {
+  const directory = { path: resolve(path), mirrorOf };
   return { directory, table, unfetched, files: await listSourceFiles(directory, table.name, unfetched) };
 }
 
-/** Opens the files of a source that are to be read. */
-async function groupSource(
+/** Opens the files of a source that are to be read. Throws SourceRefusal when their columns do not match. */
+export async function groupSource(
   instance: DuckDBInstance,
   listed: ListedSource,
   read: readonly SourceFile[],
@@ -205,7 +223,8 @@ async function groupSource(
   return { ...listed, groups, instance };
 }
 
-function limitMemory(
+/** Sets DuckDB's memory and threads for these files. Returns sentences for the operator. */
+export function limitMemory(
   instance: DuckDBInstance,
   files: readonly SourceFile[],
   limits: { megabytes: number; threads: number | undefined },
@@ -223,17 +242,25 @@ function limitMemory(
  * two share a key.
  */
 async function checkRows(source: OpenSource, elsewhere: boolean): Promise<number> {
-  const { files, table } = source;
-  const rows = await countRows(source);
-  if (rows === 0 && !elsewhere) {
-    const file = files.length === 1 ? files[0]!.name : `${table.name}/`;
-    throw new SourceRefusal([{ file, rule: "has no rows" }]);
-  }
+  const rows = elsewhere ? await countRows(source) : await countSomeRows(source);
   await refuseDuplicates(source);
   return rows;
 }
 
-function extraWarning({ table }: OpenSource, parts: readonly { extra: readonly string[] }[]): string[] {
+/** The number of rows in the files that are read. Throws SourceRefusal when there are none. */
+export async function countSomeRows(source: OpenSource): Promise<number> {
+  const { files, table } = source;
+  const rows = await countRows(source);
+  if (rows > 0) return rows;
+  const file = files.length === 1 ? files[0]!.name : `${table.name}/`;
+  throw new SourceRefusal([{ file, rule: "has no rows" }]);
+}
+
+/** A sentence about columns of these parts that the contract does not name, if there are any. */
+export function extraWarning(
+  { table }: OpenSource,
+  parts: readonly { extra: readonly string[] }[],
+): string[] {
   const extra = new Set(parts.flatMap((part) => part.extra));
   if (extra.size === 0) return [];
   const names = [...extra].sort().join(", ");

@@ -65,6 +65,7 @@ describe("--help and -h", () => {
         "--dry-run",
       ],
     ],
+    ["snapshot check -h", ["--sources SOURCES", "(required)", "--json", "without a store"]],
     ["snapshot contract -h", ["--sql", "--json", "CREATE TABLE", "JSON Schema"]],
     ["snapshot export -h", ["--snapshot ID", "--json"]],
     ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
@@ -193,7 +194,7 @@ describe("a command that fails", () => {
   test("says on stdout with --json how, also where the command line is wrong", async () => {
     const { code, stdout, stderr } = await run("snapshot lsit --store x --json");
     const message =
-      "the command must be one of contract, publish, verify, list, diff, rollback, export, signing-key, witness, gc. " +
+      "the command must be one of contract, check, publish, verify, list, diff, rollback, export, signing-key, witness, gc. " +
       "Did you mean list?";
     expect({ code, error: JSON.parse(stdout) }).toEqual({
       code: 2,

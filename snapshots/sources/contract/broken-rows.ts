@@ -15,6 +15,14 @@ import type { SourceTable } from "./table-schema.ts";
  * such a row.
  */
 export async function refuseRows(source: OpenSource): Promise<never> {
+  await refuseBrokenRows(source);
+  // Reached only when a file changed between the two queries.
+  await refuseChangedFiles(source);
+  throw new Error(`${source.table.name}: a row broke a rule, but a second look found none`);
+}
+
+/** Looks at every row, and throws SourceRefusal naming those that break a rule and what is wrong with them. */
+export async function refuseBrokenRows(source: OpenSource): Promise<void> {
   const refusals = new RefusalList();
   await withConnection(source.instance, async (connection) => {
     for (const group of source.groups) {
@@ -23,9 +31,6 @@ export async function refuseRows(source: OpenSource): Promise<never> {
   });
   refusals.throwIfAny();
   await refuseLarge(source);
-  // Reached only when a file changed between the two queries.
-  await refuseChangedFiles(source);
-  throw new Error(`${source.table.name}: a row broke a rule, but a second look found none`);
 }
 
 async function diagnose(

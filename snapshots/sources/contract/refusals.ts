@@ -74,11 +74,16 @@ export class RefusalList {
       return await work();
     } catch (error) {
       if (!(error instanceof SourceRefusal)) throw error;
-      for (const [rule, places] of Map.groupBy(error.counted, (refusal) => refusal.rule)) {
-        const named = places.map(({ total: _, ...refusal }) => refusal);
-        this.addAll(rule, named, places[0]!.total);
-      }
+      this.addFrom(error);
       return undefined;
+    }
+  }
+
+  /** Adds the refusals of an error. */
+  addFrom(error: SourceRefusal): void {
+    for (const [rule, places] of Map.groupBy(error.counted, (refusal) => refusal.rule)) {
+      const named = places.map(({ total: _, ...refusal }) => refusal);
+      this.addAll(rule, named, places[0]!.total);
     }
   }
 

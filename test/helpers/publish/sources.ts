@@ -7,6 +7,7 @@ import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { openSession } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
+import { inspectSources } from "../../../snapshots/sources/inspect-sources.ts";
 import { openSources, type SourcesOptions } from "../../../snapshots/sources/open-sources.ts";
 import type { RenderedMarket, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
 import { testFolder } from "../store/test-folder.ts";
@@ -137,15 +138,26 @@ export function readAll(directory: string, options: Partial<SourcesOptions> = {}
   );
 }
 
-/** What the sources are refused for; fails when they are not. */
+/** What the sources are refused for; fails when they are not. A check must name all of it, and may name more. */
 export async function refusalsOf(directory: string): Promise<readonly Refusal[]> {
+  const refusals = await refusedBy(readAll(directory));
+  expect(await checkedRefusals(directory)).toEqual(expect.arrayContaining([...refusals]));
+  return refusals;
+}
+
+/** What a check of the sources names; fails when it names nothing. */
+export function checkedRefusals(directory: string): Promise<readonly Refusal[]> {
+  return refusedBy(inspectSources(directory, { now: start, temporaryDirectory: tmpdir() }));
+}
+
+async function refusedBy(work: Promise<unknown>): Promise<readonly Refusal[]> {
   try {
-    await readAll(directory);
+    await work;
   } catch (error) {
     if (error instanceof SourceRefusal) return error.refusals;
     throw error;
   }
-  throw new Error(`${directory} was not refused`);
+  throw new Error("the sources were not refused");
 }
 
 /** Rules that markets and scores share, as refusals state them. */
