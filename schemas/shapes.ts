@@ -85,7 +85,9 @@ export const struct = <const M extends Members>(members: M) => ({ kind: "struct"
 
 /** Whether a text has at most so many bytes in UTF-8. */
 export const fitsIn = (text: string, maxBytes: number): boolean =>
-  text.length <= maxBytes && new TextEncoder().encode(text).length <= maxBytes;
+  // A code unit takes three bytes at most.
+  text.length * 3 <= maxBytes ||
+  (text.length <= maxBytes && new TextEncoder().encode(text).length <= maxBytes);
 
 /** A SHA-256 in 64 lower-case hex digits. */
 export const digestPattern = /^[0-9a-f]{64}$/;

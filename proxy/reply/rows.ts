@@ -1,7 +1,12 @@
 import { csv, ndjson } from "../../schemas/media.ts";
-import { csvForm, markedCsvForm } from "../../snapshots/read/archive/csv.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
-import { ndjsonForm, type RowsForm, type RowsPlan } from "../../snapshots/read/archive/rows.ts";
+import {
+  csvForm,
+  markedCsvForm,
+  ndjsonForm,
+  type RowsForm,
+  type RowsPlan,
+} from "../../snapshots/read/archive/rows.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes/changes.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { ServiceError } from "../errors/service-error.ts";

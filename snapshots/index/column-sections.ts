@@ -1,13 +1,13 @@
-import { z } from "zod";
 import { type FilterField, type IntegerName, type LabelName, labelFields } from "../../schemas/filters.ts";
-import { textOf } from "../format/bytes.ts";
+import { fitsIn, maxLabelBytes } from "../../schemas/shapes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
+import { parseJson } from "../store/json.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
-import { type ColumnHeader, fieldOf, isForeign, isKnown } from "./columns.ts";
+import { type ColumnHeader, fieldOf, frequentOf, isForeign } from "./columns.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
-import { type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
+import { faultIn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
-import type { TimeColumn } from "./time-column.ts";
+import { type TimeColumn, timesFrom } from "./time-column.ts";
 
 /** One label table per text field, shared by all segments in a process. */
 export type LabelTables = Record<LabelName, LabelTable>;
@@ -60,11 +60,7 @@ export function columnsFrom(
   { markets, epochs, columns }: ColumnsHeader,
   section: SectionBytes,
 ): StoredColumns {
-  const words = (name: string, count: number) => {
-    const { buffer, byteOffset } = section(name, count * 4);
-    return new Uint32Array(buffer, byteOffset, count);
-  };
-  const slices = (name: string, range: number) => words(name, wordsFor(markets) * sliceCount(range));
+  const source = { key, markets, section };
   const integers = new Map<IntegerName, IntegerColumn>();
   const labels = new Map<LabelName, LabelColumn>();
   const fields: FilterField[] = [];
@@ -72,29 +68,12 @@ export function columnsFrom(
     const row = fieldOf(column);
     if (!row) continue;
     fields.push(row);
-    if (row.kind === "integer") {
-      const { field, min, max } = row;
-      integers.set(field, { min, max, slices: slices(field, max - min) });
-      continue;
-    }
-    const { field } = row;
-    const frequent = isKnown(column) && column.kind === "label" ? column.frequent : [];
-    const rare = parseLabels(key, textOf(section(`${field}.rare`)));
-    const { buffer, byteOffset, length } = section(`${field}.postings`);
-    const postings = new Uint16Array(buffer, byteOffset, length >>> 1);
-    const [min, max] = [lowestCode(rare), frequent.length];
-    if (max < min) throw new CorruptObjectError(key, `it has no label of ${field}`);
-    labels.set(field, {
-      codes: { min, max, slices: slices(`${field}.codes`, max - min) },
-      frequent,
-      rare,
-      postings,
-      starts: words(`${field}.starts`, wordsFor(postings.length)),
-    });
+    if (row.kind === "integer") integers.set(row.field, readIntegers(source, row));
+    else labels.set(row.field, readLabels(source, row.field, column));
   }
   return {
     markets,
-    times: { low: words("times", markets), epochs },
+    times: readTimes(source, epochs),
     fields,
     others: fields.length < columns.length,
     unknown: columns.filter(isForeign).map(({ name }) => name),
@@ -103,27 +82,79 @@ export function columnsFrom(
   };
 }
 
+/** Where the columns of a segment are read from. `key` is the object's, for errors. */
+export interface ColumnSource {
+  key: string;
+  markets: number;
+  section: SectionBytes;
+}
+
+/** Reads the times. Throws CorruptObjectError. */
+export function readTimes(source: ColumnSource, epochs: TimeColumn["epochs"]): TimeColumn {
+  return timesFrom(source.key, { low: wordsOf(source, "times", source.markets), epochs });
+}
+
+/** Reads a column of integers. Throws CorruptObjectError. */
+export function readIntegers(
+  source: ColumnSource,
+  { field, min, max }: { field: string; min: number; max: number },
+): IntegerColumn {
+  const words = wordsFor(source.markets) * sliceCount(max - min);
+  return { min, max, slices: wordsOf(source, field, words) };
+}
+
+/** Reads a column of labels. Throws CorruptObjectError. */
+export function readLabels(source: ColumnSource, field: LabelName, column: ColumnHeader): LabelColumn {
+  const { key, markets, section } = source;
+  const frequent = [...frequentOf(column)];
+  const rare = parseLabels(key, `${field}.rare`, section(`${field}.rare`));
+  const { buffer, byteOffset, length } = section(`${field}.postings`);
+  if (length % 2 !== 0) throw new CorruptObjectError(key, `its section ${field}.postings is cut`);
+  const postings = new Uint16Array(buffer, byteOffset, length / 2);
+  const [min, max] = [lowestCode(rare), frequent.length];
+  if (max < min) throw new CorruptObjectError(key, `it has no label of ${field}`);
+  const starts = wordsOf(source, `${field}.starts`, wordsFor(postings.length));
+  const { slices } = readIntegers(source, { field: `${field}.codes`, min, max });
+  const read = { codes: { min, max, slices }, frequent, rare, postings, starts };
+  const fault = faultIn(read, markets);
+  if (fault) throw new CorruptObjectError(key, `its section ${field}.${fault}`);
+  return read;
+}
+
+function wordsOf({ section }: ColumnSource, name: string, count: number): Uint32Array {
+  const { buffer, byteOffset } = section(name, count * 4);
+  return new Uint32Array(buffer, byteOffset, count);
+}
+
 /** Columns for queries, and the bytes that this takes beside their sections. Adds their labels to `tables`. */
 export function loadColumns(
   { markets, times, integers, labels }: StoredColumns,
   tables: LabelTables,
 ): SegmentColumns & { tableBytes: number } {
   let tableBytes = 0;
-  const load = (field: LabelName, { frequent, rare, ...column }: LabelColumn): LoadedLabelColumn => {
-    const intern = (text: string) => tables[field].intern(text);
-    const [frequentIds, rareIds] = [Uint32Array.from(frequent, intern), Uint32Array.from(rare, intern)];
-    const ranks = ranksOf(column.starts);
-    tableBytes += frequentIds.byteLength + rareIds.byteLength + ranks.byteLength;
-    return { ...column, frequentIds, rareIds, ranks };
-  };
-  const loaded = [...labels].map(([field, column]) => [field, load(field, column)] as const);
+  const loaded = [...labels].map(([field, column]) => {
+    const result = loadLabels(column, tables[field]);
+    tableBytes += result.frequentIds.byteLength + result.rareIds.byteLength + result.ranks.byteLength;
+    return [field, result] as const;
+  });
   return { markets, times, integers, labels: new Map(loaded), tableBytes };
 }
 
-function parseLabels(key: string, json: string): string[] {
-  try {
-    return z.array(z.string()).parse(JSON.parse(json));
-  } catch (error) {
-    throw new CorruptObjectError(key, "its labels cannot be read", { cause: error });
-  }
+/** A column of labels for queries. Adds its labels to `table`. */
+export function loadLabels({ frequent, rare, ...column }: LabelColumn, table: LabelTable): LoadedLabelColumn {
+  const intern = (text: string) => table.intern(text);
+  return {
+    ...column,
+    frequentIds: Uint32Array.from(frequent, intern),
+    rareIds: Uint32Array.from(rare, intern),
+    ranks: ranksOf(column.starts),
+  };
+}
+
+function parseLabels(key: string, name: string, bytes: Uint8Array): string[] {
+  const labels = parseJson(key, bytes, `its section ${name}`);
+  const isLabel = (value: unknown) => typeof value === "string" && fitsIn(value, maxLabelBytes);
+  if (!Array.isArray(labels) || !labels.every(isLabel))
+    throw new CorruptObjectError(key, `its section ${name} is not a list of labels`);
+  return labels;
 }

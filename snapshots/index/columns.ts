@@ -1,5 +1,6 @@
-import { z } from "zod";
 import { type FilterField, filterFields } from "../../schemas/filters.ts";
+import { maxLabelBytes } from "../../schemas/shapes.ts";
+import type { JsonValue } from "../store/json.ts";
 
 /** A column of a kind that this version knows. */
 export type KnownColumn = { name: string } & (
@@ -12,21 +13,42 @@ export type ColumnHeader = KnownColumn | { name: string; kind: string; [member: 
 export const isKnown = (column: ColumnHeader): column is KnownColumn =>
   column.kind === "integer" || column.kind === "label";
 
-/** The columns of a segment's header (snapshots/SPEC.md, "Segments"). */
-export const Columns = z.array(
-  z.union([
-    z.object({ name: z.string(), kind: z.literal("integer"), min: z.int(), max: z.int() }),
-    z.object({ name: z.string(), kind: z.literal("label"), frequent: z.array(z.string()) }),
-    // Of a later version's kind.
-    z.looseObject({ name: z.string(), kind: z.string() }).refine((column) => !isKnown(column)),
-  ]),
-);
-type Column = z.infer<typeof Columns>[number];
+/** The sections of a column, in the order of a header. */
+export const sectionsOf = ({ name, kind }: { name: string; kind: KnownColumn["kind"] }): string[] =>
+  kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
+
+/** The sections that an index header covers, in its order, as far as the kinds of its columns are known. */
+export const coveredSections = (columns: readonly ColumnHeader[]): string[] => [
+  "pageMarkets",
+  "pageRoots",
+  "times",
+  ...columns.filter(isKnown).flatMap(sectionsOf),
+];
+
+/** Labels of at least one in so many of a segment's markets are frequent, and coded in bit slices. */
+export const frequentShare = 32;
+
+/** The frequent labels of a column of labels. */
+export const frequentOf = (column: ColumnHeader): readonly string[] =>
+  isKnown(column) && column.kind === "label" ? column.frequent : [];
+
+/** The columns of a header (snapshots/SPEC.md, "Segments"). Throws CorruptObjectError. */
+export const columnsIn = (columns: JsonValue): ColumnHeader[] => columns.items().map(columnIn);
+
+function columnIn(column: JsonValue): ColumnHeader {
+  const [name, kind] = [column.member("name").text(), column.member("kind").text()];
+  if (kind === "integer")
+    return { name, kind, min: column.member("min").integer(), max: column.member("max").integer() };
+  if (kind !== "label") return column.value as ColumnHeader;
+  // So many more could not each be that frequent.
+  const frequent = column.member("frequent").items(frequentShare);
+  return { name, kind, frequent: frequent.map((label) => label.text(maxLabelBytes)) };
+}
 
 /**
  * The field whose values a column holds; undefined where another version indexed what this one does not, or otherwise.
  */
-export function fieldOf(column: Column): FilterField | undefined {
+export function fieldOf(column: ColumnHeader): FilterField | undefined {
   const row = filterFields.find(({ field }) => field === column.name);
   if (row?.kind === "label") return column.kind === "label" ? row : undefined;
   const same = column.kind === "integer" && column.min === row?.min && column.max === row?.max;
@@ -34,5 +56,5 @@ export function fieldOf(column: Column): FilterField | undefined {
 }
 
 /** Whether no field of this version has this column, or it is of a kind that this version does not know. */
-export const isForeign = (column: Column) =>
+export const isForeign = (column: ColumnHeader) =>
   !isKnown(column) || !filterFields.some(({ field }) => field === column.name);

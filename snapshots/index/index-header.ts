@@ -1,23 +1,15 @@
 import { bytesOf } from "../format/bytes.ts";
 import { type Digest, hexOf } from "../format/sha256.ts";
 import { leafHash, rootOf, treeHead } from "../format/tree.ts";
-import { type ColumnHeader, isKnown, type KnownColumn } from "./columns.ts";
+import { type ColumnHeader, coveredSections } from "./columns.ts";
+import { indexVersion, type WordsRef } from "./header-reader.ts";
 import { type TimeColumn, timeAt } from "./time-column.ts";
 
 // What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it
 // is stored.
 
-/** The version of the encoding of an index and its header. */
-export const indexVersion = 1;
 /** A chunk of ids is small, because what shows that an id is absent is one of them. */
 const [chunkBytes, idChunkBytes] = [4096, 256];
-
-/** The words object of a segment, and the version of Unicode that its words were made by. */
-export interface WordsRef {
-  unicode: string;
-  hash: string;
-  bytes: number;
-}
 
 /** What a header says of a segment itself; `root` is that of the tree over its pages, in hexadecimal. */
 export interface IndexedSegment {
@@ -26,13 +18,6 @@ export interface IndexedSegment {
   root: string;
   times: TimeColumn;
   columns: readonly ColumnHeader[];
-}
-
-/** The sections that a header covers, in its order, as far as the kinds of its columns are known. */
-export function coveredSections(columns: readonly ColumnHeader[]): string[] {
-  const ofColumn = ({ name, kind }: KnownColumn) =>
-    kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
-  return ["pageMarkets", "pageRoots", "times", ...columns.filter(isKnown).flatMap(ofColumn)];
 }
 
 /** Bytes of a chunk of a section; the last one may have fewer. */

@@ -1,13 +1,9 @@
 import type { IntegerRange } from "../../schemas/filters.ts";
-import { type Bitmap, copyBits, nthBit, setBit, wordsFor } from "./bitmap.ts";
+import { type Bitmap, copyBits, countFrom, hasBit, nthBit, setBit, wordsFor } from "./bitmap.ts";
+import { frequentShare } from "./columns.ts";
 import { buildIntegerColumn, type IntegerColumn, keepRanges } from "./integer-column.ts";
 
-/**
- * Labels of at least 1/32 of a segment's markets are frequent and coded in bit slices. Rare ones have posting lists.
- */
-const frequentShare = 32;
-
-/** A text column of one segment as it is stored. Labels are sorted by UTF-16 code units. */
+/** A text column of one segment as it is stored: frequent labels have codes, rare ones posting lists. Labels are sorted by UTF-16 code units. */
 export interface LabelColumn {
   /** Code n stands for frequent[n - 1], code 0, which exists only beside rare labels, for any of these. */
   codes: IntegerColumn;
@@ -60,6 +56,26 @@ export function buildLabelColumn(values: readonly string[]): LabelColumn {
     postings,
     starts,
   };
+}
+
+/** What is wrong with a column, in words that follow its name; undefined when nothing is. */
+export function faultIn({ rare, frequent, postings, starts }: LabelColumn, markets: number) {
+  const ascend = (labels: readonly string[]) =>
+    labels.every((label, index) => index === 0 || labels[index - 1]! < label);
+  if (!ascend(frequent) || !ascend(rare)) return "rare has labels that do not ascend";
+  if (postings.length > markets) return "postings has more markets than there are";
+  let [label, first, last] = [-1, 0, -1];
+  for (let position = 0; position < postings.length; position += 1) {
+    const ordinal = postings[position]!;
+    if (hasBit(starts, position)) [label, first, last] = [label + 1, position, -1];
+    if (ordinal >= markets) return "postings names a market beyond the last";
+    if (ordinal <= last) return "postings does not ascend within a label";
+    if ((position - first + 1) * frequentShare >= markets) return "postings has too many markets of a label";
+    last = ordinal;
+  }
+  const each = label + 1 === rare.length && countFrom(starts, 0) === rare.length;
+  const begun = rare.length > 0 ? hasBit(starts, 0) : postings.length === 0;
+  return each && begun ? undefined : "starts does not begin a list for each label";
 }
 
 /** Clears every ordinal in `result` whose label is none of `ids`. */

@@ -1,26 +1,37 @@
-import { z } from "zod";
+import { formatVersion } from "../../schemas/format-version.ts";
 import { textOf } from "../format/bytes.ts";
+import { maxHeaderBytes } from "../format/maxima.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
-import { maxHeaderBytes } from "../store/layout.ts";
-import { parseObject } from "../store/parse.ts";
+import { JsonValue, parseJson, unknownVersion, versionIn } from "../store/json.ts";
 
 // Objects that consist of a magic, a header in JSON, and sections of numbers or bytes (snapshots/SPEC.md, "Segments").
 
 const alignment = 8;
 
 /** Where a header says that each section is: its offset behind the header, and its bytes. */
-export const SectionTable = z.record(z.string(), z.tuple([z.int().min(0), z.int().min(0)]));
-export type SectionTable = z.infer<typeof SectionTable>;
+export type SectionTable = Record<string, [offset: number, bytes: number]>;
+
+/** The `sections` of a header. Throws CorruptObjectError. */
+export const sectionsIn = (header: JsonValue): SectionTable =>
+  Object.fromEntries(
+    header
+      .member("sections")
+      .members()
+      .map(([name, place]) => [name, place.pair()]),
+  );
 
 /** How many zeros follow so many bytes. */
 export const padding = (length: number) => (alignment - (length % alignment)) % alignment;
 
-/** Reads the header of an object, and tells where the sections behind it start. Throws CorruptObjectError. */
+/**
+ * Reads the header of an object, and tells where the sections behind it start. Throws CorruptObjectError, and
+ * FormatError when it is of a version of the format that this reader does not know.
+ */
 export function openSections<Header>(
   key: string,
   stored: Uint8Array,
   magic: string,
-  schema: z.ZodType<Header>,
+  read: (header: JsonValue) => Header,
 ): { header: Header; start: number } {
   const headerStart = magic.length + 8;
   if (stored.length < headerStart || textOf(stored.subarray(0, magic.length)) !== magic) {
@@ -32,8 +43,9 @@ export function openSections<Header>(
   if (headerBytes > maxHeaderBytes)
     throw new CorruptObjectError(key, `its header has ${headerBytes} bytes, more than ${maxHeaderBytes}`);
   const headerEnd = headerStart + headerBytes;
-  const header = parseObject(key, stored.subarray(headerStart, headerEnd), schema);
-  return { header, start: headerEnd + padding(headerEnd) };
+  const value = parseJson(key, stored.subarray(headerStart, headerEnd));
+  if (versionIn(value) !== formatVersion) throw unknownVersion(key, versionIn(value));
+  return { header: read(new JsonValue(key, value)), start: headerEnd + padding(headerEnd) };
 }
 
 /** Finds a section. Throws CorruptObjectError when it is missing, cut off, or does not have the expected size. */

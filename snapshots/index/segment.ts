@@ -1,10 +1,10 @@
-import { z } from "zod";
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
+import { cuts } from "../format/cuts.ts";
 import type { Page, StoredPage } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
+import { JsonValue, parseJson } from "../store/json.ts";
 import { maxResidentBytes } from "../store/layout.ts";
-import { parseObject } from "../store/parse.ts";
 import {
   columnsFrom,
   type LabelTables,
@@ -12,14 +12,21 @@ import {
   type SegmentColumns,
   type StoredColumns,
 } from "./column-sections.ts";
-import { Columns } from "./columns.ts";
-import { coveredSections, indexHeader, indexVersion, type WordsRef } from "./index-header.ts";
+import { type ColumnHeader, columnsIn, coveredSections } from "./columns.ts";
+import { indexVersion, type WordsRef } from "./header-reader.ts";
+import { indexHeader } from "./index-header.ts";
 import { buildIntegerColumn } from "./integer-column.ts";
 import { buildLabelColumn } from "./label-column.ts";
 import { addPageDigests, addPageTable, type PageTable, readPageTable, readWholePages } from "./page-table.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
-import { openSections, type SectionLookup, SectionTable, sectionLookup } from "./sections.ts";
-import { buildTimeColumn } from "./time-column.ts";
+import {
+  openSections,
+  type SectionLookup,
+  type SectionTable,
+  sectionLookup,
+  sectionsIn,
+} from "./sections.ts";
+import { buildTimeColumn, epochsIn, type TimeColumn } from "./time-column.ts";
 
 /** The values of one market that the index keeps. */
 export interface IndexRow {
@@ -38,20 +45,30 @@ export interface Segment extends SegmentColumns {
 }
 
 const magic = "PRSSEG\r\n";
-const SegmentHeader = z.object({
-  formatVersion: z.literal(formatVersion),
-  markets: z.int().min(1).max(65_536),
-  pages: z.int().min(1),
+
+interface SegmentHeader {
+  markets: number;
+  pages: number;
   /**
    * The length in bytes of the body's first part, which queries need in memory. The rest is read once, when loading.
    */
-  residentBytes: z.int().min(0).max(maxResidentBytes),
-  epochs: z.array(z.tuple([z.int().min(0), z.int().min(0)])),
-  columns: Columns,
-  sections: SectionTable,
-});
+  residentBytes: number;
+  epochs: TimeColumn["epochs"];
+  columns: ColumnHeader[];
+  sections: SectionTable;
+}
 
-type SegmentHeader = z.infer<typeof SegmentHeader>;
+function segmentHeader(header: JsonValue): SegmentHeader {
+  const markets = header.member("markets").integer(1, cuts.segmentMax);
+  return {
+    markets,
+    pages: header.member("pages").integer(1, markets),
+    residentBytes: header.member("residentBytes").integer(0, maxResidentBytes),
+    epochs: epochsIn(header, markets),
+    columns: columnsIn(header.member("columns")),
+    sections: sectionsIn(header),
+  };
+}
 
 /**
  * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order
@@ -95,7 +112,7 @@ export function encodeSegment(
     indexHeader(indexed, (name) => sections.get(name), words),
   );
 
-  const header: SegmentHeader = {
+  const header: SegmentHeader & { formatVersion: number } = {
     formatVersion,
     markets: rows.length,
     pages: pages.length,
@@ -109,7 +126,7 @@ export function encodeSegment(
 
 /** Splits a segment into its header and the sections behind it. */
 function openSegment(key: string, stored: Buffer) {
-  const { header, start } = openSections(key, stored, magic, SegmentHeader);
+  const { header, start } = openSections(key, stored, magic, segmentHeader);
   return { header, body: stored.subarray(start) };
 }
 
@@ -135,13 +152,6 @@ function sectionOf(key: string, header: SegmentHeader, body: Buffer, name: strin
   return body.subarray(offset, offset + bytes);
 }
 
-/** What an index header tells of columns and sections, of which later versions may have others. */
-const ToldIndex = z.object({
-  version: z.int(),
-  columns: z.array(z.looseObject({})),
-  sections: z.record(z.string(), z.unknown()),
-});
-
 /**
  * Whether a segment's index header is right about what the segment holds, also in columns that this version does not
  * know; undefined when the header is of another version.
@@ -153,13 +163,16 @@ export function isIndexHeader(key: string, stored: Buffer, words: WordsRef): boo
   const { markets, pages } = header;
   const root = rootOver("segment", readPages(key, stored)).toString("hex");
   const told = readIndexHeader(key, stored);
-  const { version, columns, sections } = parseObject(key, told, ToldIndex);
-  if (version !== indexVersion) return undefined;
-  const names = Object.keys(sections);
-  const known = Columns.safeParse(columns).data;
-  if (JSON.stringify(known) !== JSON.stringify(header.columns)) return false;
+  const json = new JsonValue(key, parseJson(key, told));
+  if (json.member("version").integer() !== indexVersion) return undefined;
+  const names = json
+    .member("sections")
+    .members()
+    .map(([name]) => name);
+  const columns = json.member("columns");
+  if (JSON.stringify(columnsIn(columns)) !== JSON.stringify(header.columns)) return false;
   if (!coveredSections(header.columns).every((name) => names.includes(name))) return false;
-  const segment = { markets, pages, root, times, columns: columns as typeof header.columns };
+  const segment = { markets, pages, root, times, columns: columns.value as ColumnHeader[] };
   return told.equals(indexHeader(segment, covered, words, names));
 }
 

@@ -1,13 +1,22 @@
 import { firstWhere } from "../format/first-where.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import type { JsonValue } from "../store/json.ts";
 
 /** Ascending times in epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
 export interface TimeColumn {
-  low: Uint32Array;
+  markets: number;
+  /** The first time and the last one. */
+  oldest: number;
+  newest: number;
+  readonly low: Uint32Array;
   /** [first ordinal, high bits], ascending; the first is at ordinal 0. */
   epochs: [number, number][];
 }
 
 const lowRange = 2 ** 32;
+/** The last time that can be published: years have four digits. */
+export const maxTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+const maxHigh = Math.floor(maxTime / lowRange);
 
 /** Builds a column from ascending epoch milliseconds. */
 export function buildTimeColumn(times: readonly number[]): TimeColumn {
@@ -16,20 +25,50 @@ export function buildTimeColumn(times: readonly number[]): TimeColumn {
     const high = Math.floor(time / lowRange);
     if (epochs.at(-1)?.[1] !== high) epochs.push([ordinal, high]);
   });
-  return { low: Uint32Array.from(times, (time) => time % lowRange), epochs };
+  return timeColumn({ low: Uint32Array.from(times, (time) => time % lowRange), epochs });
+}
+
+type Stored = Pick<TimeColumn, "low" | "epochs">;
+
+function timeColumn({ low, epochs }: Stored): TimeColumn {
+  const [oldest, newest] = [timeAt({ low, epochs }, 0), timeAt({ low, epochs }, low.length - 1)];
+  return { markets: low.length, oldest, newest, low, epochs };
+}
+
+/** The `epochs` of a header of so many markets. Throws CorruptObjectError. */
+export function epochsIn(header: JsonValue, markets: number): TimeColumn["epochs"] {
+  const member = header.member("epochs");
+  const epochs = member.items(markets).map((epoch) => epoch.pair());
+  const ascends = epochs.every(([first, high], index) => {
+    const [firstBefore, highBefore] = epochs[index - 1] ?? [-1, -1];
+    return first > firstBefore && first < markets && high > highBefore && high <= maxHigh;
+  });
+  if (epochs[0]?.[0] !== 0 || !ascends) member.refuse();
+  return epochs;
+}
+
+/** A column as it is stored. `key` is the object's, for errors. Throws CorruptObjectError when the times do not ascend. */
+export function timesFrom(key: string, stored: Stored): TimeColumn {
+  const { low, epochs } = stored;
+  for (const [index, [first]] of epochs.entries()) {
+    const end = epochs[index + 1]?.[0] ?? low.length;
+    for (let ordinal = first + 1; ordinal < end; ordinal += 1)
+      if (low[ordinal]! < low[ordinal - 1]!)
+        throw new CorruptObjectError(key, "its section times does not ascend");
+  }
+  return timeColumn(stored);
 }
 
 /** The time of an ordinal in epoch milliseconds. */
-export function timeAt({ low, epochs }: TimeColumn, ordinal: number): number {
-  const epoch = epochs.findLast(([first]) => first <= ordinal);
-  return (epoch?.[1] ?? 0) * lowRange + low[ordinal]!;
+export function timeAt({ low, epochs }: Stored, ordinal: number): number {
+  const epoch = firstWhere(1, epochs.length, (index) => epochs[index]![0] > ordinal) - 1;
+  return (epochs[epoch]?.[1] ?? 0) * lowRange + low[ordinal]!;
 }
 
 /** The first ordinal whose time is at or after `time`, or the column's length when there is none. */
 export function lowerBound(column: TimeColumn, time: number): number {
-  const to = column.low.length;
   // Most segments lie on one side of a time, which their ends tell.
-  if (to > 0 && timeAt(column, to - 1) < time) return to;
-  if (to > 0 && timeAt(column, 0) >= time) return 0;
-  return firstWhere(0, to, (ordinal) => timeAt(column, ordinal) >= time);
+  if (column.newest < time) return column.markets;
+  if (column.oldest >= time) return 0;
+  return firstWhere(0, column.markets, (ordinal) => timeAt(column, ordinal) >= time);
 }

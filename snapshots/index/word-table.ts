@@ -1,11 +1,11 @@
-import { z } from "zod";
 import type { QueryWord } from "../../schemas/filters.ts";
-import { formatVersion } from "../../schemas/snapshot.ts";
 import { bytesOf, compareBytes, textOf } from "../format/bytes.ts";
+import { cuts } from "../format/cuts.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { CorruptObjectError } from "../store/errors.ts";
+import type { JsonValue } from "../store/json.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
-import { openSections, SectionTable, sectionLookup, uint32s } from "./sections.ts";
+import { openSections, sectionLookup, sectionsIn, uint32s } from "./sections.ts";
 
 /** The first bytes of a words object. */
 export const wordsMagic = "PRSWRD\r\n";
@@ -14,12 +14,11 @@ const [pieceBytes, entryBytes] = [4096, 32];
 /** Words of a block. Only the first of them is stored whole. */
 export const blockWords = 16;
 
-const WordsHeader = z.object({
-  formatVersion: z.literal(formatVersion),
-  markets: z.int().min(1).max(65_536),
-  words: z.int().min(0),
-  unicode: z.string(),
-  sections: SectionTable,
+const wordsHeader = (header: JsonValue) => ({
+  markets: header.member("markets").integer(1, cuts.segmentMax),
+  words: header.member("words").integer(0),
+  unicode: header.member("unicode").text(),
+  sections: sectionsIn(header),
 });
 
 /** A word of the table, and its posting. */
@@ -45,7 +44,7 @@ export class WordTable {
 
   /** Takes bytes that were checked against their hash; `key` is the object's, for errors. Throws CorruptObjectError. */
   constructor(key: string, stored: Uint8Array) {
-    const { header, start } = openSections(key, stored, wordsMagic, WordsHeader);
+    const { header, start } = openSections(key, stored, wordsMagic, wordsHeader);
     // A copy is aligned for typed arrays.
     const copy = new Uint8Array(stored.subarray(start)).buffer;
     const section = sectionLookup(key, header, copy.byteLength);
@@ -106,19 +105,23 @@ export class WordTable {
 
   /** The words from a block on, in ascending order. */
   *#entries(block: number): Generator<Entry, void> {
-    const numbers = new Numbers(this.#key, this.#dictionary, this.#blocks[block * 2] ?? 0);
+    const numbers = new Numbers(
+      () => this.#corrupt("dictionary is cut off"),
+      this.#dictionary,
+      this.#blocks[block * 2] ?? 0,
+    );
     let postingStart = this.#blocks[block * 2 + 1] ?? 0;
     let [bytes, length] = [new Uint8Array(64), 0];
     for (let index = block * blockWords; index < this.#words; index += 1) {
       const [shared, more, postingBytes] = [numbers.next(), numbers.next(), numbers.next()];
-      const kept = Math.min(shared, length);
-      length = kept + numbers.upTo(more);
+      if (shared > length || more > numbers.left) throw this.#corrupt("dictionary is cut off");
+      length = shared + more;
       if (length > bytes.length) {
         const shorter = bytes;
         bytes = new Uint8Array(length * 2);
         bytes.set(shorter);
       }
-      numbers.read(bytes, kept, length);
+      numbers.read(bytes, shared, length);
       yield { bytes, length, postingStart, postingBytes };
       postingStart += postingBytes;
     }
@@ -136,7 +139,13 @@ export class WordTable {
   }
 
   #posting({ postingStart, postingBytes }: Entry): Uint8Array {
-    return this.#postings.subarray(postingStart, postingStart + postingBytes);
+    const end = postingStart + postingBytes;
+    if (end > this.#postings.length) throw this.#corrupt("postings is cut off");
+    return this.#postings.subarray(postingStart, end);
+  }
+
+  #corrupt(fault: string): CorruptObjectError {
+    return new CorruptObjectError(this.#key, `its section ${fault}`);
   }
 
   /** A copy, because postings are not aligned. */
@@ -145,10 +154,10 @@ export class WordTable {
   }
 
   *#gaps(entry: Entry): Generator<number, void> {
-    const numbers = new Numbers(this.#key, this.#posting(entry));
+    const numbers = new Numbers(() => this.#corrupt("postings is cut off"), this.#posting(entry));
     for (let next = 0; !numbers.ended; next += 1) {
       next += numbers.next();
-      if (next >= this.markets) throw new CorruptObjectError(this.#key, "it names a market beyond the last");
+      if (next >= this.markets) throw this.#corrupt("postings names a market beyond the last");
       yield next;
     }
   }
@@ -156,12 +165,13 @@ export class WordTable {
 
 /** Reads numbers as Bytes.addNumber writes them. */
 class Numbers {
-  readonly #key: string;
+  readonly #cutOff: () => CorruptObjectError;
   readonly #from: Uint8Array;
   #at: number;
 
-  constructor(key: string, from: Uint8Array, at = 0) {
-    this.#key = key;
+  /** `cutOff` makes the error for a number that does not end. */
+  constructor(cutOff: () => CorruptObjectError, from: Uint8Array, at = 0) {
+    this.#cutOff = cutOff;
     this.#from = from;
     this.#at = at;
   }
@@ -179,12 +189,12 @@ class Numbers {
       number |= (byte & 127) << shift;
       if (byte < 128) return number >>> 0;
     }
-    throw new CorruptObjectError(this.#key, "its words are cut off");
+    throw this.#cutOff();
   }
 
-  /** So many bytes, or as many as are left. */
-  upTo(bytes: number): number {
-    return Math.min(bytes, this.#from.length - this.#at);
+  /** The number of bytes that are left. */
+  get left(): number {
+    return Math.max(0, this.#from.length - this.#at);
   }
 
   /** Reads bytes into `result` between two places. */

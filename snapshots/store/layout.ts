@@ -1,16 +1,15 @@
 import { cuts } from "../format/cuts.ts";
+import { maxWordsBytes } from "../format/maxima.ts";
 
 export { sha256 } from "../format/sha256.ts";
 
 const mebibyte = 2 ** 20;
 
-// These bounds and those of `kinds` stand in the table of snapshots/SPEC.md, "Maxima". A hash shows only that an object
+// These bounds, those of `kinds` and those of format/maxima.ts stand in the table of snapshots/SPEC.md, "Maxima". A hash shows only that an object
 // is what somebody named, so each bound is checked before memory is taken.
 
 /** Bytes of a market's JSON text at most (INTERFACE 8.3). */
 export const maxMarketBytes = 256 * 1024;
-/** Bytes of a JSON header of a segment, or of words. */
-export const maxHeaderBytes = mebibyte;
 /** Bytes of those sections of a segment that queries need; those that this version knows have 2 MiB at most. */
 export const maxResidentBytes = 4 * mebibyte;
 
@@ -142,7 +141,7 @@ const kinds: readonly Kind[] = [
   { prefix: layout.origins, collected: true, inManifest: true, maxBytes: 4 * mebibyte },
   { prefix: layout.sourceFiles, collected: true, inManifest: true, maxBytes: 64 * mebibyte },
   { prefix: layout.ids, collected: true, inManifest: true, maxBytes: 6 * cuts.segmentMax },
-  { prefix: layout.words, collected: true, inManifest: true, maxBytes: 256 * mebibyte },
+  { prefix: layout.words, collected: true, inManifest: true, maxBytes: maxWordsBytes },
   { prefix: layout.pages, collected: true, maxBytes: maxPageBytes },
   { prefix: layout.exportFiles, collected: true },
   { prefix: layout.exportChunks, collected: true, maxBytes: mebibyte },

@@ -1,11 +1,6 @@
 import type { z } from "zod";
-import { formatVersion } from "../../schemas/snapshot.ts";
-import { textOf } from "../format/bytes.ts";
-import { CorruptObjectError, FormatError } from "./errors.ts";
-import { layout } from "./layout.ts";
-
-const update = "use a newer version of this program";
-const startAnew = `publish into a new store; from format 2 only ${layout.keys} carries over, by copying it`;
+import { CorruptObjectError } from "./errors.ts";
+import { parseJson, unknownVersion, versionIn } from "./json.ts";
 
 /**
  * Parses a JSON object of the store against its schema. Throws CorruptObjectError when the bytes are not JSON or do not
@@ -33,23 +28,4 @@ export function readerFor<Reader>(
   const reader = typeof version === "number" ? readers[version] : undefined;
   if (!reader) throw unknownVersion(key, version);
   return reader;
-}
-
-function parseJson(key: string, bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(textOf(bytes));
-  } catch (error) {
-    throw new CorruptObjectError(key, "it is not JSON", { cause: error });
-  }
-}
-
-function versionIn(value: unknown): unknown {
-  return typeof value === "object" && value && "formatVersion" in value ? value.formatVersion : undefined;
-}
-
-/** The error for an object of a version of the format that this program has no reader for. */
-function unknownVersion(key: string, version: unknown): CorruptObjectError {
-  const reason = `it has format version ${version}; this reader knows version ${formatVersion}`;
-  if (typeof version !== "number") return new CorruptObjectError(key, reason);
-  return new FormatError(key, `${reason}: ${version > formatVersion ? update : startAnew}`);
 }

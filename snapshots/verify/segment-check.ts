@@ -9,8 +9,9 @@ import { type Page, pageText, readRun, runHashesOf, separator } from "../format/
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { encodeWords } from "../index/encode-words.ts";
+import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { sectionRootOf, type WordsRef } from "../index/index-header.ts";
+import { sectionRootOf } from "../index/index-header.ts";
 import {
   encodeSegment,
   type IndexRow,

@@ -1,7 +1,6 @@
 import { isMemberIn, marketDimensionKeys, plainMembers } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
-import type { RowsForm } from "./rows.ts";
+import { textOf } from "../../format/bytes.ts";
 
 const membersIn = (version: string) => plainMembers.filter((name) => isMemberIn(version, name));
 
@@ -9,10 +8,7 @@ const membersIn = (version: string) => plainMembers.filter((name) => isMemberIn(
  * The columns of a market in CSV (INTERFACE 4.5): its members in a version of the feed, then the score of each
  * dimension.
  */
-export const csvColumns = (version: string): readonly string[] => [
-  ...membersIn(version),
-  ...marketDimensionKeys,
-];
+const csvColumns = (version: string): readonly string[] => [...membersIn(version), ...marketDimensionKeys];
 
 // Parsing this many markets takes about as long as inflating a run.
 const marketsPerStep = 8;
@@ -24,27 +20,23 @@ const marketsPerStep = 8;
  */
 const formulas = /^(?='*[=+\-@＝＋－＠\t\r\n])|(?<=[;\t\r\n])(?=['"]*[=+\-@＝＋－＠])/g;
 
-/** A header line, then one record per market (RFC 4180). */
-export const csvForm: RowsForm = {
-  name: "csv",
-  head: (version) => Buffer.from(recordOf(csvColumns(version))),
-  async textOf(markets, version) {
-    const members = membersIn(version);
-    let text = "";
-    for (const [index, market] of markets.entries()) {
-      if (index % marketsPerStep === 0) await awaitBudget();
-      text += recordOf(valuesOf(JSON.parse(market.toString("utf8")), members));
-    }
-    return Buffer.from(text);
-  },
-};
+/** The header line of a version of the feed (RFC 4180). */
+export const csvHead = (version: string): string => recordOf(csvColumns(version));
 
-/** The same behind a byte order mark, without which some spreadsheets do not read a file as UTF-8. */
-export const markedCsvForm: RowsForm = {
-  ...csvForm,
-  name: "csv-bom",
-  head: (version) => Buffer.concat([Buffer.from("\ufeff"), csvForm.head(version)]),
-};
+/** A record for each of these JSON texts of markets. Waits for a `turn` before every few of them. */
+export async function csvOf(
+  markets: readonly Uint8Array[],
+  version: string,
+  turn: () => Promise<void>,
+): Promise<string> {
+  const members = membersIn(version);
+  let text = "";
+  for (const [index, market] of markets.entries()) {
+    if (index % marketsPerStep === 0) await turn();
+    text += recordOf(valuesOf(JSON.parse(textOf(market)), members));
+  }
+  return text;
+}
 
 function valuesOf(market: HistoricalMarket, members: typeof plainMembers): (string | number | boolean)[] {
   const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));

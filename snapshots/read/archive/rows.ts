@@ -4,9 +4,11 @@ import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { CursorExpiredError, InvalidParameterError } from "../errors.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
 import { encodeCursor } from "../query/cursor.ts";
 import type { RowsQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
+import { csvHead, csvOf } from "./csv.ts";
 import { Lines } from "./lines.ts";
 import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
 
@@ -107,6 +109,20 @@ export const ndjsonForm: RowsForm = {
   name: "rows",
   head: () => nothing,
   textOf: async (markets) => Buffer.concat(markets.flatMap((market) => [market, lineEnd])),
+};
+
+/** A header line, then one record per market (RFC 4180). */
+export const csvForm: RowsForm = {
+  name: "csv",
+  head: (version) => Buffer.from(csvHead(version)),
+  textOf: async (markets, version) => Buffer.from(await csvOf(markets, version, awaitBudget)),
+};
+
+/** The same behind a byte order mark, without which some spreadsheets do not read a file as UTF-8. */
+export const markedCsvForm: RowsForm = {
+  ...csvForm,
+  name: "csv-bom",
+  head: (version) => Buffer.concat([Buffer.from("\ufeff"), csvForm.head(version)]),
 };
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */

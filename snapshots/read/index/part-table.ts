@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Count, Digest } from "../../../schemas/primitives.ts";
-import { chunkBytesOf, chunkLeaves, indexVersion, sectionRootOf } from "../../index/index-header.ts";
+import { indexVersion } from "../../index/header-reader.ts";
+import { chunkBytesOf, chunkLeaves, sectionRootOf } from "../../index/index-header.ts";
 import { locateSections, openPages } from "../../index/segment.ts";
 import { sha256 } from "../../store/layout.ts";
 import { parseObject } from "../../store/parse.ts";

@@ -15,7 +15,7 @@ import { compressPage, type Page, pageText, readRun } from "../../../snapshots/f
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
-import type { WordsRef } from "../../../snapshots/index/index-header.ts";
+import type { WordsRef } from "../../../snapshots/index/header-reader.ts";
 import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";

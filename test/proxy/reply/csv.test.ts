@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { feedVersion, marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
-import { csvForm } from "../../../snapshots/read/archive/csv.ts";
+import { csvForm } from "../../../snapshots/read/archive/rows.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";

@@ -1,11 +1,10 @@
 import { expect, test } from "vitest";
-import { z } from "zod";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
 import type { SegmentRef } from "../../../schemas/snapshot.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/describe.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
 import { sealSections } from "../../../snapshots/index/section-writer.ts";
-import { openSections, SectionTable } from "../../../snapshots/index/sections.ts";
+import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, type IndexRow, readColumns, readPages } from "../../../snapshots/index/segment.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -148,7 +147,12 @@ test("columns that this version does not know are passed over, and verify says s
 /** Another header in place of a segment's, as a later version may write it. */
 function withHeader(stored: Buffer, change: (header: Record<string, unknown>) => void): Buffer {
   const magic = stored.toString("latin1", 0, 8);
-  const { header, start } = openSections("segment", stored, magic, z.looseObject({}));
+  const { header, start } = openSections(
+    "segment",
+    stored,
+    magic,
+    ({ value }) => value as Record<string, unknown>,
+  );
   change(header);
   return sealSections(magic, header, [stored.subarray(start)]);
 }
@@ -186,13 +190,9 @@ test("An index header of another version, and pages of another encoding, are tol
   const { objects, storage } = await storeWith(filterFields);
   const [older, newer] = newestManifest(objects).segments as [SegmentRef, SegmentRef];
   const at = (bytes: Buffer, name: string) => {
-    const { header, start } = openSections(
-      "segment",
-      bytes,
-      bytes.toString("latin1", 0, 8),
-      z.looseObject({ sections: SectionTable }),
-    );
-    return bytes.subarray(start + header.sections[name]![0]);
+    const magic = bytes.toString("latin1", 0, 8);
+    const { header: sections, start } = openSections("segment", bytes, magic, sectionsIn);
+    return bytes.subarray(start + sections[name]![0]);
   };
   const laterIndex = Buffer.from(objects.get(layout.segment(older.hash))!);
   at(laterIndex, "index").write('{"version":2');

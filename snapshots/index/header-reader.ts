@@ -1,0 +1,120 @@
+import { digestPattern, maxLabelBytes } from "../../schemas/shapes.ts";
+import { cuts } from "../format/cuts.ts";
+import { maxHeaderBytes, maxWordsBytes } from "../format/maxima.ts";
+import { CorruptObjectError, FormatError } from "../store/errors.ts";
+import { JsonValue, parseJson } from "../store/json.ts";
+import { wordsFor } from "./bitmap.ts";
+import { type ColumnHeader, columnsIn, fieldOf, frequentOf } from "./columns.ts";
+import { sliceCount } from "./integer-column.ts";
+import { epochsIn, maxTime, type TimeColumn } from "./time-column.ts";
+
+/** The version of the encoding of an index and its header. */
+export const indexVersion = 1;
+
+/** The words object of a segment, and the version of Unicode that its words were made by. */
+export interface WordsRef {
+  unicode: string;
+  hash: string;
+  bytes: number;
+}
+
+/** What the index header of a segment tells (snapshots/SPEC.md, "Index root"). */
+export interface IndexHeader {
+  /** That of its object, for errors. */
+  key: string;
+  markets: number;
+  pages: number;
+  /** The root of the tree over its pages, in hexadecimal. */
+  root: string;
+  epochs: TimeColumn["epochs"];
+  /** Epoch milliseconds. */
+  oldest: number;
+  newest: number;
+  columns: readonly ColumnHeader[];
+  /** The bytes and the root of each section. */
+  sections: Readonly<Record<string, readonly [bytes: number, root: string]>>;
+  words: WordsRef;
+}
+
+/**
+ * Reads an index header. Its sections have the sizes that its markets and columns give them, so nobody fetches more of
+ * them than so many markets can have. Throws CorruptObjectError, and FormatError when it is of another version.
+ */
+export function parseIndexHeader(key: string, bytes: Uint8Array): IndexHeader {
+  if (bytes.length > maxHeaderBytes)
+    throw new CorruptObjectError(key, `it has ${bytes.length} bytes, more than ${maxHeaderBytes}`);
+  const json = new JsonValue(key, parseJson(key, bytes));
+  const version = json.member("version").integer();
+  if (version !== indexVersion)
+    throw new FormatError(
+      key,
+      `it is of version ${version}, which this program does not know: use a newer one`,
+    );
+  const markets = json.member("markets").integer(1, cuts.segmentMax);
+  const oldest = json.member("oldest").integer(0, maxTime);
+  const words = json.member("words");
+  const header = {
+    key,
+    markets,
+    pages: json.member("pages").integer(1, markets),
+    root: digestIn(json.member("root")),
+    epochs: epochsIn(json, markets),
+    oldest,
+    newest: json.member("newest").integer(oldest, maxTime),
+    columns: columnsIn(json.member("columns")),
+    sections: sectionsIn(json.member("sections")),
+    words: {
+      unicode: words.member("unicode").text(),
+      hash: digestIn(words.member("hash")),
+      bytes: words.member("bytes").integer(1, maxWordsBytes),
+    },
+  };
+  for (const [name, isSize] of sizesOf(header)) {
+    const [size] = header.sections[name] ?? [];
+    if (size === undefined) throw new CorruptObjectError(key, `it has no section ${name}`);
+    if (!isSize(size)) throw new CorruptObjectError(key, `its section ${name} cannot have ${size} bytes`);
+  }
+  return header;
+}
+
+function digestIn(json: JsonValue): string {
+  const text = json.text();
+  return digestPattern.test(text) ? text : json.refuse();
+}
+
+function sectionsIn(json: JsonValue): IndexHeader["sections"] {
+  const sections = json.members().map(([name, member]) => [name, sectionIn(member)]);
+  // Without a prototype, no name that a header lacks is found.
+  return Object.assign(Object.create(null), Object.fromEntries(sections));
+}
+
+function sectionIn(json: JsonValue): [bytes: number, root: string] {
+  const [bytes, root, ...others] = json.items();
+  if (!bytes || !root || others.length > 0) json.refuse();
+  return [bytes.integer(0), digestIn(root)];
+}
+
+/** Which sizes sections may have, by name. */
+function* sizesOf({ markets, pages, columns, sections }: IndexHeader) {
+  const words = wordsFor(markets) * 4;
+  const only = (size: number) => (bytes: number) => bytes === size;
+  yield ["pageMarkets", only(pages * 2)] as const;
+  yield ["pageRoots", only(pages * 32)] as const;
+  yield ["times", only(markets * 4)] as const;
+  for (const column of columns) {
+    const row = fieldOf(column);
+    if (row?.kind === "integer") yield [row.field, only(words * sliceCount(row.max - row.min))] as const;
+    if (row?.kind !== "label") continue;
+    const codes = frequentOf(column).length;
+    const [postings = 0] = sections[`${row.field}.postings`] ?? [];
+    const places = postings / 2;
+    // Code 0 exists only beside rare labels.
+    const highest = places > 0 ? codes : Math.max(0, codes - 1);
+    yield [`${row.field}.codes`, only(words * sliceCount(highest))] as const;
+    yield [`${row.field}.postings`, (bytes: number) => bytes % 2 === 0 && bytes <= markets * 2] as const;
+    yield [`${row.field}.starts`, only(wordsFor(places) * 4)] as const;
+    // In JSON, a byte of a label takes six at most: \u0001.
+    const most = 2 + places * (maxLabelBytes * 6 + 3);
+    yield [`${row.field}.rare`, (bytes: number) => bytes >= 2 && bytes <= most] as const;
+  }
+}

@@ -1,0 +1,96 @@
+import { formatVersion } from "../../schemas/format-version.ts";
+import { fitsIn } from "../../schemas/shapes.ts";
+import { textOf } from "../format/bytes.ts";
+import { CorruptObjectError, FormatError } from "./errors.ts";
+
+const update = "use a newer version of this program";
+const startAnew = "publish into a new store; from format 2 only keys/ carries over, by copying it";
+
+/** The value of a JSON object of the store, or of `what` in it. Throws CorruptObjectError when it is not JSON. */
+export function parseJson(key: string, bytes: Uint8Array, what = "it"): unknown {
+  try {
+    return JSON.parse(textOf(bytes));
+  } catch (error) {
+    throw new CorruptObjectError(key, `${what} is not JSON`, { cause: error });
+  }
+}
+
+/** The version of the format that the value of an object names. */
+export function versionIn(value: unknown): unknown {
+  return typeof value === "object" && value && "formatVersion" in value ? value.formatVersion : undefined;
+}
+
+/** The error for an object of a version of the format that this program has no reader for. */
+export function unknownVersion(key: string, version: unknown): CorruptObjectError {
+  const reason = `it has format version ${version}; this reader knows version ${formatVersion}`;
+  if (typeof version !== "number") return new CorruptObjectError(key, reason);
+  return new FormatError(key, `${reason}: ${version > formatVersion ? update : startAnew}`);
+}
+
+/**
+ * A value in the JSON of an object, and the path to it there. Whoever wrote the object may be hostile: what comes out
+ * was checked, and everything else throws a CorruptObjectError that names the path. For readers that have no zod.
+ */
+export class JsonValue {
+  readonly value: unknown;
+  readonly #key: string;
+  readonly #path: string;
+
+  /** `key` is the object's. */
+  constructor(key: string, value: unknown, path = "") {
+    this.#key = key;
+    this.value = value;
+    this.#path = path;
+  }
+
+  /** The member of an object; it must be there. */
+  member(name: string): JsonValue {
+    const object = this.#object();
+    const path = this.#path === "" ? name : `${this.#path}.${name}`;
+    return new JsonValue(this.#key, Object.hasOwn(object, name) ? object[name] : undefined, path);
+  }
+
+  /** All members of an object, in its order. */
+  members(): [name: string, member: JsonValue][] {
+    return Object.keys(this.#object()).map((name) => [name, this.member(name)]);
+  }
+
+  /** The items of a list of at most `maxLength`. */
+  items(maxLength = Number.POSITIVE_INFINITY): JsonValue[] {
+    if (!Array.isArray(this.value) || this.value.length > maxLength) this.refuse();
+    return this.value.map((item, index) => new JsonValue(this.#key, item, `${this.#path}.${index}`));
+  }
+
+  /** Two integers of at least 0. */
+  pair(): [number, number] {
+    const items = this.items(2);
+    if (items.length !== 2) this.refuse();
+    return [items[0]!.integer(0), items[1]!.integer(0)];
+  }
+
+  /** An integer from `min` to `max`. */
+  integer(min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER): number {
+    const { value } = this;
+    if (!Number.isSafeInteger(value)) this.refuse();
+    const integer = value as number;
+    if (!(integer >= min && integer <= max)) this.refuse();
+    return integer;
+  }
+
+  /** A text of at most `maxBytes` in UTF-8. */
+  text(maxBytes = Number.POSITIVE_INFINITY): string {
+    if (typeof this.value !== "string" || !fitsIn(this.value, maxBytes)) this.refuse();
+    return this.value;
+  }
+
+  /** Throws the error that this value is not as documented. */
+  refuse(): never {
+    throw new CorruptObjectError(this.#key, `it is not as documented: ${this.#path}`);
+  }
+
+  #object(): Record<string, unknown> {
+    const { value } = this;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) this.refuse();
+    return value as Record<string, unknown>;
+  }
+}

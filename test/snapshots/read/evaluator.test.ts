@@ -1,0 +1,85 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { facetNames } from "../../../schemas/filters.ts";
+import {
+  evaluate,
+  isLeftOut,
+  parseIndexHeader,
+  readFilter,
+  sectionsFor,
+} from "../../../snapshots/read/evaluator.ts";
+import { combinations } from "../../helpers/archive/combinations.ts";
+import { indexParts } from "../../helpers/archive/index-parts.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import type { Objects } from "../../helpers/store/tamper.ts";
+
+/** Markets of two segments, in a store. */
+async function twoSegments() {
+  const [segmentEnd] = segmentEnds().take(1);
+  const markets = recordsOf(0, 200).map((market, index) =>
+    index === 90 ? { ...market, id: segmentEnd! } : market,
+  );
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  await publishRecords(storage, markets);
+  const parts = indexParts(objects);
+  expect(parts).toHaveLength(2);
+  return { markets, storage, parts };
+}
+
+test("headers, sections and words alone give the totals, facets and rows that the service gives", async () => {
+  const { markets, storage, parts } = await twoSegments();
+  const newestFirst = markets.toSorted((a, b) => (a.resolvedAt < b.resolvedAt ? 1 : -1));
+  let needed = new Set<string>();
+  const segments = parts.map(({ header, sections, words }, index) => ({
+    header: parseIndexHeader(`index ${index}`, header),
+    section(name: string) {
+      expect(needed).toContain(`${index} ${name}`);
+      return sections.get(name)!;
+    },
+    get words() {
+      expect(needed).toContain(`${index} words`);
+      return words;
+    },
+  }));
+  const proxy = await startArchiveProxy(storage);
+  try {
+    await fc.assert(
+      fc.asyncProperty(
+        combinations(markets),
+        fc.subarray([...facetNames]),
+        fc.boolean(),
+        async ({ filters }, by, again) => {
+          const query = new URLSearchParams();
+          for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
+          const filter = readFilter(String(query));
+          const names = segments.map(({ header }) => [
+            ...sectionsFor(header, { ...filter, by }),
+            ...(filter.words.length > 0 && !isLeftOut(header, filter.conditions) ? ["words"] : []),
+          ]);
+          needed = new Set(names.flatMap((all, index) => all.map((name) => `${index} ${name}`)));
+          // What was read before is not read again.
+          const found = await evaluate(again ? segments : [...segments], filter);
+          const matching = plainFilter(markets, filters);
+          expect(found.total).toBe(matching.length);
+          const rows = found.ordinals(1, 50).map((ordinal) => newestFirst[markets.length - 1 - ordinal]!);
+          const times = matching
+            .map(({ resolvedAt }) => resolvedAt)
+            .toSorted()
+            .toReversed();
+          expect(rows.map(({ resolvedAt }) => resolvedAt)).toEqual(times.slice(1, 51));
+          if (by.length === 0) return;
+          const told = await proxy.facets({ ...filters, by: by.join(), limit: 1000 });
+          expect(await found.facets(by, 1000)).toEqual(told.facets);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  } finally {
+    await proxy.stop();
+  }
+});
