@@ -57,9 +57,6 @@ export function readFilter(search: string): ArchiveFilter {
   return parseFilter(readParameters(search, filterNames));
 }
 
-/** Reads which facets are asked for, as `by` names them. Throws InvalidParameterError. */
-export const readFacetNames = parseFacetNames;
-
 /** Whether the times of a query leave out all markets of a segment. Nothing of its index is then needed. */
 export function isLeftOut({ oldest, newest }: IndexHeader, conditions: readonly Condition[]): boolean {
   return conditions.some(
