@@ -1,13 +1,14 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
+import { createAgents } from "./agents/agents.ts";
 import { ServiceError } from "./errors/service-error.ts";
 import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
 import type { AppParts } from "./parts.ts";
 import { commonHeaders, isApiPath, preflightHeaders } from "./reply/headers.ts";
 import { refusalOf } from "./reply/problem.ts";
-import { createAnswers } from "./routes/answers.ts";
+import { createAnswers, createBounds } from "./routes/answers.ts";
 import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";
-import { detailOf } from "./routes/target.ts";
+import { detailOf, searchOf } from "./routes/target.ts";
 
 type Route = { id: EndpointId; endpoint: Endpoint };
 const rows = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Route);
@@ -21,7 +22,8 @@ const rowsByPath = [...Map.groupBy(rows, ({ endpoint }) => endpoint.path)].sort(
  * (routes/answers.ts).
  */
 export function createApp(parts: AppParts): Express {
-  const answers = createAnswers(parts);
+  const bounded = createBounds(parts);
+  const answers = { ...createAnswers(parts, bounded), agents: createAgents(parts, bounded) };
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");
   app.enable("case sensitive routing").enable("strict routing");
@@ -51,8 +53,8 @@ export function createApp(parts: AppParts): Express {
 /** Opens the exchange of a request, bounds the time to send its answer, and reports it when it is over. */
 function openExchange({ catalog, recorder, limits }: AppParts): Middleware {
   return (request, response, next) => {
-    const { path } = request;
-    const exchange = newExchange((id) => commonHeaders(catalog, path, id));
+    const { path, url } = request;
+    const exchange = newExchange(searchOf(url), (id) => commonHeaders(catalog, path, id));
     response.locals = exchange;
     const end = recorder.begin(request, exchange);
     const timer = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);

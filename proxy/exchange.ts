@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
-import type { BatchRequest } from "../schemas/envelopes.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { ObjectRef } from "../schemas/snapshot.ts";
 import type { Parameters } from "../snapshots/read/query/parameters.ts";
@@ -15,6 +14,8 @@ export interface Exchange {
   id: string;
   /** When the head had arrived, by `performance.now()`. */
   began: number;
+  /** The query as it was sent, without its question mark. */
+  search: string;
   /** Headers that every answer to the request has. */
   commonHeaders: Record<string, string>;
   /** Path of the request's row in the endpoint table. */
@@ -34,7 +35,7 @@ export interface Exchange {
   /** What is wrong with the query, until it is thrown. */
   queryFault?: unknown;
   /** The parsed body, at endpoints that take one. */
-  body?: BatchRequest;
+  body?: unknown;
   /** What the origin is asked for on behalf of this request. */
   fetching?: PromiseWithResolvers<Buffer> & { object: ObjectRef; abort: AbortSignal };
   /** Code of the error that was answered. */
@@ -65,7 +66,10 @@ export type Check = (
 ) => void | Promise<void>;
 
 /** The exchange of a request that has just arrived. */
-export function newExchange(commonHeaders: (requestId: string) => Record<string, string>): Exchange {
+export function newExchange(
+  search: string,
+  commonHeaders: (requestId: string) => Record<string, string>,
+): Exchange {
   const id = randomUUID();
-  return { id, began: performance.now(), commonHeaders: commonHeaders(id) };
+  return { id, search, began: performance.now(), commonHeaders: commonHeaders(id) };
 }

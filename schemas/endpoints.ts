@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { z } from "zod";
 import {
   Alive,
   ApiDescription,
@@ -36,6 +36,12 @@ import {
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
 
+/** The JSON body of a request: its schema, and how many bytes it may have. */
+export interface RequestBody {
+  schema: z.ZodType;
+  maxBytes: number;
+}
+
 /** One endpoint: a row of the endpoint table. */
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
@@ -61,8 +67,8 @@ export interface Endpoint {
   query: readonly string[];
   /** The answer is a file of the service. */
   asIs?: true;
-  /** Schema of the JSON body that a request must have. */
-  body?: typeof BatchRequest;
+  /** The JSON body that a request must have. */
+  body?: RequestBody | undefined;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
   /** The answer is NDJSON, with one `response` on each line. */
@@ -115,7 +121,7 @@ export const endpoints = {
     method: "POST",
     path: "/api/v1/scores/batch",
     plan: "free",
-    body: BatchRequest,
+    body: { schema: BatchRequest, maxBytes: 16 * 1024 },
     response: ScoreBatch,
     summary: "Up to 50 protocols at once",
   },
@@ -260,6 +266,14 @@ export const endpoints = {
     query: ["since"],
     response: FeedMessage,
     summary: "Live feed of score changes",
+  },
+  agents: {
+    ...open,
+    credentials: "checked",
+    method: "POST",
+    path: "/mcp",
+    body: { schema: z.unknown(), maxBytes: 64 * 1024 },
+    summary: "Tools for agents (Model Context Protocol): scores, markets, counts and what the numbers mean",
   },
   status: {
     ...open,

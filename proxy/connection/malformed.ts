@@ -25,9 +25,9 @@ export function answerMalformed(
 ): void {
   function fail(socket: Socket, error: ServiceError, method: string): void {
     const id = randomUUID();
-    const { status, headers, body } = problemReply(error, id);
-    connections.end(socket, bytesOf({ status, headers: { ...headersOf(id), ...headers }, body }));
-    answered({ method, status, code: error.code });
+    const { headers, ...reply } = problemReply(error, id);
+    connections.end(socket, bytesOf({ ...reply, headers: { ...headersOf(id), ...headers } }));
+    answered({ method, status: reply.status, code: error.code });
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {

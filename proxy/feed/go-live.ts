@@ -10,7 +10,7 @@ import { rateLimitHeaders } from "../quota/quota.ts";
 import { commonHeaders } from "../reply/headers.ts";
 import { refusalOf } from "../reply/problem.ts";
 import { checksOf, requireOneHost } from "../routes/checks.ts";
-import { pathOf } from "../routes/target.ts";
+import { pathOf, searchOf } from "../routes/target.ts";
 
 /**
  * Returns a function that hands the connection of a WebSocket handshake over to the live feed, or returns the refusal
@@ -22,7 +22,8 @@ export function createGoLive(parts: AppParts) {
   const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, parts)];
   return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    const exchange: Exchange = { ...newExchange((id) => commonHeaders(catalog, path, id)), route: path };
+    const opened = newExchange(searchOf(request.url ?? ""), (id) => commonHeaders(catalog, path, id));
+    const exchange: Exchange = { ...opened, route: path };
     const end = recorder.begin(request, exchange);
     try {
       for (const check of checks) await check(request, exchange);

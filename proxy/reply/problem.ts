@@ -1,3 +1,4 @@
+import { endpoints } from "../../schemas/endpoints.ts";
 import { type ErrorCode, errors, type Problem } from "../../schemas/errors.ts";
 import { type ServiceError, serviceErrorOf } from "../errors/service-error.ts";
 import type { Exchange } from "../exchange.ts";
@@ -12,6 +13,7 @@ export interface ProblemReply {
   status: number;
   headers: Record<string, string | number>;
   body: Buffer;
+  problem: Problem;
 }
 
 /** Notes an error in the exchange, for the log and the metrics. */
@@ -28,19 +30,29 @@ export function noteError(thrown: unknown, exchange: Exchange): ServiceError {
  */
 export async function refusalOf(thrown: unknown, exchange: Exchange, now: number): Promise<ProblemReply> {
   const error = noteError(thrown, exchange);
-  const { receipt, commonHeaders, id } = exchange;
+  const { receipt, commonHeaders, id, route } = exchange;
   const { status } = errors[error.code];
   const free = status >= 500 || status === 403 || (status === 429 && !exchange.worked);
   if (free && receipt?.allowed) await receipt.giveBack();
-  const { headers, body } = problemReply(error, id);
+  const { headers, ...reply } = problemReply(error, id, route);
   const rateLimit = receipt && rateLimitHeaders(receipt, now);
   const retryAfter = receipt &&
     error.code === "QUOTA_EXCEEDED" && { "Retry-After": secondsUntil(receipt.resetAt, now) };
-  return { status, headers: { ...commonHeaders, ...rateLimit, ...headers, ...retryAfter }, body };
+  return { ...reply, headers: { ...commonHeaders, ...rateLimit, ...headers, ...retryAfter } };
 }
 
-/** An error as application/problem+json (INTERFACE 7, RFC 9457), with the headers that belong to its code. */
-export function problemReply(error: ServiceError, requestId: string): ProblemReply {
+/** What the protocols of some addresses make of an error. */
+const shapes: Partial<Record<string, (problem: Problem) => object>> = {
+  [endpoints.agents.path]: (problem) => {
+    return { jsonrpc: "2.0", id: null, error: { code: -32000, message: problem.detail, data: problem } };
+  },
+};
+
+/**
+ * An error as application/problem+json (INTERFACE 7, RFC 9457) or, on a route with a protocol of its own, in the shape
+ * of that, with the headers that belong to its code.
+ */
+export function problemReply(error: ServiceError, requestId: string, route = ""): ProblemReply {
   const { status, title } = errors[error.code];
   const { parameter, size, ...extras } = error.extras;
   const problem: Problem = {
@@ -53,11 +65,13 @@ export function problemReply(error: ServiceError, requestId: string): ProblemRep
     ...(parameter !== undefined && { parameter: withoutKeys(parameter) }),
     ...extras,
   };
-  const body = Buffer.from(JSON.stringify(problem));
+  const shaped = shapes[route]?.(problem);
+  const body = Buffer.from(JSON.stringify(shaped ?? problem));
   return {
     status,
+    problem,
     headers: {
-      "Content-Type": mediaType,
+      "Content-Type": shaped ? "application/json" : mediaType,
       "Cache-Control": "no-store",
       "Content-Length": body.length,
       ...(status === 426 && {

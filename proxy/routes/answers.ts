@@ -4,7 +4,7 @@ import { type Endpoint, type EndpointId, endpoints, type FileEndpointId } from "
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { ServiceError } from "../errors/service-error.ts";
-import type { Middleware, Request, Response } from "../exchange.ts";
+import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
 import { staticReplies } from "../reply/static-files.ts";
@@ -14,13 +14,15 @@ import { proofAnswers } from "./proofs.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
-const ids = Object.keys(endpoints) as EndpointId[];
+/** Endpoints without a protocol of their own. */
+type AnsweredId = Exclude<EndpointId, "agents">;
+const ids = (Object.keys(endpoints) as EndpointId[]).filter((id): id is AnsweredId => id !== "agents");
 
 /** The last middleware of each endpoint. An endpoint without an answer does not compile. */
-export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
+export function createAnswers(parts: AppParts, bounded: Bounded): Record<AnsweredId, Middleware> {
   const fileAt = staticReplies(parts.files);
   const file: Answer = ({ path }) => fileAt(path);
-  const answers: Record<EndpointId, Answer> = {
+  const answers: Record<AnsweredId, Answer> = {
     ...(Object.fromEntries(ids.map((id) => [id, file])) as Record<FileEndpointId, Answer>),
     ...scoreAnswers(parts),
     ...archiveAnswers(parts),
@@ -28,12 +30,11 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
     ...serviceAnswers(parts),
     scoreFeed: upgradeRequired,
   };
-  const { limits, now } = parts;
-  const bulkhead = createBulkhead();
+  const { now } = parts;
   const { openOf, sendStream } = createStreamSender(parts);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
-  function answering({ heavy }: Endpoint, answer: Answer): Middleware {
+  function answering(endpoint: Endpoint, answer: Answer): Middleware {
     const prepared = async (request: Request, response: Response) =>
       prepare(request, await answer(request, response), (price) => {
         if (price) openOf(price, response.locals.caller!.owner);
@@ -41,12 +42,9 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
         response.locals.worked = Boolean(response.locals.parameters?.size);
       });
     return async (request, response) => {
-      const { receipt, caller, asOf } = response.locals;
-      const work = () => prepared(request, response);
-      // An older snapshot may have to be loaded.
-      const { streamed, ...ready } = await (heavy || asOf
-        ? within(limits.answerSeconds, (late) => bulkhead(caller?.owner ?? "", work, late))
-        : inTime(limits.answerSeconds, work()));
+      const { locals } = response;
+      const { receipt } = locals;
+      const { streamed, ...ready } = await bounded(endpoint, locals, () => prepared(request, response));
       if (ready.known) await receipt?.giveBack();
       if (streamed && receipt) requireUnits(streamed, receipt);
       if (streamed && request.method !== "HEAD") await sendStream({ ...ready, ...streamed }, response);
@@ -55,7 +53,7 @@ export function createAnswers(parts: AppParts): Record<EndpointId, Middleware> {
   }
 
   const answered = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
-  return Object.fromEntries(answered) as Record<EndpointId, Middleware>;
+  return Object.fromEntries(answered) as Record<AnsweredId, Middleware>;
 }
 
 /** Answers plain HTTP requests for the live feed. WebSocket handshakes go to feed/go-live.ts. */
@@ -70,6 +68,19 @@ const atOnce = 16;
 // Otherwise one owner could keep all others waiting.
 const perOwner = 4;
 const busyOwners = 1000;
+
+/** Prepares an answer of an endpoint within the deadline, and a heavy one when its turn has come. */
+export type Bounded = <T>(endpoint: Endpoint, exchange: Exchange, work: () => Promise<T>) => Promise<T>;
+
+/** The bounds that all answers of a process share. */
+export function createBounds({ limits: { answerSeconds } }: AppParts): Bounded {
+  const bulkhead = createBulkhead();
+  return ({ heavy }, { asOf, caller }, work) =>
+    // An older snapshot may have to be loaded.
+    heavy || asOf
+      ? within(answerSeconds, (late) => bulkhead(caller?.owner ?? "", work, late))
+      : inTime(answerSeconds, work());
+}
 
 /**
  * Bounds how many heavy answers are prepared at a time, in all and per owner. Work for which nobody waits any more is

@@ -12,8 +12,7 @@ import type { Check, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { quotaExceeded } from "../quota/quota.ts";
 import { isApiPath } from "../reply/headers.ts";
-import { readBody } from "./batch-body.ts";
-import { searchOf } from "./target.ts";
+import { readBody } from "./body.ts";
 
 /**
  * The checks of an endpoint in the documented order (INTERFACE 5.3). Express has matched target (404) and method (405)
@@ -28,7 +27,7 @@ export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
     ...(credentials === "checked" ? [requirePlanOf(endpoint, parts)] : []), // 401, 403
     ...(metered ? [takeUnit(parts)] : []), // 429
     ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(parts)] : []), // 403
-    ...(body ? [readBody(parts.limits)] : []), // 415, 413, 400
+    ...(body ? [readBody(body, parts.limits)] : []), // 415, 413, 400
     requireQuery, // 400
   ];
 }
@@ -67,10 +66,10 @@ function requireLaunched(endpoint: Endpoint): Check {
 }
 
 function requirePlanOf(endpoint: Endpoint, { catalog }: AppParts): Check {
-  return ({ url = "" }, { caller, asOf, queryFault }) => {
+  return (_request, { caller, asOf, queryFault, search }) => {
     requirePlan(caller!, endpoint.plan);
     const faulty = queryFault !== undefined && endpoint.query.includes(asOfParameter.name);
-    if (asOf || (faulty && searchOf(url).includes(`${asOfParameter.name}=`)))
+    if (asOf || (faulty && search.includes(`${asOfParameter.name}=`)))
       requirePlan(caller!, "developer", asOfParameter.name);
     if (asOf && "time" in asOf) requireSince(catalog, caller!, asOf.time);
   };
@@ -100,9 +99,9 @@ function takeUnit({ quota }: AppParts): Check {
 
 /** Reads the query once. What is wrong with it is told after the unit is taken, but access depends on its `asOf`. */
 function readQuery({ query }: Endpoint): Check {
-  return ({ url = "" }, exchange) => {
+  return (_request, exchange) => {
     try {
-      const parameters = readParameters(searchOf(url), query);
+      const parameters = readParameters(exchange.search, query);
       exchange.asOf = parseAsOf(parameters);
       exchange.parameters = parameters;
     } catch (error) {

@@ -1,3 +1,4 @@
+import type { BatchRequest } from "../../schemas/envelopes.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
 import { commitAsOf } from "../../snapshots/read/catalog/as-of.ts";
 import type { AsOf } from "../../snapshots/read/query/query.ts";
@@ -59,7 +60,7 @@ export function scoreAnswers(parts: AppParts) {
     getScore: publicAnswer(({ params }) => scoreNamed("records", String(params.slug))),
     // From the store, since a forwarded request can fetch only one object.
     batchScores: async (_request, { locals }) => {
-      const { json, snapshotId } = await readBatch(catalog, locals.body!.slugs);
+      const { json, snapshotId } = await readBatch(catalog, (locals.body as BatchRequest).slugs);
       return uncachedJson(json, snapshotId);
     },
     scoreHistory: privateAnswer("histories"),

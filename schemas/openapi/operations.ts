@@ -291,7 +291,10 @@ function requestBodyOf({ body }: Endpoint): ZodOpenApiOperationObject["requestBo
   if (!body) return undefined;
   const { data } = ScoreBatch.safeParse(answerExample("batchScores"));
   const example = data && { slugs: [...data.scores.map(({ slug }) => slug), ...data.notFound] };
-  return { required: true, content: { "application/json": { schema: body, ...(example && { example }) } } };
+  return {
+    required: true,
+    content: { "application/json": { schema: body.schema, ...(example && { example }) } },
+  };
 }
 
 const queryParameters = [...facetParameters, ...archiveParameters, asOfParameter, sinceParameter];

@@ -4,6 +4,7 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../../proxy/config.ts";
+import { endpoints } from "../../schemas/endpoints.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { layout } from "../../snapshots/store/layout.ts";
@@ -32,6 +33,7 @@ const elsewhere: [start: string, covered: string][] = [
   ['{"type": "hello"', "shapes of messages: live-feed.test.ts"],
   [`${vitest} test/proxy/`, "readme.test.ts knows the folder; npm test runs the same command"],
   ["npm run bench\n", "bench.test.ts"],
+  ["claude mcp add", "a program of its own: agents.test.ts connects as it does"],
   ["import pandas\n", "csv.test.ts, where pandas is installed"],
   ["log prs.example.org", "a policy of real keys: policy.test.ts"],
   ["export SIGNING_KEY=publisher.key WITNESS_POLICY", "with a real witness: witness-commands.test.ts"],
@@ -123,7 +125,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
   test("the answer that the README begins with is one that the description has, too", () => {
     const { scores } = JSON.parse(guide("schemas/openapi/examples/listScores.json"));
     const [{ bri, forgeScale, delta }] = scores;
-    expect(JSON.parse(block("json", "{"))).toEqual(scores[0]);
+    expect(JSON.parse(block("json", '{\n  "slug"'))).toEqual(scores[0]);
     expect(guide("README.md")).toContain(
       `${bri} of 1000 points, three more than in the run before, which makes it ${forgeScale}, the third of`,
     );
@@ -158,6 +160,17 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     expect(Number(first)).toBe(await totalOf({ category: "politics" }));
     expect(tiers.length).toBeGreaterThan(1);
     for (const line of tiers) expect(line).toMatch(/^[A-Z]+: \d+, \d+ disputed$/);
+  });
+
+  test("agents: the settings name the service, and a tool called by curl counts as the archive does", async () => {
+    const { mcpServers } = JSON.parse(block("json", '{\n  "mcpServers"'));
+    const { host, port } = readConfig({ SNAPSHOT_STORE: "store" });
+    expect(mcpServers.prs).toEqual({
+      url: `http://${host}:${port}${endpoints.agents.path}`,
+      headers: bearer("YOUR_AEGIS_KEY"),
+    });
+    const printed = await bash(block("sh", 'curl -sS --fail "$BASE/mcp"'));
+    expect(printed).toBe(`${await totalOf({ disputed: "true" })}\n`);
   });
 
   test("Python: a walk through all pages", async () => {

@@ -5,6 +5,7 @@ import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
+import { type Tool, tools } from "../../schemas/tools.ts";
 import { keysProgram } from "../../scripts/commands/keys.ts";
 import { sampleProgram } from "../../scripts/commands/sample.ts";
 import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
@@ -78,6 +79,14 @@ describe("the guides", () => {
         `| ${method} | \`${path}\` | ${plan} | ${availability} | ${metered ? "1" : "none"} | ${summary} |`,
     );
     expect(tableRows("endpoints")).toEqual(rows);
+  });
+
+  test("list every tool for agents", () => {
+    const rows = Object.entries<Tool>(tools).map(([name, { title, endpoint }]) => {
+      const { plan, metered }: Endpoint = endpoints[endpoint];
+      return `| \`${name}\` | ${plan} | ${metered ? "1" : "none"} | ${title} |`;
+    });
+    expect(tableRows("tools")).toEqual(rows);
   });
 
   test("say what the numbers mean, in the words of schemas/", () => {

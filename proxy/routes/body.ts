@@ -1,41 +1,42 @@
 import type { IncomingMessage } from "node:http";
-import { BatchRequest, maxBatchSlugs } from "../../schemas/envelopes.ts";
+import type { RequestBody } from "../../schemas/endpoints.ts";
+import { maxBatchSlugs } from "../../schemas/envelopes.ts";
 import { headerValues } from "../access/credentials.ts";
 import { isBroken } from "../connection/pipelining.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Check } from "../exchange.ts";
 import type { Limits } from "../limits.ts";
 
-const maxBodyBytes = 16 * 1024;
 // A refused body is read up to here, because a client that is still writing would not see the answer.
 const readBeforeRefusal = 1024 * 1024;
 
 /**
- * Reads the JSON body of a batch into the exchange. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE,
+ * Reads the JSON body of a request into the exchange. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE,
  * INVALID_BODY, BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive in time.
  */
-export function readBody({ requestSeconds }: Pick<Limits, "requestSeconds">): Check {
+export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: Limits): Check {
   return async (request, exchange, response) => {
-    const fault = faultOfHead(request);
+    const fault = faultOfHead(request, maxBytes);
     if (waitsForContinue(request)) {
       if (fault) throw fault;
       response?.writeContinue();
     }
-    const bytes = await received(request, requestSeconds);
+    const bytes = await received(request, maxBytes, requestSeconds);
     if (fault) throw fault;
-    if (bytes.length > maxBodyBytes) throw tooLarge();
-    exchange.body = parse(bytes);
+    if (bytes.length > maxBytes) throw tooLarge(maxBytes);
+    exchange.body = parse(bytes, schema);
   };
 }
 
 /** The fault of a body that the request's headers already show. */
-function faultOfHead(request: IncomingMessage): ServiceError | undefined {
+function faultOfHead(request: IncomingMessage, maxBytes: number): ServiceError | undefined {
   const detail = "The body must be sent as Content-Type: application/json.";
   if (!isJson(request)) return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);
-  return Number(request.headers["content-length"] ?? 0) > maxBodyBytes ? tooLarge() : undefined;
+  return Number(request.headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : undefined;
 }
 
-const tooLarge = () => new ServiceError("BODY_TOO_LARGE", `The body may have at most ${maxBodyBytes} bytes.`);
+const tooLarge = (max: number) =>
+  new ServiceError("BODY_TOO_LARGE", `The body may have at most ${max} bytes.`);
 
 const waitsForContinue = ({ httpVersion, headers }: IncomingMessage) =>
   httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
@@ -48,7 +49,7 @@ function isJson({ rawHeaders }: IncomingMessage): boolean {
 }
 
 /** The bytes of the body, or enough of them to see that it is too large. */
-function received(request: IncomingMessage, seconds: number): Promise<Buffer> {
+function received(request: IncomingMessage, maxBytes: number, seconds: number): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let length = 0;
@@ -56,7 +57,7 @@ function received(request: IncomingMessage, seconds: number): Promise<Buffer> {
   const late = new ServiceError("REQUEST_TIMEOUT", "The body did not arrive in time.");
   const timer = setTimeout(() => reject(late), seconds * 1000);
   request.on("data", (chunk: Buffer) => {
-    if (length <= maxBodyBytes) chunks.push(chunk);
+    if (length <= maxBytes) chunks.push(chunk);
     length += chunk.length;
     if (length > readBeforeRefusal) settle();
   });
@@ -68,9 +69,9 @@ function received(request: IncomingMessage, seconds: number): Promise<Buffer> {
   return promise.finally(() => clearTimeout(timer));
 }
 
-function parse(bytes: Buffer): BatchRequest {
+function parse(bytes: Buffer, schema: RequestBody["schema"]): unknown {
   const shape = 'a JSON object {"slugs": ["…", …]} and nothing else';
-  const parsed = BatchRequest.safeParse(jsonOf(bytes));
+  const parsed = schema.safeParse(jsonOf(bytes));
   if (parsed.success) return parsed.data;
   const most = `A batch may have at most ${maxBatchSlugs} slugs; send several.`;
   if (parsed.error.issues.some(({ code }) => code === "too_big"))
