@@ -1,5 +1,6 @@
 import { homedir } from "node:os";
-import { isAbsolute, join } from "node:path";
+import { basename, isAbsolute, join } from "node:path";
+import { isScript, runScript } from "../snapshots/sources/duckdb/run-script.ts";
 import { type Inspection, inspectSources } from "../snapshots/sources/inspect-sources.ts";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
 import type { KnownFiles, OpenSources } from "../snapshots/sources/sources.ts";
@@ -9,10 +10,12 @@ import { counted, UsageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 import type { Shell } from "./shell.ts";
 
-/** Parses --sources into an absolute path or a place on S3. Throws UsageError when it is neither. */
+/** Parses --sources into the absolute path of a directory or script, or a place on S3. Throws UsageError when it is neither. */
 export function sourcesLocation(shell: Shell, location: string): string | S3Location {
-  if (!isStoreLocation(location)) throw new UsageError("--sources takes a directory or s3://bucket/prefix");
-  return parseS3Location(location) ?? shell.path(location);
+  const remote = isStoreLocation(location) ? parseS3Location(location) : undefined;
+  if (!isStoreLocation(location) || (remote && isScript(location)))
+    throw new UsageError("--sources takes a directory, s3://bucket/prefix or a local file *.sql");
+  return remote ?? shell.path(location);
 }
 
 /** Sources in a local folder, with what their options need to know. */
@@ -25,10 +28,25 @@ interface LocalSources {
 /** Brings sources into a local folder, without known files that need not be fetched. */
 type FetchSources = (known: KnownFiles | undefined) => Promise<LocalSources>;
 
-/** Sources on S3 are fetched into the user's cache. A directory is where it is. */
-function fetching(shell: Shell, location: string | S3Location, progress: Progress): FetchSources {
-  if (typeof location === "string")
-    return async () => ({ directory: location, more: {}, close: async () => {} });
+/**
+ * A directory is where it is. A script runs once and leaves its tables in the temporary folder. Sources on S3 are fetched
+ * into the user's cache.
+ */
+function fetching(
+  shell: Shell,
+  location: string | S3Location,
+  temporaryDirectory: string,
+  progress: Progress,
+): FetchSources {
+  if (typeof location === "string") {
+    let running: Promise<LocalSources> | undefined;
+    return () => {
+      running ??= isScript(location)
+        ? tablesOfScript(shell, location, temporaryDirectory)
+        : Promise.resolve({ directory: location, more: {}, close: nothing });
+      return running;
+    };
+  }
   return async (known) => {
     const { createS3Client } = await import("../snapshots/store/backends/s3.ts");
     const { mirrorSources } = await import("../snapshots/sources/files/mirror.ts");
@@ -47,6 +65,17 @@ function fetching(shell: Shell, location: string | S3Location, progress: Progres
   };
 }
 
+const nothing = async () => {};
+
+/** Runs a script in the user's folder. Its tables stay until the temporary folder is removed. */
+async function tablesOfScript(shell: Shell, path: string, temporaryDirectory: string): Promise<LocalSources> {
+  const before = process.cwd();
+  process.chdir(shell.directory);
+  const rows = await runScript(path, { temporaryDirectory }).finally(() => process.chdir(before));
+  shell.say(`Ran ${basename(path)}: ${rows.markets} markets, ${rows.protocol_scores} protocol_scores`);
+  return { directory: rows.directory, more: { script: basename(path) }, close: nothing };
+}
+
 /** How a run opens the sources at a place, perhaps more than once. */
 export function sourcesAt(
   shell: Shell,
@@ -55,7 +84,7 @@ export function sourcesAt(
   progress: Progress,
 ): OpenSources {
   const told = new Set<string>();
-  const fetch = fetching(shell, location, progress);
+  const fetch = fetching(shell, location, temporaryDirectory, progress);
   return async (known) => {
     const { directory, more, close } = await fetch(known);
     try {
@@ -85,7 +114,7 @@ export async function inspectSourcesAt(
   temporaryDirectory: string,
   progress: Progress,
 ): Promise<Inspection> {
-  const { directory, more, close } = await fetching(shell, location, progress)(undefined);
+  const { directory, more, close } = await fetching(shell, location, temporaryDirectory, progress)(undefined);
   try {
     return await inspectSources(directory, { now: new Date(), temporaryDirectory, ...more });
   } finally {

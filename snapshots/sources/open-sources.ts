@@ -24,6 +24,8 @@ export interface SourcesOptions {
   now: Date;
   /** The address that the directory mirrors (mirror.ts), for messages. */
   mirrorOf?: string;
+  /** The name of the script whose tables the directory's files hold (run-script.ts), for messages. */
+  script?: string;
   /** Digests of the addresses, ETags and sizes of the mirrored files, by name. */
   listed?: ReadonlyMap<string, string>;
   /** Known files of markets that were not fetched, by name. */
@@ -207,9 +209,9 @@ async function bothOf<From, To>(
 export async function listSource(
   path: string,
   { table, unfetched }: Pick<ListedSource, "table" | "unfetched">,
-  { mirrorOf }: SourcesOptions,
+  { mirrorOf, script }: SourcesOptions,
 ): Promise<ListedSource> {
-  const directory = { path: resolve(path), mirrorOf };
+  const directory = { path: resolve(path), mirrorOf, script };
   return { directory, table, unfetched, files: await listSourceFiles(directory, table.name, unfetched) };
 }
 

@@ -36,6 +36,7 @@ const elsewhere: [start: string, covered: string][] = [
   ["claude mcp add", "a program of its own: agents.test.ts connects as it does"],
   ["import pandas\n", "csv.test.ts, where pandas is installed"],
   ["log prs.example.org", "a policy of real keys: policy.test.ts"],
+  ["SET allowed_directories = ", "script-sources.test.ts keeps a script to a folder by the same settings"],
   ["export SIGNING_KEY=publisher.key WITNESS_POLICY", "with a real witness: witness-commands.test.ts"],
   ["tools/monitor -policy", "with real witnesses and a static server: monitor.test.ts"],
   ["--- a/schemas/market.ts\n", "growth.test.ts applies it"],

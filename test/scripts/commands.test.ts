@@ -48,6 +48,7 @@ describe("--help and -h", () => {
     `(default: ${retention.keepHours})`,
     "--resume",
     "--dry-run",
+    "FILE.sql",
     "rollback",
   ];
   test.for<[string, string[]]>([

@@ -25,7 +25,7 @@ export const allowing = {
 export const sourcesOption = {
   type: "string",
   value: "SOURCES",
-  does: "where the Parquet files are",
+  does: "where the Parquet files are, or a DuckDB script *.sql that leaves the tables",
 } as const;
 
 /** Reads the options that publish and verify --repair share. Throws UsageError. */

@@ -16,7 +16,7 @@ import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-
 
 export const publishCommand = command({
   name: "publish",
-  does: "builds a snapshot from Parquet sources and commits it; the same content makes no new commit",
+  does: "builds a snapshot from sources and commits it; the same content makes no new commit",
   options: {
     sources: { ...sourcesOption, required: true },
     ...common,

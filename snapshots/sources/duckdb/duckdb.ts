@@ -19,6 +19,10 @@ export interface SessionOptions {
   ordered: boolean;
   /** If given, the only files that SQL can read or write, as absolute paths without symbolic links. */
   allowedPaths?: readonly string[];
+  /**
+   * Lets SQL reach all else, too, until it sets `enable_external_access` to false itself. The allowed paths stay.
+   */
+  trusted?: boolean;
 }
 
 /** Opens an in-memory DuckDB with fixed settings: UTC, limited memory, and no downloads of extensions. */
@@ -33,7 +37,9 @@ export async function openSession(options: SessionOptions): Promise<DuckDBInstan
   return instance;
 }
 
-function settings({ memoryMegabytes, temporaryDirectory, threads, ordered, allowedPaths }: SessionOptions) {
+function settings(options: SessionOptions) {
+  const { memoryMegabytes, temporaryDirectory, threads, ordered } = options;
+  const { allowedPaths, trusted = false } = options;
   return [
     "TimeZone = 'UTC'",
     "autoinstall_known_extensions = false",
@@ -48,7 +54,8 @@ function settings({ memoryMegabytes, temporaryDirectory, threads, ordered, allow
     `memory_limit = '${memoryMegabytes}MB'`,
     `temp_directory = ${quoted(temporaryDirectory)}`,
     ...(threads === undefined ? [] : [`threads = ${threads}`]),
-    ...(allowedPaths ? [`allowed_paths = ${textList(allowedPaths)}`, "enable_external_access = false"] : []),
+    ...(allowedPaths ? [`allowed_paths = ${textList(allowedPaths)}`] : []),
+    ...(allowedPaths && !trusted ? ["enable_external_access = false"] : []),
   ];
 }
 

@@ -25,7 +25,12 @@ export function selectFromAll(
 
 /** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {
+  return `cannot be read: ${faultOf(error).split("\n")[0]}`;
+}
+
+/** What DuckDB says about data or SQL. Throws errors that are the fault of neither. */
+export function faultOf(error: unknown): string {
   const message = messageOf(error);
   if (/^(Out of Memory|INTERRUPT)|No space left on device/.test(message)) throw error;
-  return `cannot be read: ${message.split("\n")[0]}`;
+  return message;
 }

@@ -8,6 +8,8 @@ export interface SourceDirectory {
   path: string;
   /** The address that the directory mirrors. Its files are then hard links, whose number changes. */
   mirrorOf: string | undefined;
+  /** The script whose tables the directory's files hold; messages name these instead. */
+  script?: string | undefined;
 }
 
 /** A file of the sources. */
@@ -43,7 +45,14 @@ export async function listSourceFiles(
   const paths = single === undefined ? below : [join(root, `${name}.parquet`)];
   if (paths.length + unfetched.length === 0)
     throw refuse(`is missing, and there is no Parquet file below ${name}/ in ${mirrorOf}`);
-  return Promise.all(paths.map((path) => sourceFile(directory, path)));
+  const files = await Promise.all(paths.map((path) => sourceFile(directory, path)));
+  const { script } = directory;
+  return script === undefined ? files : files.map((file) => ({ ...file, name: tableOfScript(script, name) }));
+}
+
+/** How messages name a table that a script leaves. */
+export function tableOfScript(script: string, table: string): string {
+  return `${script} (${table})`;
 }
 
 async function sourceFile(directory: SourceDirectory, path: string): Promise<SourceFile> {

@@ -1,0 +1,166 @@
+import { mkdtemp, readFile, realpath, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { DuckDBConnection } from "@duckdb/node-api";
+import { ifPresent, messageOf } from "../../store/errors.ts";
+import { matchColumns } from "../contract/match-columns.ts";
+import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
+import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
+import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
+import { tableOfScript } from "../files/source-files.ts";
+import { openSession, withConnection } from "./duckdb.ts";
+import { faultOf } from "./parquet.ts";
+import { identifier, quoted } from "./sql-literals.ts";
+
+/** What a script may use. */
+export interface ScriptOptions {
+  /** A local folder for spill files, and for the tables that the script leaves. */
+  temporaryDirectory: string;
+  /** The memory limit of DuckDB's buffers, in millions of bytes; default 600. The script may set another. */
+  memoryMegabytes?: number;
+}
+
+/** The tables that a script left: a folder with a Parquet file of each, and how many rows each has. */
+export type ScriptTables = { directory: string } & Record<SourceTable["name"], number>;
+
+/** Whether a place of sources is a script. */
+export function isScript(path: string): boolean {
+  return path.endsWith(".sql");
+}
+
+/**
+ * Runs a DuckDB script, which may do all that its user may, in the process's current folder. Writes the tables or views `markets` and
+ * `protocol_scores` that it leaves to Parquet files, so that a publish reads the same rows as often as it needs to.
+ * Throws SourceRefusal when a statement fails, when a table is missing or cannot be read, and when columns do not match
+ * the contract: files cannot hold every type.
+ */
+export async function runScript(path: string, options: ScriptOptions): Promise<ScriptTables> {
+  const script = basename(path);
+  const text = await ifPresent(readFile(path, "utf8"));
+  if (text === undefined) throw new SourceRefusal([{ file: path, rule: "is missing" }]);
+  const { temporaryDirectory, memoryMegabytes = 600 } = options;
+  const directory = await realpath(await mkdtemp(join(temporaryDirectory, "script-")));
+  const spill = join(directory, "spill");
+  const instance = await openSession({
+    memoryMegabytes,
+    temporaryDirectory: spill,
+    // Refusals name rows by their numbers in the table that the script left.
+    ordered: true,
+    allowedPaths: sourceNames.map((name) => fileOf(directory, name)),
+    trusted: true,
+  });
+  try {
+    return await withConnection(instance, async (connection) => {
+      await runStatements(connection, script, text);
+      return { directory, ...(await writeTables(connection, script, directory)) };
+    });
+  } finally {
+    instance.closeSync();
+    await rm(spill, { recursive: true, force: true });
+  }
+}
+
+const fileOf = (directory: string, name: string) => join(directory, `${name}.parquet`);
+
+async function runStatements(connection: DuckDBConnection, script: string, text: string): Promise<void> {
+  const refuse = (error: unknown, row?: string) =>
+    new SourceRefusal([{ file: script, ...(row && { row }), rule: `fails: ${said(error)}` }]);
+  const statements = await connection.extractStatements(text).catch((error: unknown) => {
+    const line = /\nLINE (\d+):/.exec(messageOf(error))?.[1];
+    throw refuse(error, line && `line ${line}`);
+  });
+  for (let index = 0; index < statements.count; index += 1) {
+    try {
+      const statement = await statements.prepare(index);
+      await statement.run();
+      statement.destroySync();
+    } catch (error) {
+      throw refuse(error, `statement ${index + 1} of ${statements.count}`);
+    }
+  }
+}
+
+/** Writes each table to its file, and returns how many rows it has. */
+async function writeTables(
+  connection: DuckDBConnection,
+  script: string,
+  directory: string,
+): Promise<Record<SourceTable["name"], number>> {
+  const refusals = new RefusalList();
+  const queries = new Map<string, string>();
+  for (const table of [marketsTable(undefined), protocolScoresTable(undefined)]) {
+    const query = await refusals.gather(() => checkedQuery(connection, script, table));
+    queries.set(table.name, query ?? "");
+  }
+  refusals.throwIfAny();
+  // In one transaction an attached database shows both tables as they were at the same moment.
+  await connection.run("BEGIN TRANSACTION").catch(() => {
+    throw new SourceRefusal([{ file: script, rule: "leaves a transaction open; end it with COMMIT" }]);
+  });
+  const rows = { markets: 0, protocol_scores: 0 };
+  for (const name of sourceNames) {
+    try {
+      const result = await connection.runAndReadAll(
+        `COPY (${queries.get(name)}) TO ${quoted(fileOf(directory, name))}
+         (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10240, USE_TMP_FILE false)`,
+      );
+      rows[name] = Number(result.getRows()[0]?.[0]);
+    } catch (error) {
+      throw unreadable(script, name, error);
+    }
+  }
+  await connection.run("COMMIT");
+  return rows;
+}
+
+/**
+ * SELECT of the rows that a script left in a table. Throws SourceRefusal when the table is not there, or its columns do
+ * not match the contract.
+ */
+async function checkedQuery(
+  connection: DuckDBConnection,
+  script: string,
+  { name, fields }: SourceTable,
+): Promise<string> {
+  const described = await connection.runAndReadAll(`DESCRIBE FROM ${name}`).catch((error: unknown) => {
+    if (messageOf(error).startsWith(`Catalog Error: Table with name ${name} does not exist`))
+      throw new SourceRefusal([{ file: script, rule: `leaves no table or view named ${name}` }]);
+    throw unreadable(script, name, error);
+  });
+  const wide = described.getRows().flatMap(([column, type]) => {
+    const narrow = withoutWideIntegers(String(type));
+    const value = identifier(String(column));
+    return narrow === type ? [] : [`${value}::${narrow} AS ${value}`];
+  });
+  const query = `SELECT *${wide.length > 0 ? ` REPLACE (${wide.join(", ")})` : ""} FROM ${name}`;
+  const result = await connection.run(`${query} LIMIT 0`);
+  const types = result.columnTypes();
+  const columns = new Map(result.columnNames().map((column, index) => [column, types[index]!]));
+  const { faults } = matchColumns(fields, columns);
+  if (faults.length === 0) return query;
+  throw new SourceRefusal(faults.map((fault) => ({ file: tableOfScript(script, name), ...fault })));
+}
+
+/**
+ * The type with BIGINT for integers of 128 bits, which DuckDB makes of sums and of JSON, but writes to Parquet as DOUBLE.
+ * The cast fails for numbers that do not fit.
+ */
+function withoutWideIntegers(type: string): string {
+  return type.replace(/"(?:[^"]|"")*"|\bU?HUGEINT\b/g, (part) => (part.startsWith('"') ? part : "BIGINT"));
+}
+
+function unreadable(script: string, table: string, error: unknown): SourceRefusal {
+  return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${said(error)}` }]);
+}
+
+/** The first paragraph of what DuckDB says, on one line and without passwords, which stand in addresses of databases. */
+function said(error: unknown): string {
+  const [paragraph = ""] = faultOf(error)
+    .replace(/^Failed to extract statements: /, "")
+    .split("\n\n");
+  return paragraph
+    .replace(/\s+/g, " ")
+    .trim()
+    .replace(/(:\/\/[^\s:@/]*):[^\s@]*@/g, "$1:***@")
+    .replace(/(password\s*=\s*)('[^']*'|[^\s'"]+)/gi, "$1***")
+    .slice(0, 1000);
+}
