@@ -47,13 +47,13 @@ export function scoresRootOf(scores: Manifest["scores"]): string {
 }
 
 /** What the index root covers of a segment. */
-export type IndexedSegment = Pick<SegmentRef, "markets"> & {
+export type CoveredSegment = Pick<SegmentRef, "markets"> & {
   index: Pick<SegmentRef["index"], "hash">;
   ids: Pick<SegmentRef["ids"], "root">;
 };
 
 /** The root of the index of these segments, in hexadecimal (snapshots/SPEC.md, "Index root"). */
-export function indexRootOf(segments: readonly IndexedSegment[]): string {
+export function indexRootOf(segments: readonly CoveredSegment[]): string {
   const children = segments.map(({ index, ids, markets }) => {
     return { root: nodeHash(digestFrom(index.hash), digestFrom(ids.root)).toString("hex"), markets };
   });

@@ -17,14 +17,6 @@ export const isKnown = (column: ColumnHeader): column is KnownColumn =>
 export const sectionsOf = ({ name, kind }: { name: string; kind: KnownColumn["kind"] }): string[] =>
   kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
 
-/** The sections that an index header covers, in its order, as far as the kinds of its columns are known. */
-export const coveredSections = (columns: readonly ColumnHeader[]): string[] => [
-  "pageMarkets",
-  "pageRoots",
-  "times",
-  ...columns.filter(isKnown).flatMap(sectionsOf),
-];
-
 /** Labels of at least one in so many of a segment's markets are frequent, and coded in bit slices. */
 export const frequentShare = 32;
 

@@ -1,7 +1,8 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import { hasBit, wordsFor } from "./bitmap.ts";
+import type { IndexRow } from "./build-index.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
-import { type IndexRow, readColumns } from "./segment.ts";
+import { readColumns } from "./segment.ts";
 import { timeAt } from "./time-column.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { bytesOf } from "../format/bytes.ts";
 import { type Digest, hexOf } from "../format/sha256.ts";
 import { leafHash, rootOf, treeHead } from "../format/tree.ts";
-import { type ColumnHeader, coveredSections } from "./columns.ts";
+import type { KnownColumn } from "./columns.ts";
 import { indexVersion, type WordsRef } from "./header-reader.ts";
 import { type TimeColumn, timeAt } from "./time-column.ts";
 
@@ -11,13 +11,15 @@ import { type TimeColumn, timeAt } from "./time-column.ts";
 /** A chunk of ids is small, because what shows that an id is absent is one of them. */
 const [chunkBytes, idChunkBytes] = [4096, 256];
 
-/** What a header says of a segment itself; `root` is that of the tree over its pages, in hexadecimal. */
-export interface IndexedSegment {
+/** The index of a segment: what its header says, with the sections that it covers, in its order. */
+export interface SegmentIndex {
   markets: number;
   pages: number;
+  /** Of the tree over its pages, in hexadecimal. */
   root: string;
   times: TimeColumn;
-  columns: readonly ColumnHeader[];
+  columns: readonly KnownColumn[];
+  sections: ReadonlyMap<string, Uint8Array>;
 }
 
 /** Bytes of a chunk of a section; the last one may have fewer. */
@@ -37,18 +39,10 @@ export function sectionRootOf(name: string, section: Uint8Array): string {
   return hexOf(rootOf("section", { children: leaves.length, total: section.length }, treeHead(leaves)));
 }
 
-/**
- * The canonical header of a segment's index, of which the index root has the SHA-256. `names` are the sections that it
- * covers.
- */
-export function indexHeader(
-  { markets, pages, root, times, columns }: IndexedSegment,
-  sectionOf: (name: string) => Uint8Array,
-  words: WordsRef,
-  names = coveredSections(columns),
-): Uint8Array {
-  const sections = names.map((name) => {
-    const section = sectionOf(name);
+/** The canonical header of a segment's index, of which the index root has the SHA-256. */
+export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {
+  const { markets, pages, root, times, columns } = index;
+  const sections = Array.from(index.sections, ([name, section]) => {
     return [name, [section.length, sectionRootOf(name, section)]] as const;
   });
   const header = {

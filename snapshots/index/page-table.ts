@@ -7,6 +7,7 @@ import {
   runMarkets,
   type StoredPage,
 } from "../format/page.ts";
+import type { Subtree } from "../format/tree.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import type { SectionWriter } from "./section-writer.ts";
 import { type SectionLookup, uint32s } from "./sections.ts";
@@ -20,6 +21,13 @@ export interface PageTable {
   page(index: number): StoredPage;
 }
 
+/** The section of the pages' numbers of markets. */
+export const pageMarketsOf = (pages: readonly Subtree[]) => Uint16Array.from(pages, ({ markets }) => markets);
+
+/** The section of the pages' roots. */
+export const pageRootsOf = (pages: readonly Subtree[]) =>
+  Buffer.from(pages.map(({ root }) => root).join(""), "hex");
+
 /** Adds the sections that queries need, from the oldest page up. */
 export function addPageTable(sections: SectionWriter, pages: readonly Page[]): void {
   const runs = pages.flatMap((page) => page.runs);
@@ -28,17 +36,14 @@ export function addPageTable(sections: SectionWriter, pages: readonly Page[]): v
     "pageBytes",
     Uint32Array.from(pages, (page) => page.bytes),
   );
-  sections.add(
-    "pageMarkets",
-    Uint16Array.from(pages, (page) => page.markets),
-  );
+  sections.add("pageMarkets", pageMarketsOf(pages));
   sections.add("pageEncodings", new Uint8Array(pages.length).fill(gzip));
   sections.add("runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc])));
 }
 
 /** Adds the sections that are read once. */
 export function addPageDigests(sections: SectionWriter, pages: readonly Page[]): void {
-  sections.add("pageRoots", Buffer.from(pages.map((page) => page.root).join(""), "hex"));
+  sections.add("pageRoots", pageRootsOf(pages));
   sections.add("runHashes", Buffer.from(pages.map((page) => page.runHashes).join(""), "hex"));
 }
 

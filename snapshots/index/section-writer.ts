@@ -5,20 +5,13 @@ export class SectionWriter {
   readonly sections: Record<string, [offset: number, bytes: number]> = {};
   readonly parts: Buffer[] = [];
   bytes = 0;
-  readonly #added = new Map<string, Buffer>();
 
   add(name: string, data: Uint8Array | Uint16Array | Uint32Array): void {
     const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
     const filler = Buffer.alloc(padding(bytes.length));
     this.sections[name] = [this.bytes, bytes.length];
-    this.#added.set(name, bytes);
     this.parts.push(bytes, filler);
     this.bytes += bytes.length + filler.length;
-  }
-
-  /** The bytes of a section that was added. */
-  get(name: string): Buffer {
-    return this.#added.get(name)!;
   }
 }
 

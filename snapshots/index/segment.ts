@@ -1,10 +1,10 @@
-import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { type FilterField, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import type { Page, StoredPage } from "../format/page.ts";
-import { rootOver } from "../format/tree.ts";
-import { JsonValue, parseJson } from "../store/json.ts";
+import type { JsonValue } from "../store/json.ts";
 import { maxResidentBytes } from "../store/layout.ts";
+import { buildIndex, type IndexRow } from "./build-index.ts";
 import {
   columnsFrom,
   type LabelTables,
@@ -12,11 +12,10 @@ import {
   type SegmentColumns,
   type StoredColumns,
 } from "./column-sections.ts";
-import { type ColumnHeader, columnsIn, coveredSections } from "./columns.ts";
-import { indexVersion, type WordsRef } from "./header-reader.ts";
-import { indexHeader } from "./index-header.ts";
-import { buildIntegerColumn } from "./integer-column.ts";
-import { buildLabelColumn } from "./label-column.ts";
+import { type ColumnHeader, columnsIn } from "./columns.ts";
+import { isSame, openHeader } from "./header-check.ts";
+import type { WordsRef } from "./header-reader.ts";
+import { indexHeader, sectionRootOf } from "./index-header.ts";
 import { addPageDigests, addPageTable, type PageTable, readPageTable, readWholePages } from "./page-table.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
 import {
@@ -26,14 +25,7 @@ import {
   sectionLookup,
   sectionsIn,
 } from "./sections.ts";
-import { buildTimeColumn, epochsIn, type TimeColumn } from "./time-column.ts";
-
-/** The values of one market that the index keeps. */
-export interface IndexRow {
-  /** Epoch milliseconds. */
-  resolvedAt: number;
-  values: FilterValues;
-}
+import { epochsIn, type TimeColumn } from "./time-column.ts";
 
 /** A segment in memory. */
 export interface Segment extends SegmentColumns {
@@ -70,6 +62,9 @@ function segmentHeader(header: JsonValue): SegmentHeader {
   };
 }
 
+/** Whether queries need a section of a column in memory. */
+const isResident = (name: string) => !name.endsWith(".rare");
+
 /**
  * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order
  * from the oldest.
@@ -80,45 +75,27 @@ export function encodeSegment(
   words: WordsRef,
   fields: readonly FilterField[] = filterFields,
 ): Buffer {
-  const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
+  const index = buildIndex(pages, rows, fields);
+  const { markets, times, columns } = index;
   const sections = new SectionWriter();
   addPageTable(sections, pages);
-  sections.add("times", times.low);
-  const columns: SegmentHeader["columns"] = [];
-  const rare: [string, string[]][] = [];
-  for (const row of fields) {
-    const name = row.field;
-    if (row.kind === "integer") {
-      const { min, max } = row;
-      const values = rows.map(({ values }) => values[row.field]);
-      sections.add(name, buildIntegerColumn(values, min, max).slices);
-      columns.push({ name, kind: "integer", min, max });
-      continue;
-    }
-    const column = buildLabelColumn(rows.map(({ values }) => values[row.field]));
-    sections.add(`${row.field}.codes`, column.codes.slices);
-    sections.add(`${row.field}.postings`, column.postings);
-    sections.add(`${row.field}.starts`, column.starts);
-    columns.push({ name, kind: "label", frequent: column.frequent });
-    rare.push([row.field, column.rare]);
-  }
+  const ofColumns = [...index.sections].filter(([name]) => !name.startsWith("page"));
+  const addWhere = (needed: boolean) => {
+    for (const [name, bytes] of ofColumns) if (isResident(name) === needed) sections.add(name, bytes);
+  };
+  addWhere(true);
   const residentBytes = sections.bytes;
   addPageDigests(sections, pages);
-  for (const [field, labels] of rare) sections.add(`${field}.rare`, Buffer.from(JSON.stringify(labels)));
-  const root = rootOver("segment", pages).toString("hex");
-  const indexed = { markets: rows.length, pages: pages.length, root, times, columns };
-  sections.add(
-    "index",
-    indexHeader(indexed, (name) => sections.get(name), words),
-  );
+  addWhere(false);
+  sections.add("index", indexHeader(index, words));
 
   const header: SegmentHeader & { formatVersion: number } = {
     formatVersion,
-    markets: rows.length,
+    markets,
     pages: pages.length,
     residentBytes,
     epochs: times.epochs,
-    columns,
+    columns: [...columns],
     sections: sections.sections,
   };
   return sealSections(magic, header, sections.parts);
@@ -152,28 +129,20 @@ function sectionOf(key: string, header: SegmentHeader, body: Buffer, name: strin
   return body.subarray(offset, offset + bytes);
 }
 
-/**
- * Whether a segment's index header is right about what the segment holds, also in columns that this version does not
- * know; undefined when the header is of another version.
- */
-export function isIndexHeader(key: string, stored: Buffer, words: WordsRef): boolean | undefined {
+/** Members, columns and sections in which a segment is not what its index header says. Throws CorruptObjectError. */
+export function differencesFromHeader(key: string, stored: Buffer): string[] {
   const { header, body } = openSegment(key, stored);
-  const covered = (name: string) => sectionOf(key, header, body, name);
-  const { times } = readColumns(key, stored);
-  const { markets, pages } = header;
-  const root = rootOver("segment", readPages(key, stored)).toString("hex");
-  const told = readIndexHeader(key, stored);
-  const json = new JsonValue(key, parseJson(key, told));
-  if (json.member("version").integer() !== indexVersion) return undefined;
-  const names = json
-    .member("sections")
-    .members()
-    .map(([name]) => name);
-  const columns = json.member("columns");
-  if (JSON.stringify(columnsIn(columns)) !== JSON.stringify(header.columns)) return false;
-  if (!coveredSections(header.columns).every((name) => names.includes(name))) return false;
-  const segment = { markets, pages, root, times, columns: columns.value as ColumnHeader[] };
-  return told.equals(indexHeader(segment, covered, words, names));
+  const told = openHeader(key, sectionOf(key, header, body, "index"));
+  const members = (["markets", "pages", "epochs"] as const).filter(
+    (name) => !isSame(header[name], told.member(name).value),
+  );
+  const columns = isSame(columnsIn(told.member("columns")), header.columns) ? [] : ["columns"];
+  const sections = told.member("sections").members();
+  const wrong = sections.filter(([name, ref]) => {
+    const section = sectionOf(key, header, body, name);
+    return !isSame(ref.value, [section.length, sectionRootOf(name, section)]);
+  });
+  return [...members, ...columns, ...wrong.map(([name]) => `section ${name}`)];
 }
 
 /** The pages of a segment as far as reading one needs them. Throws CorruptObjectError. */
@@ -202,9 +171,9 @@ function residentPart(key: string, header: SegmentHeader, body: Buffer) {
   const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
   const lookup = sectionLookup(key, header, resident.byteLength);
   const section = (name: string, expectedBytes?: number) =>
-    name.endsWith(".rare")
-      ? sectionOf(key, header, body, name)
-      : new Uint8Array(resident, ...lookup(name, expectedBytes));
+    isResident(name)
+      ? new Uint8Array(resident, ...lookup(name, expectedBytes))
+      : sectionOf(key, header, body, name);
   return { resident, lookup, section };
 }
 

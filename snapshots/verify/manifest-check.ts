@@ -3,6 +3,7 @@ import { compareKeys } from "../format/market-line.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";
+import { layout } from "../store/layout.ts";
 import type { CheckedSegment } from "./segment-check.ts";
 
 /** Checks a manifest against the segments it names. Throws CorruptObjectError. */
@@ -36,9 +37,15 @@ export function checkManifest(key: string, manifest: Manifest, segments: readonl
   segments.forEach(({ index, ids }, position) => {
     const told = manifest.segments[position]!;
     if (JSON.stringify(index) !== JSON.stringify(told.index))
-      throw new CorruptObjectError(key, `it names another index header than segment ${told.hash} has`);
+      throw new CorruptObjectError(
+        key,
+        `it names another index header than ${layout.segment(told.hash)} has`,
+      );
     if (ids.root !== told.ids.root)
-      throw new CorruptObjectError(key, `it names another root of the ids than segment ${told.hash} has`);
+      throw new CorruptObjectError(
+        key,
+        `it names another root of the ids than ${layout.segment(told.hash)} has`,
+      );
   });
   if (indexRootOf(manifest.segments) !== manifest.indexRoot) {
     throw new CorruptObjectError(key, "its index root does not match its segments");

@@ -1,5 +1,5 @@
 import { gunzipSync } from "node:zlib";
-import { filterValuesOf } from "../../schemas/filters.ts";
+import { type FilterValues, filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
@@ -7,15 +7,16 @@ import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
+import { buildIndex, type IndexRow } from "../index/build-index.ts";
 import { decodeRows } from "../index/decode-rows.ts";
 import { encodeWords } from "../index/encode-words.ts";
+import { checkHeader } from "../index/header-check.ts";
 import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { sectionRootOf } from "../index/index-header.ts";
+import { indexHeader, sectionRootOf } from "../index/index-header.ts";
 import {
+  differencesFromHeader,
   encodeSegment,
-  type IndexRow,
-  isIndexHeader,
   readColumns,
   readIndexHeader,
   readPages,
@@ -87,10 +88,13 @@ export async function checkSegment(
     throw new CorruptObjectError(layout.rowsOf(ref.rows.hash), "it does not hold one digest per market");
   }
   if (!encodeIds(rows.map(({ id }) => idHash(id))).equals(ids)) {
-    throw new CorruptObjectError(layout.idsOf(ref.ids.hash), "it does not match the ids of its markets");
+    throw new CorruptObjectError(
+      layout.idsOf(ref.ids.hash),
+      `it does not match the ids of the markets of ${key}`,
+    );
   }
   const { hash, bytes } = ref.words;
-  const unicode = checkWords(check, layout.wordsOf(hash), words, rows);
+  const unicode = checkWords(check, key, ref, words, rows);
   checkIndex(check, key, stored, { pages, rows, words: { unicode, hash, bytes } });
   return {
     index: referTo(readIndexHeader(key, stored)),
@@ -112,26 +116,47 @@ function checkIndex(
   { pages, rows, words }: { pages: readonly Page[]; rows: readonly CheckedRow[]; words: WordsRef },
 ): void {
   const { fields, others } = readColumns(key, stored);
-  const sameRow = ({ resolvedAt, values }: IndexRow, position: number) =>
-    resolvedAt === rows[position]!.resolvedAt &&
-    fields.every(({ field }) => values[field] === rows[position]!.values[field]);
   if (!others && encodeSegment(pages, rows, words, fields).equals(stored)) return;
   // Other columns, other sections or another header are of another version.
-  const header = isIndexHeader(key, stored, words);
-  const same = (others || header === undefined) && decodeRows(key, stored).every(sameRow) && header !== false;
-  if (!same) throw new CorruptObjectError(key, "its index does not match its pages");
+  const own = indexHeader(buildIndex(pages, rows, fields), words);
+  const { wrong, unchecked } = checkHeader(key, readIndexHeader(key, stored), own);
+  const later = unchecked === "version";
+  wrong.push(...(later ? wrongFields(decodeRows(key, stored), rows) : differencesFromHeader(key, stored)));
+  if (wrong.length > 0 || (!others && !later)) {
+    const where = [...new Set(wrong)].join(", ");
+    throw new CorruptObjectError(key, `its index does not match its pages${where && `: ${where}`}`);
+  }
   if (others) check.unchecked.push({ key, reason: "it has columns that this version does not know" });
-  if (header === undefined)
+  if (later)
     check.unchecked.push({ key, reason: "its index header is of a version that this program does not know" });
 }
 
+/** The columns in which these rows differ from those that the pages give. */
+function wrongFields(stored: readonly IndexRow[], rows: readonly IndexRow[]): string[] {
+  const wrong = new Set<string>();
+  stored.forEach(({ resolvedAt, values }, position) => {
+    const own = rows[position]!;
+    if (resolvedAt !== own.resolvedAt) wrong.add("times");
+    for (const [name, value] of Object.entries(values))
+      if (value !== own.values[name as keyof FilterValues]) wrong.add(`column ${name}`);
+  });
+  return [...wrong];
+}
+
 /** Returns the version of Unicode that the words were made by. */
-function checkWords(check: StoreCheck, key: string, stored: Buffer, rows: readonly CheckedRow[]): string {
+function checkWords(
+  check: StoreCheck,
+  segment: string,
+  ref: SegmentRef,
+  stored: Buffer,
+  rows: readonly CheckedRow[],
+): string {
+  const key = layout.wordsOf(ref.words.hash);
   const { unicode } = new WordTable(key, stored);
   const words = rows.map((row) => row.words);
   if (encodeWords(words, unicode).equals(stored)) return unicode;
   if (unicode === unicodeVersion)
-    throw new CorruptObjectError(key, "it does not match the questions of its markets");
+    throw new CorruptObjectError(key, `it does not match the questions of the markets of ${segment}`);
   // Characters that one version has and the other lacks may make words differ. That is no fault of the object.
   const reason = `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`;
   check.unchecked.push({ key, reason });

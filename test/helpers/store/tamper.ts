@@ -16,6 +16,7 @@ import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/form
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
 import type { WordsRef } from "../../../snapshots/index/header-reader.ts";
+import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
 import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
@@ -135,6 +136,60 @@ function indexIn(bytes: Buffer): { index?: ObjectRef } {
 export function wordsRefOf(objects: Objects, { words }: Pick<SegmentRef, "words">): WordsRef {
   const { unicode } = new WordTable("words", objects.get(layout.wordsOf(words.hash))!);
   return { ...words, unicode };
+}
+
+/**
+ * Flips a bit in the middle of a section of a segment's index, or of its ids or words, and makes all above agree.
+ * Returns the key of the object that lies.
+ */
+export function flipInIndex(objects: Objects, index: number, section: string): string {
+  const segment = newestManifest(objects).segments[index]!;
+  const flipped = (bytes: Uint8Array) => {
+    const other = Buffer.from(bytes);
+    other[other.length >> 1]! ^= 1;
+    return other;
+  };
+  const stored = Buffer.from(objects.get(layout.segment(segment.hash))!);
+  const header = readIndexHeader("segment", stored);
+  const told = JSON.parse(String(header));
+  const change = (changes: (ref: SegmentRef) => Partial<SegmentRef> = () => ({})) => {
+    const own = Buffer.from(JSON.stringify(told));
+    if (own.length !== header.length) throw new Error("the header would have another length");
+    own.copy(stored, stored.indexOf(header));
+    return replaceSegment(objects, index, stored, (segments) => {
+      segments[index] = { ...segments[index]!, ...changes(segments[index]!) };
+      return {};
+    });
+  };
+  if (section === "ids") {
+    const ids = flipped(objects.get(layout.idsOf(segment.ids.hash))!);
+    const ref = referTo(ids);
+    objects.set(layout.idsOf(ref.hash), ids);
+    change(() => ({ ids: { ...ref, root: sectionRootOf("ids", ids) } }));
+    return layout.idsOf(ref.hash);
+  }
+  if (section === "words") {
+    const words = flipped(objects.get(layout.wordsOf(segment.words.hash))!);
+    const ref = referTo(words);
+    objects.set(layout.wordsOf(ref.hash), words);
+    told.words.hash = ref.hash;
+    change(() => ({ words: ref }));
+    return layout.wordsOf(ref.hash);
+  }
+  const { bytes, start } = sectionIn(stored, section);
+  const other = flipped(bytes);
+  other.copy(stored, start);
+  told.sections[section][1] = sectionRootOf(section, other);
+  return change();
+}
+
+/** The bytes of a section of a segment, and where they begin. */
+function sectionIn(stored: Buffer, name: string): { bytes: Buffer; start: number } {
+  const headerBytes = stored.readUInt32LE(8);
+  const { sections } = JSON.parse(stored.toString("utf8", 16, 16 + headerBytes));
+  const [offset, length] = sections[name];
+  const start = Math.ceil((16 + headerBytes) / 8) * 8 + offset;
+  return { bytes: stored.subarray(start, start + length), start };
 }
 
 /** Makes a segment of the newest snapshot agree with these objects beside it. Returns its key. */

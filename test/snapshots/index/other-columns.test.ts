@@ -2,10 +2,11 @@ import { expect, test } from "vitest";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
 import type { SegmentRef } from "../../../schemas/snapshot.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/describe.ts";
+import type { IndexRow } from "../../../snapshots/index/build-index.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
 import { sealSections } from "../../../snapshots/index/section-writer.ts";
 import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
-import { encodeSegment, type IndexRow, readColumns, readPages } from "../../../snapshots/index/segment.ts";
+import { encodeSegment, readColumns, readPages } from "../../../snapshots/index/segment.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
@@ -179,7 +180,9 @@ test("Columns of another kind are passed over too, and those of a known kind wit
   const key = layout.segment(newestManifest(objects).segments[0]!.hash);
   // The index header does not have the column, so the segment is at fault in this and in nothing else.
   const { faults } = await verify(storage, () => {});
-  expect(faults.map(({ reason }) => reason)).toEqual(Array(2).fill("its index does not match its pages"));
+  expect(faults.map(({ reason }) => reason)).toEqual(
+    Array(2).fill("its index does not match its pages: columns"),
+  );
   const wrong = withHeader(objects.get(key)!, (header) => {
     header.columns = [{ name: "tier", kind: "integer" }];
   });

@@ -11,6 +11,7 @@ import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
+  flipInIndex,
   newestManifest,
   type Objects,
   replaceCommit,
@@ -21,13 +22,15 @@ import {
 
 const key = testKey();
 const objects: Objects = new Map();
+/** One of them has a label that is rare. */
+const records = recordsOf(0, 50).map((one, n) => (n === 7 ? { ...one, category: "Odd" } : one));
 const storage = memoryStorage(objects);
 let segment: SegmentRef;
 let stored: Buffer;
 
 beforeEach(async () => {
   objects.clear();
-  await publishRecords(storage, recordsOf(0, 50));
+  await publishRecords(storage, records);
   segment = newestManifest(objects).segments[0]!;
   stored = objects.get(layout.segment(segment.hash))!;
 });
@@ -41,15 +44,34 @@ async function faultsWhenSigned() {
 }
 
 describe("An index that lies, of which all hashes, roots and signatures are right, is named:", () => {
+  test.each(["composite", "tier", "times", "category.postings"])(
+    "a bit of its section %s",
+    async (section) => {
+      const before = newestManifest(objects).indexRoot;
+      const name = flipInIndex(objects, 0, section);
+      expect(newestManifest(objects).indexRoot).not.toBe(before);
+      const reason = `its index does not match its pages: section ${section}`;
+      expect(await faultsWhenSigned()).toContainEqual({ key: name, reason: expect.stringContaining(reason) });
+    },
+  );
+
+  test.each([
+    ["ids", "it does not match the ids of the markets of"],
+    ["words", "it does not match the questions of the markets of"],
+  ])("a bit of its %s", async (section, told) => {
+    const name = flipInIndex(objects, 0, section);
+    const { hash } = newestManifest(objects).segments[0]!;
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason: `${told} ${layout.segment(hash)}` }]);
+  });
+
   test("a column with another value", async () => {
     const rows = decodeRows("segment", stored);
     const [first] = rows;
     rows[0] = { ...first!, values: { ...first!.values, composite: first!.values.composite ^ 1 } };
-    const before = newestManifest(objects).indexRoot;
     const lying = encodeSegment(readPages("segment", stored), rows, wordsRefOf(objects, segment));
     const name = replaceSegment(objects, 0, lying);
-    expect(newestManifest(objects).indexRoot).not.toBe(before);
-    expect(await faultsWhenSigned()).toEqual([{ key: name, reason: "its index does not match its pages" }]);
+    const reason = "its index does not match its pages: section composite";
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
 
   test("a header that tells of other sections than the segment has", async () => {
@@ -63,14 +85,15 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     const lying = Buffer.from(stored);
     told!.copy(lying, stored.indexOf(own!));
     const name = replaceSegment(objects, 0, lying);
-    expect(await faultsWhenSigned()).toEqual([{ key: name, reason: "its index does not match its pages" }]);
+    const reason = "its index does not match its pages: section tier";
+    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
 
   test("a manifest that names another header", async () => {
     const name = replaceManifest(objects, {
       segments: [{ ...segment, index: { ...segment.index, hash: "ab".repeat(32) } }],
     });
-    const reason = `it names another index header than segment ${segment.hash} has`;
+    const reason = `it names another index header than ${layout.segment(segment.hash)} has`;
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
 
@@ -78,7 +101,7 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     const name = replaceManifest(objects, {
       segments: [{ ...segment, ids: { ...segment.ids, root: "ab".repeat(32) } }],
     });
-    const reason = `it names another root of the ids than segment ${segment.hash} has`;
+    const reason = `it names another root of the ids than ${layout.segment(segment.hash)} has`;
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
 
