@@ -35,9 +35,9 @@ import { readParameters } from "./query/parameters.ts";
 // all the same, so bytes that no segment has throw a CorruptObjectError that names the section.
 
 export { parseIndexHeader } from "../index/header-reader.ts";
-export { CorruptObjectError } from "../store/errors.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
 export { InvalidParameterError } from "./errors.ts";
+export { parseFacetNames } from "./query/filter.ts";
 export type { ArchiveFilter, IndexHeader };
 
 /** The index of a segment, as far as it is at hand. */

@@ -69,6 +69,22 @@ export declare class IntegrityError extends ApiError {
   constructor(detail: string);
 }
 /**
+ * What is served does not follow from what you trust, or does not belong to it: at least one byte of it is wrong. `what`
+ * names the part: `checkpoint`, `entry`, `inclusion` (that the log has the entry), `index root`, `archive root`, `header`
+ * (of a segment's index), `section`, `words`, `page` (the leaf hashes of its markets), `page roots`, `total`, `row`,
+ * `rows`, `absence` or `answer`. The message says which one.
+ */
+export declare class VerificationError extends IntegrityError {
+  what: string;
+  /** @override */
+  name: string;
+  /**
+   * @param {string} what
+   * @param {string} detail
+   */
+  constructor(what: string, detail: string);
+}
+/**
  * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
  * was seen before. Keep both checkpoints: together they show it to everybody.
  */
@@ -86,6 +102,8 @@ export declare class ForkedLogError extends IntegrityError {
    */
   constructor(before: string, after: string);
 }
+/** @param {string} detail */
+declare const broken: (detail: string) => ApiError;
 export type CallOptions = {
   /**
    * Ends the call, its waits and its connection.
@@ -137,6 +155,61 @@ export type ClientOptions = {
    * The most bytes of an answer, other than one in lines. 2^28 if left out.
    */
   maxBytes?: number;
+  /**
+   * The most bytes of the archive's index that are kept for later recomputations, checked.
+   * 2^26 if left out. Browsers keep as many more in their Cache API, where they have it.
+   */
+  keepBytes?: number;
+};
+export type Trust = {
+  key?: string | readonly string[] | undefined;
+  entry?: string | undefined;
+  snapshotId?: string | undefined;
+};
+export type Vouched = {
+  /**
+   * What of yours it was checked against. Empty: nothing.
+   */
+  by: ("key" | "policy" | "entry" | "snapshotId")[];
+  /**
+   * SHA-256 of the text of the log's entry, in hexadecimal, to be pinned.
+   */
+  entry: string;
+  /**
+   * When the entry says that its snapshot was published.
+   */
+  publishedAt: string;
+  /**
+   * Of the log that has
+   * the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy signed it,
+   * and how many witnesses of your policy did.
+   */
+  checkpoint: {
+    origin: string;
+    size: number;
+    signed: boolean;
+    cosigners: number;
+  } | null;
+  /**
+   * Whether it is shown that no market is left out. With a `snapshotId` alone it is not.
+   */
+  complete: boolean;
+};
+export type Proving = {
+  trust?: Trust | undefined;
+  /**
+   * Ends the call, its waits and its connection.
+   */
+  signal?: AbortSignal | undefined;
+};
+export type Verifying = Proving & {
+  verified?: boolean | undefined;
+};
+export type Recomputed = MarketFacets & {
+  commit: number;
+  bytes: number;
+  requests: number;
+  vouched: Vouched;
 };
 export type Query = Omit<Filters, "asOf" | "skip"> & {
   asOf?: string | undefined;
@@ -145,6 +218,16 @@ export type Query = Omit<Filters, "asOf" | "skip"> & {
   limit?: number | undefined;
   since?: string;
   until?: string | undefined;
+  of?: string;
+  id?: string;
+};
+export type Absence = {
+  snapshotId: string;
+  commit: number;
+  markets: number;
+  bytes: number;
+  requests: number;
+  vouched: Vouched;
 };
 export type Step = <T>(work: () => Promise<T>) => Promise<T>;
 export type ReadText = <T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>;
@@ -156,11 +239,11 @@ export type Decoder = {
     },
   ) => string;
 };
-/** A client of the service. It keeps no connection, timer or state between calls. */
+/** A client of the service. Between calls it keeps no connection or timer, and only what was recomputed from. */
 export declare class Client {
   #private;
   /** @param {ClientOptions} options */
-  constructor({ url, key, fetch, timeout, retries, maxWait, maxBytes }: ClientOptions);
+  constructor({ url, key, fetch, timeout, retries, maxWait, maxBytes, keepBytes }: ClientOptions);
   /**
    * All scored protocols, the highest BRI first.
    * @param {ReadOptions} [options]
@@ -208,30 +291,49 @@ export declare class Client {
    */
   usage(options?: CallOptions): Promise<Usage>;
   /**
-   * One page of the archive. Needs the Aegis plan, as all of the archive does.
+   * One page of the archive. Needs the Aegis plan, as all of the archive does. With `verified` it is shown to have exactly
+   * the markets that match, as by rows.
    * @param {Filters} [filters]
-   * @param {CallOptions} [options]
-   * @returns {Promise<MarketPage>}
+   * @param {Verifying} [options]
+   * @returns {Promise<MarketPage & { vouched?: Vouched }>}
    */
-  page(filters?: Filters, options?: CallOptions): Promise<MarketPage>;
+  page(
+    filters?: Filters,
+    options?: Verifying,
+  ): Promise<
+    MarketPage & {
+      vouched?: Vouched;
+    }
+  >;
   /**
    * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot.
    * When the store no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the
-   * current snapshot.
+   * current snapshot. With `verified` each is shown to have exactly the markets that match, as by rows.
    * @param {Filters} [filters]
-   * @param {CallOptions} [options]
-   * @returns {AsyncGenerator<MarketPage, void, void>}
+   * @param {Verifying} [options]
+   * @returns {AsyncGenerator<MarketPage & { vouched?: Vouched }, void, void>}
    */
-  pages(filters?: Filters, options?: CallOptions): AsyncGenerator<MarketPage, void, void>;
+  pages(
+    filters?: Filters,
+    options?: Verifying,
+  ): AsyncGenerator<
+    MarketPage & {
+      vouched?: Vouched;
+    },
+    void,
+    void
+  >;
   /**
    * Every market that matches, as one answer in lines: `for await (const { text, market } of client.rows(filters))`. An
    * answer that breaks off is taken up again. `page` and `pageSize` do not apply. To go on in another process, keep
    * `cursor` and `skip` of the result and pass them as filters. Units are counted as rows are sent, one for every 500.
+   * With `verified` the rows are shown to be exactly the markets that match, in order and none left out, by what
+   * `recompute` takes and the hashes of the markets of their pages. Throws VerificationError.
    * @param {Filters} [filters]
-   * @param {CallOptions} [options]
+   * @param {Verifying} [options]
    * @returns {Rows}
    */
-  rows(filters?: Filters, options?: CallOptions): Rows;
+  rows(filters?: Filters, options?: Verifying): Rows;
   /**
    * Counts the markets that match by one or several of their fields:
    * `client.facets(["tier", "month"], { disputed: true })`.
@@ -247,6 +349,36 @@ export declare class Client {
     },
     options?: CallOptions,
   ): Promise<MarketFacets>;
+  /**
+   * How many markets match, and their facets, evaluated here on those sections of the archive's index that it takes. Each
+   * is checked against the index root that the log's entry names, so nothing of it is the service's word:
+   * `client.recompute({ filters: { disputed: true }, by: ["tier"], trust: { key } })`. Sections are kept for later
+   * calls. Throws VerificationError.
+   * @param {Proving & { filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">, by?: readonly string[],
+   *   limit?: number | undefined, asOf?: string | undefined }} [options] `limit`: the most values listed of each facet
+   * @returns {Promise<Recomputed>}
+   */
+  recompute(
+    options?: Proving & {
+      filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">;
+      by?: readonly string[];
+      limit?: number | undefined;
+      asOf?: string | undefined;
+    },
+  ): Promise<Recomputed>;
+  /**
+   * Shows that an id is not in the archive, by what the archive's index has in its place. Throws VerificationError, and
+   * ApiError `NOT_FOUND` when the service says that the id is there.
+   * @param {string} id
+   * @param {Proving & { asOf?: string | undefined }} [options]
+   * @returns {Promise<Absence>}
+   */
+  absent(
+    id: string,
+    options?: Proving & {
+      asOf?: string | undefined;
+    },
+  ): Promise<Absence>;
   /**
    * The snapshots that can be read, newest first, each with its archive's root.
    * @param {CallOptions} [options]
@@ -341,18 +473,26 @@ export type Asked = {
  */
 /** One market of an answer in lines. */
 export declare class Row {
+  #private;
   /** The market's JSON text, byte for byte as in the archive. */
   text: string;
-  /** @param {string} text */
-  constructor(text: string);
+  /**
+   * @param {string} text
+   * @param {((text: string) => Promise<string>) | undefined} [csvOf]
+   */
+  constructor(text: string, csvOf?: ((text: string) => Promise<string>) | undefined);
+  /** The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only.
+   * @returns {Promise<string> | undefined} */
+  get csv(): Promise<string> | undefined;
   /** The market, parsed whenever it is read.
    * @returns {HistoricalMarket} */
   get market(): HistoricalMarket;
 }
-export type Open = (answer: Answer) => AsyncGenerator<string, void, void>;
+export type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
 /**
+ * @template {Answer} A
  * @callback Open Reads the lines of an answer.
- * @param {Answer} answer
+ * @param {A} answer
  * @returns {AsyncGenerator<string, void, void>}
  */
 /** An answer in lines. Its members are known when the first line has come. It can be iterated over once. */
@@ -377,6 +517,14 @@ declare class Answer {
    */
   opened(headers: Headers, end: number): void;
 }
+export type Shown = Pick<
+  Rows,
+  "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf"
+>;
+/**
+ * What the caller sees of rows.
+ * @typedef {Pick<Rows, "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf">} Shown
+ */
 /**
  * The rows of Client.rows.
  * @implements {AsyncIterable<Row>}
@@ -387,11 +535,19 @@ export declare class Rows extends Answer implements AsyncIterable<Row> {
   cursor: string | undefined;
   /** Number of markets that match. */
   total: number;
+  /** Of verified rows: what they were checked against.
+   * @type {Vouched | undefined} */
+  vouched: Vouched | undefined;
+  /** Of verified rows: the first line of the service's CSV, with its end.
+   * @type {string | undefined} */
+  csvHead: string | undefined;
+  /** @internal @type {((text: string) => Promise<string>) | undefined} */
+  csvOf: ((text: string) => Promise<string>) | undefined;
   /**
    * @param {Filters} query
-   * @param {Open} open
+   * @param {Open<Rows>} open
    */
-  constructor({ skip, ...query }: Filters, open: Open);
+  constructor({ skip, ...query }: Filters, open: Open<Rows>);
   /**
    * @internal @override
    * @param {Headers} headers
@@ -423,7 +579,7 @@ export declare class Changes extends Answer implements AsyncIterable<Change> {
   archiveRoot: string;
   /**
    * @param {{ since: string, until: string | undefined, skip: number }} query
-   * @param {Open} open
+   * @param {Open<Changes>} open
    */
   constructor(
     {
@@ -435,7 +591,7 @@ export declare class Changes extends Answer implements AsyncIterable<Change> {
       until: string | undefined;
       skip: number;
     },
-    open: Open,
+    open: Open<Changes>,
   );
   /**
    * @internal @override
@@ -446,6 +602,19 @@ export declare class Changes extends Answer implements AsyncIterable<Change> {
   [Symbol.asyncIterator](): AsyncGenerator<Change, void, unknown>;
 }
 export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
+/** @param {readonly (Uint8Array | readonly number[])[]} parts */
+declare function bytesOf(...parts: readonly (Uint8Array | readonly number[])[]): Uint8Array<ArrayBuffer>;
+/** @param {number} value */
+declare function uint64(value: number): Uint8Array<ArrayBuffer>;
+/** @param {Uint8Array} bytes */
+declare const hexOf: (bytes: Uint8Array) => string;
+/**
+ * The head of a tree of the shape of RFC 6962: neighbours are joined level by level, and one without a neighbour moves
+ * up.
+ * @param {readonly Uint8Array[]} hashes
+ * @param {Sha256} sha256
+ */
+declare function headOf(hashes: readonly Uint8Array[], sha256: Sha256): Promise<Uint8Array<ArrayBufferLike>>;
 export type Tree = {
   hashes: (Uint8Array | Promise<Uint8Array>)[];
   markets: number;
@@ -486,6 +655,32 @@ export declare function linesFromEnd(file: {
     arrayBuffer(): Promise<ArrayBuffer>;
   };
 }): AsyncGenerator<Uint8Array, void, void>;
+/** @param {unknown} hex */
+declare function hashOf(hex: unknown): Uint8Array<ArrayBuffer>;
+/** The root of the tree in which `hash` is the child of this index.
+ * @param {number} kind
+ * @param {Uint8Array} hash
+ * @param {MarketProof["proof"]["page"]} level */
+declare function rootFrom(
+  kind: number,
+  hash: Uint8Array,
+  { markets, ...place }: MarketProof["proof"]["page"],
+): Promise<Uint8Array<ArrayBufferLike>>;
+/** The head of the tree in which `hash` is the child of this index.
+ * @param {Uint8Array} hash
+ * @param {{ index: number, size: number, path: readonly string[] | null }} place */
+declare function headFrom(
+  hash: Uint8Array,
+  {
+    index,
+    size,
+    path,
+  }: {
+    index: number;
+    size: number;
+    path: readonly string[] | null;
+  },
+): Promise<Uint8Array<ArrayBufferLike>>;
 export type Entry = {
   commit: number;
   feedVersion: string;
@@ -507,6 +702,11 @@ export type Entry = {
    */
   record: string;
 };
+/**
+ * Decodes base64 that has one spelling only.
+ * @param {string} text
+ */
+declare function base64(text: string): Uint8Array<ArrayBuffer>;
 /**
  * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
  * tree. Checks no signature. Throws IntegrityError.
@@ -534,11 +734,11 @@ export type Quorum =
     };
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
- * `NAME+ID+BASE64`, signed it, and returns what it says. Cosignatures that the platform cannot check do not count:
+ * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that the platform cannot check do not count:
  * those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
- * @returns {Promise<{ origin: string, size: number, root: string }>}
+ * @returns {Promise<{ origin: string, size: number, root: string, cosigners: number }>}
  */
 export declare function verifyCheckpoint(
   checkpoint: string | null,
@@ -547,11 +747,39 @@ export declare function verifyCheckpoint(
   origin: string;
   size: number;
   root: string;
+  cosigners: number;
 }>;
 export type Known = {
   snapshotId?: string;
   key?: string | readonly string[];
 };
+/**
+ * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, or a
+ * policy with witnesses (c2sp.org/tlog-policy) in its place, to have the checkpoint's signatures checked too. Without
+ * them, a proof only shows that the answer agrees with itself.
+ * @typedef {{ snapshotId?: string, key?: string | readonly string[] }} Known
+ */
+/**
+ * Checks that the log has the entry of an answer, and that it is about the answer's snapshot.
+ * @param {Pick<MarketProof, "entry" | "snapshotId" | "commit" | "checkpoint"> & { proof: { inclusion: readonly string[]
+ * | null } }} answer
+ * @param {Known} known
+ * @returns {Promise<Entry>}
+ */
+declare function verifyEntry(
+  {
+    entry,
+    snapshotId,
+    commit,
+    checkpoint,
+    proof,
+  }: Pick<MarketProof, "entry" | "snapshotId" | "commit" | "checkpoint"> & {
+    proof: {
+      inclusion: readonly string[] | null;
+    };
+  },
+  known: Known,
+): Promise<Entry>;
 /**
  * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id`
  * is the one you asked for. Throws as verifyCheckpoint does.
@@ -602,7 +830,45 @@ export declare function verifyCopy(
   },
   known?: Known,
 ): Promise<Entry>;
+/** What recompute.mjs has from here: with a copy of its own, errors would be of another class. */
+declare const shared: {
+  ApiError: typeof ApiError;
+  IntegrityError: typeof IntegrityError;
+  VerificationError: typeof VerificationError;
+  broken: typeof broken;
+  base64: typeof base64;
+  bytesOf: typeof bytesOf;
+  checkpointIn: typeof checkpointIn;
+  hashOf: typeof hashOf;
+  headFrom: typeof headFrom;
+  headOf: typeof headOf;
+  hexOf: typeof hexOf;
+  rootFrom: typeof rootFrom;
+  uint64: typeof uint64;
+  verifyCheckpoint: typeof verifyCheckpoint;
+  verifyEntry: typeof verifyEntry;
+};
+export type Tools = typeof shared & {
+  ask: <T>(
+    path: string,
+    how: Asked,
+    read: (answer: { response: Response; text: ReadText; step: Step }) => Promise<T>,
+  ) => Promise<T>;
+  rows: (
+    query: Filters,
+    options: CallOptions,
+  ) => {
+    answer: Shown;
+    lines: AsyncGenerator<string, void, void>;
+  };
+};
 export {};
+/**
+ * @typedef {typeof shared & {
+ *   ask: <T>(path: string, how: Asked, read: (answer: { response: Response, text: ReadText, step: Step }) => Promise<T>)
+ *     => Promise<T>,
+ *   rows: (query: Filters, options: CallOptions) => { answer: Shown, lines: AsyncGenerator<string, void, void> } }} Tools
+ */
 
 /**
  * Filters of the archive, and where to begin.

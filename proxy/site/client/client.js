@@ -1,6 +1,7 @@
 // The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or
-// later.
+// later. What recomputes answers is in a second one beside it, recompute.mjs, which is loaded when it is first needed.
 /**
+ * @import { Prover } from "./recompute.mjs"
  * @import { ExportList, Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, ScoreProof, SnapshotList, Status, Usage } from "./client.d.ts"
  */
 
@@ -68,6 +69,26 @@ export class IntegrityError extends ApiError {
 }
 
 /**
+ * What is served does not follow from what you trust, or does not belong to it: at least one byte of it is wrong. `what`
+ * names the part: `checkpoint`, `entry`, `inclusion` (that the log has the entry), `index root`, `archive root`, `header`
+ * (of a segment's index), `section`, `words`, `page` (the leaf hashes of its markets), `page roots`, `total`, `row`,
+ * `rows`, `absence` or `answer`. The message says which one.
+ */
+export class VerificationError extends IntegrityError {
+  /** @override */
+  name = "VerificationError";
+
+  /**
+   * @param {string} what
+   * @param {string} detail
+   */
+  constructor(what, detail) {
+    super(detail);
+    this.what = what;
+  }
+}
+
+/**
  * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
  * was seen before. Keep both checkpoints: together they show it to everybody.
  */
@@ -125,12 +146,63 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  * the error is
  *   thrown. 60,000 if left out.
  * @property {number} [maxBytes] The most bytes of an answer, other than one in lines. 2^28 if left out.
+ * @property {number} [keepBytes] The most bytes of the archive's index that are kept for later recomputations, checked.
+ *   2^26 if left out. Browsers keep as many more in their Cache API, where they have it.
+ */
+
+/**
+ * What you trust when you recompute: the publisher's `key`, or a policy with witnesses (c2sp.org/tlog-policy) in its
+ * place, as for verifyProof; or, without keys, `entry`: the SHA-256 of the text of the log's entry, in hexadecimal. A
+ * `snapshotId` alone shows that markets belong to the snapshot, but not that none is left out. Without all of them an
+ * answer is only shown to agree with itself.
+ * @typedef {object} Trust
+ * @property {string | readonly string[] | undefined} [key]
+ * @property {string | undefined} [entry]
+ * @property {string | undefined} [snapshotId]
+ */
+
+/**
+ * What was checked, and against what.
+ * @typedef {object} Vouched
+ * @property {("key" | "policy" | "entry" | "snapshotId")[]} by What of yours it was checked against. Empty: nothing.
+ * @property {string} entry SHA-256 of the text of the log's entry, in hexadecimal, to be pinned.
+ * @property {string} publishedAt When the entry says that its snapshot was published.
+ * @property {{ origin: string, size: number, signed: boolean, cosigners: number } | null} checkpoint Of the log that has
+ *   the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy signed it,
+ *   and how many witnesses of your policy did.
+ * @property {boolean} complete Whether it is shown that no market is left out. With a `snapshotId` alone it is not.
+ */
+
+/**
+ * @typedef {object} Proving
+ * @property {Trust | undefined} [trust]
+ * @property {AbortSignal | undefined} [signal] Ends the call, its waits and its connection.
+ */
+
+/**
+ * @typedef {Proving & { verified?: boolean | undefined }} Verifying
+ */
+
+/**
+ * A total and facets that were recomputed; `bytes` and `requests` are what it took.
+ * @typedef {MarketFacets & { commit: number, bytes: number, requests: number, vouched: Vouched }} Recomputed
  */
 
 /**
  * @typedef {Omit<Filters, "asOf" | "skip"> & { asOf?: string | undefined, skip?: number | undefined, by?: string,
- *   limit?: number | undefined, since?: string, until?: string | undefined }} Query
+ *   limit?: number | undefined, since?: string, until?: string | undefined, of?: string, id?: string }} Query
  */
+/**
+ * That an id is not among the `markets` of a snapshot; `bytes` and `requests` are what it took to show.
+ * @typedef {object} Absence
+ * @property {string} snapshotId
+ * @property {number} commit
+ * @property {number} markets
+ * @property {number} bytes
+ * @property {number} requests
+ * @property {Vouched} vouched
+ */
+
 /** @typedef {<T>(work: () => Promise<T>) => Promise<T>} Step */
 /**
  * @typedef {<T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>} ReadText What is parsed of a body that is
@@ -148,7 +220,7 @@ const ownPassing = new Set(["UNREACHABLE", "TIMEOUT", "BROKEN_ANSWER"]);
 /** The most characters or bytes of a line. The service allows 256 KiB of JSON for a record. */
 const maxLine = 2 ** 20;
 
-/** A client of the service. It keeps no connection, timer or state between calls. */
+/** A client of the service. Between calls it keeps no connection or timer, and only what was recomputed from. */
 export class Client {
   #base;
   #key;
@@ -157,6 +229,9 @@ export class Client {
   #retries;
   #maxWait;
   #maxBytes;
+  #keepBytes;
+  /** @type {Promise<Prover> | undefined} */
+  #proving;
 
   /** @param {ClientOptions} options */
   constructor({
@@ -167,6 +242,7 @@ export class Client {
     retries = 6,
     maxWait = 60_000,
     maxBytes = 2 ** 28,
+    keepBytes = 2 ** 26,
   }) {
     const base = String(url).replace(/\/+$/, "");
     if (!/^https?:\/\/[^/?#@]+(\/[^?#]*)?$/i.test(base) || !URL.canParse(base))
@@ -189,6 +265,7 @@ export class Client {
     this.#retries = retries;
     this.#maxWait = maxWait;
     this.#maxBytes = maxBytes;
+    this.#keepBytes = keepBytes;
   }
 
   /**
@@ -259,24 +336,31 @@ export class Client {
   }
 
   /**
-   * One page of the archive. Needs the Aegis plan, as all of the archive does.
+   * One page of the archive. Needs the Aegis plan, as all of the archive does. With `verified` it is shown to have exactly
+   * the markets that match, as by rows.
    * @param {Filters} [filters]
-   * @param {CallOptions} [options]
-   * @returns {Promise<MarketPage>}
+   * @param {Verifying} [options]
+   * @returns {Promise<MarketPage & { vouched?: Vouched }>}
    */
-  page(filters = {}, options) {
-    return this.#page(filters, options).then(({ page }) => page);
+  async page(filters = {}, options) {
+    if (!options?.verified) return (await this.#page(filters, options)).page;
+    for await (const page of this.pages(filters, options)) return page;
+    throw broken("There is no page.");
   }
 
   /**
    * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot.
    * When the store no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the
-   * current snapshot.
+   * current snapshot. With `verified` each is shown to have exactly the markets that match, as by rows.
    * @param {Filters} [filters]
-   * @param {CallOptions} [options]
-   * @returns {AsyncGenerator<MarketPage, void, void>}
+   * @param {Verifying} [options]
+   * @returns {AsyncGenerator<MarketPage & { vouched?: Vouched }, void, void>}
    */
   async *pages(filters = {}, options) {
+    if (options?.verified)
+      return yield* (await this.#prover()).pages(filters, options, (query, parse) =>
+        this.#page(query, options, parse),
+      );
     let [query, snapshotId, total, seen] = [filters, "", -1, 0];
     for (;;) {
       const { page, snapshot } = await this.#page(query, options);
@@ -299,12 +383,27 @@ export class Client {
    * Every market that matches, as one answer in lines: `for await (const { text, market } of client.rows(filters))`. An
    * answer that breaks off is taken up again. `page` and `pageSize` do not apply. To go on in another process, keep
    * `cursor` and `skip` of the result and pass them as filters. Units are counted as rows are sent, one for every 500.
+   * With `verified` the rows are shown to be exactly the markets that match, in order and none left out, by what
+   * `recompute` takes and the hashes of the markets of their pages. Throws VerificationError.
    * @param {Filters} [filters]
-   * @param {CallOptions} [options]
+   * @param {Verifying} [options]
    * @returns {Rows}
    */
   rows(filters = {}, options) {
-    return new Rows(filters, (answer) => this.#lines("/markets/historical", answer, options));
+    return new Rows(filters, (answer) =>
+      options?.verified
+        ? this.#verified(filters, answer, options)
+        : this.#lines("/markets/historical", answer, options),
+    );
+  }
+
+  /**
+   * @param {Filters} filters
+   * @param {Shown} rows
+   * @param {Verifying} options
+   */
+  async *#verified(filters, rows, options) {
+    yield* (await this.#prover()).lines(filters, rows, options);
   }
 
   /**
@@ -317,6 +416,54 @@ export class Client {
    */
   facets(by, filters, options) {
     return this.#json("/markets/facets", { ...options, query: { by: by.join(), ...filters } });
+  }
+
+  /**
+   * How many markets match, and their facets, evaluated here on those sections of the archive's index that it takes. Each
+   * is checked against the index root that the log's entry names, so nothing of it is the service's word:
+   * `client.recompute({ filters: { disputed: true }, by: ["tier"], trust: { key } })`. Sections are kept for later
+   * calls. Throws VerificationError.
+   * @param {Proving & { filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">, by?: readonly string[],
+   *   limit?: number | undefined, asOf?: string | undefined }} [options] `limit`: the most values listed of each facet
+   * @returns {Promise<Recomputed>}
+   */
+  async recompute(options = {}) {
+    return (await this.#prover()).recompute(options);
+  }
+
+  /**
+   * Shows that an id is not in the archive, by what the archive's index has in its place. Throws VerificationError, and
+   * ApiError `NOT_FOUND` when the service says that the id is there.
+   * @param {string} id
+   * @param {Proving & { asOf?: string | undefined }} [options]
+   * @returns {Promise<Absence>}
+   */
+  async absent(id, options = {}) {
+    return (await this.#prover()).absent(id, options);
+  }
+
+  /** @returns {Promise<Prover>} */
+  #prover() {
+    this.#proving ??= import("./recompute.mjs").then(
+      ({ Prover }) =>
+        new Prover(
+          {
+            ...shared,
+            ask: (path, how, read) => this.#ask(path, how, read),
+            rows: (query, options) => {
+              const answer = new Rows(query, async function* () {});
+              return { answer, lines: this.#lines("/markets/historical", answer, options) };
+            },
+          },
+          { url: this.#base, keepBytes: this.#keepBytes },
+        ),
+      (cause) => {
+        this.#proving = undefined;
+        const detail = "Save recompute.mjs of the service beside the client.";
+        throw new ApiError("NO_RECOMPUTE", detail, { title: "A module is missing", cause });
+      },
+    );
+    return this.#proving;
   }
 
   /**
@@ -474,13 +621,14 @@ export class Client {
   }
 
   /**
+   * @template {{ count: number, markets: unknown[] }} [P=MarketPage]
    * @param {Filters} query
    * @param {CallOptions | undefined} options
+   * @param {(text: string) => P} [parse]
    */
-  #page(query, options) {
+  #page(query, options, parse = JSON.parse) {
     return this.#ask("/markets/historical", { ...options, query }, async ({ response, text }) => {
-      /** @type {MarketPage} */
-      const page = await text(JSON.parse);
+      const page = await text(parse);
       if (page.count !== page.markets.length) throw broken("The page lacks markets.");
       return { page, snapshot: response.headers.get("X-Snapshot-Id") ?? "" };
     });
@@ -507,7 +655,7 @@ export class Client {
    * @template T
    * @param {string} path
    * @param {Asked} how
-   * @param {(answer: { response: Response, text: ReadText }) => Promise<T>} read
+   * @param {(answer: { response: Response, text: ReadText, step: Step }) => Promise<T>} read
    * @returns {Promise<T>}
    */
   async #ask(path, how, read) {
@@ -655,9 +803,21 @@ export class Row {
   /** The market's JSON text, byte for byte as in the archive. */
   text;
 
-  /** @param {string} text */
-  constructor(text) {
+  #csvOf;
+
+  /**
+   * @param {string} text
+   * @param {((text: string) => Promise<string>) | undefined} [csvOf]
+   */
+  constructor(text, csvOf) {
     this.text = text;
+    this.#csvOf = csvOf;
+  }
+
+  /** The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only.
+   * @returns {Promise<string> | undefined} */
+  get csv() {
+    return this.#csvOf?.(this.text);
   }
 
   /** The market, parsed whenever it is read.
@@ -668,8 +828,9 @@ export class Row {
 }
 
 /**
+ * @template {Answer} A
  * @callback Open Reads the lines of an answer.
- * @param {Answer} answer
+ * @param {A} answer
  * @returns {AsyncGenerator<string, void, void>}
  */
 
@@ -709,6 +870,11 @@ class Answer {
 }
 
 /**
+ * What the caller sees of rows.
+ * @typedef {Pick<Rows, "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf">} Shown
+ */
+
+/**
  * The rows of Client.rows.
  * @implements {AsyncIterable<Row>}
  */
@@ -718,10 +884,18 @@ export class Rows extends Answer {
   cursor;
   /** Number of markets that match. */
   total = -1;
+  /** Of verified rows: what they were checked against.
+   * @type {Vouched | undefined} */
+  vouched;
+  /** Of verified rows: the first line of the service's CSV, with its end.
+   * @type {string | undefined} */
+  csvHead;
+  /** @internal @type {((text: string) => Promise<string>) | undefined} */
+  csvOf;
 
   /**
    * @param {Filters} query
-   * @param {Open} open
+   * @param {Open<Rows>} open
    */
   constructor({ skip = 0, ...query }, open) {
     super(query, skip);
@@ -743,7 +917,7 @@ export class Rows extends Answer {
   }
 
   async *[Symbol.asyncIterator]() {
-    for await (const text of this.#open(this)) yield new Row(text);
+    for await (const text of this.#open(this)) yield new Row(text, this.csvOf);
   }
 }
 
@@ -783,7 +957,7 @@ export class Changes extends Answer {
 
   /**
    * @param {{ since: string, until: string | undefined, skip: number }} query
-   * @param {Open} open
+   * @param {Open<Changes>} open
    */
   constructor({ since, until, skip }, open) {
     super({ since, until }, skip);
@@ -1263,11 +1437,11 @@ function signedBytes({ kind, name }, text, { origin, size, root }, time) {
 
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
- * `NAME+ID+BASE64`, signed it, and returns what it says. Cosignatures that the platform cannot check do not count:
+ * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that the platform cannot check do not count:
  * those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
- * @returns {Promise<{ origin: string, size: number, root: string }>}
+ * @returns {Promise<{ origin: string, size: number, root: string, cosigners: number }>}
  */
 export async function verifyCheckpoint(checkpoint, keys) {
   const said = checkpointIn(checkpoint);
@@ -1305,14 +1479,19 @@ export async function verifyCheckpoint(checkpoint, keys) {
   let counts = false;
   for (const key of logs) counts ||= key.name === said.origin && (await signed(key));
   check(counts, "None of the keys signed the checkpoint.");
+  let cosigners = 0;
   /** @type {(member: Quorum) => Promise<boolean>} */
   const reached = async (member) => {
-    if ("key" in member) return signed(member.key);
+    if ("key" in member) {
+      const did = await signed(member.key);
+      cosigners += Number(did);
+      return did;
+    }
     const found = await Promise.all(member.members.map(reached));
     return found.filter((each) => each).length >= member.least;
   };
   check(!quorum || (await reached(quorum)), "Too few witnesses cosigned the checkpoint.");
-  return said;
+  return { ...said, cosigners };
 }
 
 /**
@@ -1410,3 +1589,29 @@ export async function verifyCopy(answer, { archiveRoot, markets }, known = {}) {
   );
   return entry;
 }
+
+/** What recompute.mjs has from here: with a copy of its own, errors would be of another class. */
+const shared = {
+  ApiError,
+  IntegrityError,
+  VerificationError,
+  broken,
+  base64,
+  bytesOf,
+  checkpointIn,
+  hashOf,
+  headFrom,
+  headOf,
+  hexOf,
+  rootFrom,
+  uint64,
+  verifyCheckpoint,
+  verifyEntry,
+};
+
+/**
+ * @typedef {typeof shared & {
+ *   ask: <T>(path: string, how: Asked, read: (answer: { response: Response, text: ReadText, step: Step }) => Promise<T>)
+ *     => Promise<T>,
+ *   rows: (query: Filters, options: CallOptions) => { answer: Shown, lines: AsyncGenerator<string, void, void> } }} Tools
+ */

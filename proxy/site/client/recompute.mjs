@@ -1,2 +1,1259 @@
-// Evaluates queries over sections of the index.
-export * from "../../../snapshots/read/evaluator.ts";
+// Recomputes what the service says of its archive, on those parts of the archive's index that it takes. Each part is
+// checked against a root that the log's entry names (snapshots/SPEC.md, "Index root") before it is used. The evaluator
+// is the service's own. The client loads this module when it is first needed, and lends it what both use.
+/**
+ * @import { Entry, Proving, Recomputed, Shown, Tools, Trust, Vouched } from "./client.js"
+ * @import { Filters, MarketPage, MarketProof } from "./client.d.ts"
+ * @import { ArchiveFilter, Evaluation, IndexHeader } from "../../../snapshots/read/evaluator.ts"
+ */
+import {
+  csvHead,
+  csvOf,
+  evaluate,
+  InvalidParameterError,
+  isLeftOut,
+  parseFacetNames,
+  parseIndexHeader,
+  readFilter,
+  sectionsFor,
+} from "../../../snapshots/read/evaluator.ts";
+
+/**
+ * A part of an index by its hash, and what tells that its bytes have that hash.
+ * @typedef {object} Part
+ * @property {string} hash
+ * @property {number} bytes
+ * @property {string} what What VerificationError names.
+ * @property {string} name Which one it is, for messages.
+ * @property {(bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array>} hashOf
+ */
+
+/**
+ * An archive of which the index was checked as far as its headers.
+ * @typedef {object} Archive
+ * @property {string} root Of its index.
+ * @property {readonly Segment[]} segments From the oldest.
+ */
+
+/**
+ * An archive and the commit that it was checked against.
+ * @typedef {object} Known
+ * @property {string} snapshotId
+ * @property {number} commit
+ * @property {Entry} entry
+ * @property {Vouched} vouched
+ * @property {readonly Segment[]} segments
+ */
+
+/** @typedef {{ markets: number, header: { hash: string, bytes: number }, ids: { hash: string, bytes: number } }} Listed */
+
+/**
+ * The pages of a segment: the ordinals at which they begin and the last ends, from the segment's oldest market, and
+ * their roots.
+ * @typedef {{ starts: readonly number[], roots: Uint8Array }} Pages
+ */
+
+/**
+ * Adjacent matches in one page.
+ * @typedef {object} Group
+ * @property {Segment} segment
+ * @property {number} markets Of the page.
+ * @property {number[]} places Which markets of the page match, descending.
+ * @property {Part} part The page's leaf hashes.
+ */
+
+/** @typedef {Pick<MarketProof["proof"], "page" | "segment" | "archive"> & { market: string }} Other */
+
+/**
+ * What shows that an id is not in a segment.
+ * @typedef {object} Absent
+ * @property {number} markets
+ * @property {string} header
+ * @property {{ bytes: number, size: number, chunks: { index: number, path: string[], content: string }[] }} ids
+ * @property {Other[]} others
+ */
+
+const encoder = new TextEncoder();
+/** Chunks of ids are smaller than those of other sections (snapshots/SPEC.md, "Index root"). */
+const [chunkBytes, idChunkBytes] = [4096, 256];
+/** The first byte of a root, by the kind of its tree (snapshots/SPEC.md, "Roots"). */
+const kinds = { page: 2, segment: 3, archive: 4, index: 6, section: 7 };
+/** See snapshots/SPEC.md, "Maxima". */
+const maxima = { segments: 16_384, markets: 65_536, header: 2 ** 20, part: 2 ** 28 };
+// How many parts are asked for in one answer, how many bytes of them, and how many answers at a time.
+const [partsAtOnce, bytesAtOnce, answersAtOnce] = [100, 4 * 2 ** 20, 4];
+
+// On small inputs, of which there are thousands, it is several times as fast as Web Crypto.
+/** @type {((name: "sha256", bytes: Uint8Array, encoding: "buffer") => Uint8Array) | undefined} */
+const nodeHash = /** @type {any} */ (globalThis).process?.getBuiltinModule?.("node:crypto")?.hash;
+
+/** @type {(bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>} */
+const sha256 = (bytes) =>
+  nodeHash?.("sha256", bytes, "buffer") ??
+  crypto.subtle.digest("SHA-256", bytes).then((hash) => new Uint8Array(hash));
+
+/** @param {Uint8Array} bytes */
+const plainHash = async (bytes) => sha256(/** @type {Uint8Array<ArrayBuffer>} */ (bytes));
+
+/**
+ * @param {unknown} value
+ * @param {number} from
+ * @param {number} to
+ */
+const isWithin = (value, from, to) =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= from && value <= to;
+
+/** @param {unknown} text */
+const isHash = (text) => typeof text === "string" && /^[0-9a-f]{64}$/.test(text);
+
+/** @param {Uint8Array} bytes 32 of each */
+const hashesIn = (bytes) =>
+  Array.from({ length: bytes.length / 32 }, (_, index) => bytes.subarray(32 * index, 32 * index + 32));
+
+/** What a call has asked for so far. */
+class Job {
+  bytes = 0;
+  requests = 0;
+
+  /** @param {AbortSignal | undefined} signal */
+  constructor(signal) {
+    this.signal = signal;
+  }
+}
+
+/** A segment whose header was checked. While an evaluation runs, it has the sections that this needs. */
+class Segment {
+  #memory;
+  /** Once they were asked for.
+   * @type {Pages | undefined} */
+  pages;
+
+  /**
+   * @param {number} index From the oldest.
+   * @param {number} start Ordinal of its oldest market.
+   * @param {IndexHeader} header
+   * @param {Memory} memory
+   */
+  constructor(index, start, header, memory) {
+    this.name = `segment ${index}`;
+    this.start = start;
+    this.header = header;
+    this.#memory = memory;
+  }
+
+  /** @param {string} name */
+  section(name) {
+    const [bytes, hash] = this.#place(name);
+    return bytes === 0 ? new Uint8Array(0) : this.#memory.get(hash);
+  }
+
+  get words() {
+    return this.#memory.get(this.header.words.hash);
+  }
+
+  /** @param {string} name */
+  #place(name) {
+    const place = this.header.sections[name];
+    if (!place) throw new Error(`${this.name} has no section ${name}.`);
+    return place;
+  }
+
+  /**
+   * What a section must be.
+   * @param {string} name
+   * @param {Part["hashOf"]} hashOf
+   * @returns {Part}
+   */
+  part(name, hashOf) {
+    const [bytes, hash] = this.#place(name);
+    return { hash, bytes, what: "section", name: `Section ${name} of ${this.name}`, hashOf };
+  }
+
+  /** @returns {Part} */
+  get wordsPart() {
+    const { hash, bytes } = this.header.words;
+    return { hash, bytes, what: "words", name: `The words of ${this.name}`, hashOf: plainHash };
+  }
+}
+
+/**
+ * Parts that were checked, by hash. What no evaluation needs any more is forgotten, the least recently used first, when
+ * there are more bytes than these.
+ */
+class Memory {
+  /** @type {Map<string, Uint8Array<ArrayBuffer>>} The least recently used first. */
+  #parts = new Map();
+  /** @type {Map<string, number>} How many evaluations need a part. */
+  #needed = new Map();
+  #bytes = 0;
+  #most;
+
+  /** @param {number} most */
+  constructor(most) {
+    this.#most = most;
+  }
+
+  /** @param {string} hash */
+  has(hash) {
+    return this.#parts.has(hash);
+  }
+
+  /** @param {string} hash */
+  get(hash) {
+    const bytes = this.#parts.get(hash);
+    if (!bytes) throw new Error(`${hash} was not loaded.`);
+    this.#parts.delete(hash);
+    this.#parts.set(hash, bytes);
+    return bytes;
+  }
+
+  /**
+   * @param {string} hash
+   * @param {Uint8Array<ArrayBuffer>} bytes
+   */
+  set(hash, bytes) {
+    if (this.#parts.has(hash)) return;
+    this.#parts.set(hash, bytes);
+    this.#bytes += bytes.length;
+    this.#forget();
+  }
+
+  /**
+   * Keeps these parts, as they come, while `work` lasts.
+   * @template T
+   * @param {readonly string[]} hashes
+   * @param {() => Promise<T>} work
+   */
+  async during(hashes, work) {
+    const count = (/** @type {number} */ step) => {
+      for (const hash of hashes) this.#needed.set(hash, (this.#needed.get(hash) ?? 0) + step);
+    };
+    count(1);
+    try {
+      return await work();
+    } finally {
+      count(-1);
+      for (const hash of hashes) if (this.#needed.get(hash) === 0) this.#needed.delete(hash);
+      this.#forget();
+    }
+  }
+
+  #forget() {
+    for (const [hash, { length }] of this.#parts) {
+      if (this.#bytes <= this.#most) return;
+      if (this.#needed.has(hash)) continue;
+      this.#parts.delete(hash);
+      this.#bytes -= length;
+    }
+  }
+}
+
+/**
+ * The same between visits, where the platform has the Cache API. What comes from there is checked like everything else.
+ * It is best effort: what fails there is asked of the service.
+ */
+class Disk {
+  static #name = "prs-index";
+  #url;
+  #most;
+  /** @type {Promise<Cache | undefined>} */
+  #cache;
+  /** @type {Map<string, number>} The bytes of what is there, by address, the oldest first. */
+  #sizes = new Map();
+  #bytes = 0;
+
+  /**
+   * @param {string} url
+   * @param {number} most
+   */
+  constructor(url, most) {
+    this.#url = url;
+    this.#most = most;
+    this.#cache = this.#open().catch(() => undefined);
+  }
+
+  async #open() {
+    const cache = await globalThis.caches?.open(Disk.#name);
+    for (const { url } of (await cache?.keys()) ?? []) this.#count(url);
+    return cache;
+  }
+
+  /** @param {string} url */
+  #count(url) {
+    const bytes = Number(new URL(url).searchParams.get("bytes"));
+    this.#bytes += bytes - (this.#sizes.get(url) ?? 0);
+    this.#sizes.set(url, bytes);
+  }
+
+  /** @param {Part} part */
+  #address({ hash, bytes }) {
+    return new URL(`${this.#url}/markets/index/${hash}?bytes=${bytes}`).href;
+  }
+
+  /**
+   * @param {Part} part
+   * @returns {Promise<Uint8Array<ArrayBuffer> | undefined>}
+   */
+  async get(part) {
+    try {
+      const found = await (await this.#cache)?.match(this.#address(part));
+      return found && new Uint8Array(await found.arrayBuffer());
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * @param {Part} part
+   * @param {Uint8Array<ArrayBuffer>} bytes
+   */
+  async set(part, bytes) {
+    try {
+      const cache = await this.#cache;
+      const url = this.#address(part);
+      if (!cache || this.#sizes.has(url)) return;
+      this.#count(url);
+      await cache.put(url, new Response(bytes));
+      for (const [oldest, size] of this.#sizes) {
+        if (this.#bytes <= this.#most) break;
+        this.#sizes.delete(oldest);
+        this.#bytes -= size;
+        await cache.delete(oldest);
+      }
+    } catch {
+      // The browser's own bound, or its user's wish.
+    }
+  }
+}
+
+/** Recomputes answers for one client. */
+export class Prover {
+  #tools;
+  #memory;
+  #disk;
+  /** The archive that was asked for last. What the evaluator decoded of it is used again.
+   * @type {Archive | undefined} */
+  #last;
+
+  /**
+   * @param {Tools} tools
+   * @param {{ url: string, keepBytes: number }} options
+   */
+  constructor(tools, { url, keepBytes }) {
+    this.#tools = tools;
+    this.#memory = new Memory(keepBytes);
+    this.#disk = new Disk(url, keepBytes);
+  }
+
+  /**
+   * See Client.recompute.
+   * @param {Parameters<import("./client.js").Client["recompute"]>[0] & {}} options
+   * @returns {Promise<Recomputed>}
+   */
+  async recompute({ filters = {}, by = [], limit, trust = {}, asOf, signal }) {
+    const filter = this.#filterOf(filters);
+    const names = by.length > 0 ? this.#reading(() => parseFacetNames(by.join())) : [];
+    this.#requireIndexRoot(trust, "totals");
+    const job = new Job(signal);
+    const known = await this.#know(job, trust, asOf);
+    const { total, facets } = await this.#evaluate(job, known, { filter, by: names }, async (evaluation) => ({
+      total: evaluation.total,
+      facets: names.length > 0 ? await evaluation.facets(names, limit) : {},
+    }));
+    const { snapshotId, commit, vouched } = known;
+    const said = { snapshotId, commit, total, bytes: job.bytes, requests: job.requests, vouched };
+    return { ...said, facets: /** @type {Recomputed["facets"]} */ (facets) };
+  }
+
+  /**
+   * The lines of Client.rows, each shown to be the next one that matches.
+   * @param {Filters} filters
+   * @param {Shown} rows What the caller sees of the answer.
+   * @param {Proving} options
+   * @returns {AsyncGenerator<string, void, void>}
+   */
+  async *lines(filters, rows, { trust = {}, signal }) {
+    const job = new Job(signal);
+    const { known, evaluation, filter, from } = await this.#start(job, filters, trust);
+    const { snapshotId, entry, vouched } = known;
+    const { skip = 0, asOf: _, ...query } = filters;
+    const pinned = query.cursor === undefined ? { ...query, asOf: snapshotId } : query;
+    const { answer, lines } = this.#tools.rows({ ...pinned, skip }, { signal });
+    const next = async () => {
+      const { done, value } = await lines.next();
+      if (done) this.#need(false, "rows", `The rows end although ${evaluation.total} markets match.`);
+      return /** @type {string} */ (value);
+    };
+    try {
+      let first = await lines.next();
+      this.#need(
+        answer.snapshotId === snapshotId &&
+          answer.total === evaluation.total &&
+          answer.count === evaluation.total - from,
+        "total",
+        `${answer.total} markets are said to match in snapshot ${answer.snapshotId}, not ${evaluation.total} in ` +
+          `${snapshotId}; ${answer.count} rows, not ${evaluation.total - from}.`,
+      );
+      if (query.cursor === undefined) {
+        const at = this.#cursorIn(answer.cursor ?? "");
+        const begins = at.snapshotId === snapshotId && at.ordinal === entry.counts.markets;
+        this.#need(begins && at.canonical === filter.canonical, "answer", "X-Cursor is not of these rows.");
+      }
+      Object.assign(rows, {
+        snapshotId,
+        count: answer.count,
+        total: evaluation.total,
+        cursor: answer.cursor,
+        vouched,
+      });
+      rows.csvHead = csvHead(entry.feedVersion);
+      rows.csvOf = (text) => csvOf([encoder.encode(text)], entry.feedVersion, async () => {});
+      for (let at = from + skip; at < evaluation.total; ) {
+        const groups = await this.#groups(job, known, evaluation, at);
+        const leaves = await this.#leaves(job, groups);
+        for (const group of groups) {
+          /** @type {string[]} */
+          const texts = [];
+          while (texts.length < group.places.length) {
+            texts.push(first.done ? await next() : first.value);
+            first = { done: true, value: undefined };
+          }
+          await this.#requireTexts(group, leaves.get(group.part.hash), texts);
+          for (const text of texts) {
+            rows.skip += 1;
+            yield text;
+          }
+          at += texts.length;
+        }
+      }
+      this.#need(first.done && (await lines.next()).done, "rows", "More rows come than match.");
+    } finally {
+      await lines.return();
+    }
+  }
+
+  /**
+   * Pages of Client.page and Client.pages, each shown to have the next markets that match.
+   * @param {Filters} filters
+   * @param {Proving} options
+   * @param {(query: Filters, parse: typeof pageIn) => Promise<{ page: PageTexts, snapshot: string }>} ask
+   * @returns {AsyncGenerator<MarketPage & { vouched: Vouched }, void, void>}
+   */
+  async *pages(filters, { trust = {}, signal }, ask) {
+    const job = new Job(signal);
+    const { known, evaluation, filter, from, pageSize: size } = await this.#start(job, filters, trust);
+    const { snapshotId, entry, vouched } = known;
+    const { total } = evaluation;
+    let query = filters.cursor === undefined ? { ...filters, asOf: snapshotId } : filters;
+    let [at, pageSize] = [from, filters.pageSize ?? size];
+    for (let first = true; ; first = false) {
+      const { page, snapshot } = await ask(query, pageIn);
+      const { markets } = page;
+      pageSize ??= page.pageSize;
+      this.#need(isWithin(pageSize, 1, 500), "answer", `The page size is ${pageSize}.`);
+      if (first && filters.cursor === undefined) at = ((filters.page ?? 1) - 1) * pageSize;
+      const count = Math.max(0, Math.min(pageSize, total - at));
+      const number = Math.floor(at / pageSize) + 1;
+      this.#need(
+        snapshot === snapshotId && page.total === total && page.count === count && markets?.length === count,
+        "total",
+        `${page.total} markets are said to match in snapshot ${snapshot}, not ${total} in ${snapshotId}; ` +
+          `${markets?.length} on the page, not ${count}.`,
+      );
+      this.#need(
+        page.page === number && page.pageSize === pageSize && page.version === entry.feedVersion,
+        "answer",
+        `The page is said to be page ${page.page} of ${page.pageSize} markets of version ${page.version}, not page ` +
+          `${number} of ${pageSize} of ${entry.feedVersion}.`,
+      );
+      let done = 0;
+      while (done < count) {
+        const groups = await this.#groups(job, known, evaluation, at + done, count - done);
+        const leaves = await this.#leaves(job, groups);
+        for (const group of groups) {
+          const texts = markets.slice(done, done + group.places.length);
+          await this.#requireTexts(group, leaves.get(group.part.hash), texts);
+          done += texts.length;
+        }
+      }
+      at += count;
+      this.#need(
+        (page.nextCursor !== null) === at < total,
+        "answer",
+        `nextCursor is wrong after ${at} of ${total}.`,
+      );
+      if (page.nextCursor !== null) {
+        const place = this.#cursorIn(page.nextCursor);
+        const right =
+          place.snapshotId === snapshotId &&
+          place.ordinal === evaluation.ordinals(at - 1, 1)[0] &&
+          place.id === markets.at(-1)?.slice(7, 43) &&
+          place.pageSize === pageSize &&
+          place.canonical === filter.canonical;
+        this.#need(right, "answer", `nextCursor leads elsewhere: ${JSON.stringify(place)}`);
+      }
+      yield { ...page, markets: markets.map((text) => JSON.parse(text)), vouched };
+      if (page.nextCursor === null) return;
+      query = { cursor: page.nextCursor };
+    }
+  }
+
+  /**
+   * Evaluates the filters of rows or pages, and finds how many matches are before the cursor.
+   * @param {Job} job
+   * @param {Filters} filters
+   * @param {Trust} trust
+   */
+  async #start(job, { cursor, skip: _, page: __, pageSize: ___, asOf, ...filters }, trust) {
+    const place = cursor === undefined ? undefined : this.#cursorIn(cursor);
+    const own = this.#filterOf(filters);
+    const filter = place && own.canonical === "" ? readFilter(place.canonical) : own;
+    if (place && filter.canonical !== place.canonical)
+      throw this.#invalid("The filters are not those of the cursor; give the same.", "cursor");
+    const known = await this.#know(job, trust, place?.snapshotId ?? asOf);
+    const same = !place || place.snapshotId === known.snapshotId;
+    this.#need(same, "answer", `The index is of snapshot ${known.snapshotId}, not of the cursor's.`);
+    const evaluation = await this.#evaluate(job, known, { filter, by: [] }, async (found) => found);
+    let [from, to] = [0, place ? evaluation.total : 0];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if (Number(evaluation.ordinals(middle, 1)[0]) >= Number(place?.ordinal)) from = middle + 1;
+      else to = middle;
+    }
+    return { known, evaluation, filter, from, pageSize: place?.pageSize };
+  }
+
+  /** Where a cursor leads.
+   * @param {string} text */
+  #cursorIn(text) {
+    try {
+      const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) =>
+        char.charCodeAt(0),
+      );
+      const [, snapshotId, ordinal, , id, pageSize, canonical] = JSON.parse(new TextDecoder().decode(bytes));
+      return { snapshotId, ordinal, id, pageSize, canonical: String(canonical) };
+    } catch {
+      throw this.#invalid("The cursor cannot be read.", "cursor");
+    }
+  }
+
+  /**
+   * The next matches, by the pages of the archive that have them: some 500, and of 100 pages at most.
+   * @param {Job} job
+   * @param {Known} known
+   * @param {Evaluation} evaluation
+   * @param {number} at
+   * @param {number} [most]
+   * @returns {Promise<Group[]>}
+   */
+  async #groups(job, { segments }, evaluation, at, most = Infinity) {
+    // A page has at most 512 markets, so the first is there whole.
+    const window = Math.min(most, 1024);
+    const ordinals = evaluation.ordinals(at, window);
+    const ahead = ordinals.length < window || window < 1024 ? 0 : 24;
+    /** @type {Group[]} */
+    const groups = [];
+    let index = segments.length;
+    let [start, page] = [Infinity, 0];
+    for (const ordinal of ordinals) {
+      if (ordinal < start) {
+        index = segments.findLastIndex((segment) => segment.start <= ordinal);
+        const segment = /** @type {Segment} */ (segments[index]);
+        if (!segment.pages) await this.#loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
+        start = segment.start;
+        page = segment.header.pages;
+      }
+      const segment = /** @type {Segment & { pages: Pages }} */ (segments[index]);
+      const place = ordinal - start;
+      const last = groups.at(-1);
+      if (last?.segment === segment && place >= Number(segment.pages.starts[page])) {
+        last.places.push(place - Number(segment.pages.starts[page]));
+        continue;
+      }
+      while (Number(segment.pages.starts[page]) > place) page -= 1;
+      if (groups.length === partsAtOnce) return groups;
+      const [from = 0, to = 0] = segment.pages.starts.slice(page, page + 2);
+      groups.push({
+        segment,
+        markets: to - from,
+        places: [place - from],
+        part: this.#pagePart(segment, page, to - from),
+      });
+    }
+    // More of the last one may follow.
+    if (ordinals.length === 1024) groups.pop();
+    return groups;
+  }
+
+  /**
+   * The leaf hashes of a page's markets, which have its root.
+   * @param {Segment & { pages: Pages }} segment
+   * @param {number} page
+   * @param {number} markets
+   * @returns {Part}
+   */
+  #pagePart({ name, pages }, page, markets) {
+    return {
+      hash: this.#tools.hexOf(pages.roots.subarray(32 * page, 32 * page + 32)),
+      bytes: 32 * markets,
+      what: "page",
+      name: `Page ${page} of ${name}`,
+      hashOf: (leaves) => this.#root("page", markets, hashesIn(leaves)),
+    };
+  }
+
+  /**
+   * Loads what pages segments have, and checks it against their roots, which the archive's root covers.
+   * @param {Job} job
+   * @param {readonly Segment[]} segments
+   */
+  async #loadPages(job, segments) {
+    const missing = segments.filter(({ pages }) => !pages);
+    const parts = missing.flatMap((segment) =>
+      ["pageMarkets", "pageRoots"].map((name) => segment.part(name, this.#sectionRoot)),
+    );
+    await this.#with(job, parts, () =>
+      Promise.all(
+        missing.map(async (segment) => {
+          const { name, header } = segment;
+          const sizes = segment.section("pageMarkets");
+          const roots = segment.section("pageRoots");
+          const starts = [0];
+          for (let at = 0; at + 1 < sizes.length; at += 2)
+            starts.push(Number(starts.at(-1)) + Number(sizes[at]) + 256 * Number(sizes[at + 1]));
+          const root = this.#tools.hexOf(await this.#root("segment", header.markets, hashesIn(roots)));
+          this.#need(
+            root === header.root && starts.at(-1) === header.markets && starts.length === header.pages + 1,
+            "page roots",
+            `The pages of ${name} have the root ${root} and ${starts.at(-1)} markets, not what its header says.`,
+          );
+          segment.pages = { starts, roots };
+        }),
+      ),
+    );
+  }
+
+  /**
+   * The leaf hashes of the pages of which not every market matches.
+   * @param {Job} job
+   * @param {readonly Group[]} groups
+   */
+  async #leaves(job, groups) {
+    const parts = groups.flatMap(({ places, markets, part }) => (places.length < markets ? [part] : []));
+    /** @type {Map<string, Uint8Array[]>} */
+    const leaves = new Map();
+    await Promise.all(
+      batchesOf(parts).map(async (batch) => {
+        const found = await this.#fetch(job, batch, false);
+        for (const [place, { hash }] of batch.entries())
+          leaves.set(hash, hashesIn(/** @type {Uint8Array} */ (found[place])));
+      }),
+    );
+    return leaves;
+  }
+
+  /**
+   * Checks that these texts, newest first, are the markets of a group.
+   * @param {Group} group
+   * @param {readonly Uint8Array[] | undefined} leaves Of the whole page, unless that is the group.
+   * @param {readonly string[]} texts
+   */
+  async #requireTexts({ places, markets, part }, leaves, texts) {
+    const { hexOf } = this.#tools;
+    const hashes = await Promise.all(texts.map((text) => this.#leaf(encoder.encode(text))));
+    if (!leaves) {
+      const root = hexOf(await this.#root("page", markets, hashes.toReversed()));
+      return this.#need(
+        root === part.hash,
+        "row",
+        `${part.name}: its markets are not these, or not in this order.`,
+      );
+    }
+    for (const [index, place] of places.entries()) {
+      const [hash, leaf] = [hashes[index], leaves[place]];
+      const same = hash && leaf && hexOf(hash) === hexOf(leaf);
+      this.#need(same, "row", `${part.name}: market ${place} is not ${texts[index]?.slice(0, 44)}…`);
+    }
+  }
+
+  /**
+   * See Client.absent.
+   * @param {string} id
+   * @param {Proving & { asOf?: string | undefined }} options
+   */
+  async absent(id, { trust = {}, asOf, signal }) {
+    this.#requireIndexRoot(trust, "absence");
+    const job = new Job(signal);
+    const answer = await this.#json(job, "/markets/index/absence", { id, asOf });
+    const { entry, ...known } = await this.#vouch(answer, trust);
+    const listed = /** @type {Absent[]} */ (answer.segments);
+    const right = Array.isArray(listed) && listed.length <= maxima.segments;
+    this.#need(right, "absence", "The answer lists no segments.");
+    const wanted = await this.#idHash(id);
+    const children = listed.map((segment, index) => {
+      const name = `The ids of segment ${index}`;
+      return this.#checking("absence", name, () => this.#childWithout(wanted, segment));
+    });
+    await this.#requireRoot(entry, answer, listed, await Promise.all(children));
+    const others = listed.flatMap(({ others }, index) => others.map((other) => ({ ...other, index })));
+    const ids = await Promise.all(
+      others.map(({ index, ...other }) =>
+        this.#checking("absence", `A market of segment ${index} with the same hash`, () =>
+          this.#otherId(other, { entry, index, wanted }),
+        ),
+      ),
+    );
+    this.#need(!ids.includes(id), "absence", `Market ${id} is in the archive.`);
+    this.#need(new Set(ids).size === ids.length, "absence", "A market with the same hash is named twice.");
+    const { snapshotId, commit, vouched } = known;
+    return {
+      snapshotId,
+      commit,
+      markets: entry.counts.markets,
+      bytes: job.bytes,
+      requests: job.requests,
+      vouched,
+    };
+  }
+
+  /** The first 32 bits of an id's hash.
+   * @param {string} id */
+  async #idHash(id) {
+    const [a = 0, b = 0, c = 0, d = 0] = await sha256(encoder.encode(id));
+    return ((a << 24) | (b << 16) | (c << 8) | d) >>> 0;
+  }
+
+  /**
+   * The child of the index tree that a segment is, when its ids show that as many have a hash as markets are named.
+   * @param {number} wanted
+   * @param {Absent} segment
+   */
+  async #childWithout(wanted, { markets, header, ids, others }) {
+    const { base64, hashOf, headFrom, hexOf, uint64, bytesOf } = this.#tools;
+    const { bytes, size, chunks } = ids;
+    const need = (/** @type {unknown} */ holds, detail = "They are malformed.") =>
+      this.#need(holds, "absence", detail);
+    need(
+      isWithin(markets, 1, maxima.markets) &&
+        bytes === 6 * markets &&
+        size === Math.ceil(bytes / idChunkBytes),
+    );
+    need(Array.isArray(others) && Array.isArray(chunks) && isWithin(chunks.length, 1, size));
+    /** @type {Map<number, number>} What is known of the hashes, by position. */
+    const hashes = new Map();
+    const roots = await Promise.all(
+      chunks.map(async ({ index, path, content }) => {
+        const chunk = base64(content);
+        need(
+          isWithin(index, 0, size - 1) &&
+            chunk.length === Math.min(idChunkBytes, bytes - index * idChunkBytes),
+        );
+        const view = new DataView(chunk.buffer);
+        const first = (index * idChunkBytes) / 4;
+        for (let at = 0; 4 * at + 3 < chunk.length && first + at < markets; at += 1)
+          hashes.set(first + at, view.getUint32(4 * at, true));
+        const head = await headFrom(await this.#leaf(chunk), { index, size, path });
+        return sha256(bytesOf([kinds.section], uint64(bytes), uint64(size), head));
+      }),
+    );
+    const [root] = roots;
+    need(root && roots.every((other) => hexOf(other) === hexOf(root)), "The chunks are not of one object.");
+    const below = Math.max(-1, ...[...hashes].flatMap(([at, hash]) => (hash < wanted ? at : [])));
+    const above = Math.min(markets, ...[...hashes].flatMap(([at, hash]) => (hash > wanted ? at : [])));
+    const between = above - below - 1;
+    const same = [...hashes.values()].filter((hash) => hash === wanted).length;
+    need(between === same, "The neighbours of the id are not shown.");
+    need(same === others.length, `${same} markets have the same hash, and ${others.length} are named.`);
+    return this.#node(hashOf(header), /** @type {Uint8Array} */ (root));
+  }
+
+  /**
+   * The id of another market with the same hash, which the archive has.
+   * @param {Other} other
+   * @param {{ entry: Entry, index: number, wanted: number }} expected
+   */
+  async #otherId({ market, page, segment, archive }, { entry, index, wanted }) {
+    const { hexOf, rootFrom } = this.#tools;
+    let root = await this.#leaf(encoder.encode(market));
+    root = await rootFrom(kinds.page, root, page);
+    root = await rootFrom(kinds.segment, root, segment);
+    root = await rootFrom(kinds.archive, root, archive);
+    this.#need(
+      hexOf(root) === entry.archiveRoot && archive.index === index,
+      "absence",
+      "It is not in the archive.",
+    );
+    const { id } = JSON.parse(market);
+    this.#need((await this.#idHash(id)) === wanted, "absence", `Market ${id} has another hash.`);
+    return id;
+  }
+
+  /**
+   * Refuses a snapshot's id alone: it covers the markets, but not the index, and a lying one could leave some out.
+   * @param {Trust} trust
+   * @param {string} what
+   */
+  #requireIndexRoot({ key, entry, snapshotId }, what) {
+    if (snapshotId === undefined || key !== undefined || entry !== undefined) return;
+    const detail =
+      `A snapshotId alone proves markets and rows, but no ${what}: it does not cover the index that they follow from. ` +
+      "Give the publisher's key or a policy as trust.key, or the SHA-256 of the log's entry as trust.entry.";
+    throw this.#invalid(detail, "trust");
+  }
+
+  /**
+   * @param {string} detail
+   * @param {string} [parameter]
+   */
+  #invalid(detail, parameter) {
+    return new this.#tools.ApiError("INVALID_PARAMETER", detail, {
+      title: "Invalid parameter",
+      ...(parameter !== undefined && { parameter }),
+    });
+  }
+
+  /**
+   * @param {object} filters
+   * @returns {ArchiveFilter}
+   */
+  #filterOf(filters) {
+    const given = Object.entries(filters).filter(([, value]) => value !== undefined);
+    return this.#reading(() => readFilter(String(new URLSearchParams(given))));
+  }
+
+  /**
+   * Reads what the caller asks for.
+   * @template T
+   * @param {() => T} read
+   */
+  #reading(read) {
+    try {
+      return read();
+    } catch (error) {
+      const { message, parameter } = /** @type {Error & { parameter?: string }} */ (error);
+      throw this.#invalid(message, parameter);
+    }
+  }
+
+  /**
+   * @param {unknown} holds
+   * @param {string} what
+   * @param {string} detail
+   */
+  #need(holds, what, detail) {
+    if (!holds) throw new this.#tools.VerificationError(what, detail);
+  }
+
+  /**
+   * Names what does not hold when `work` throws.
+   * @template T
+   * @param {string} what
+   * @param {string} name
+   * @param {() => T} work
+   * @returns {Promise<Awaited<T>>}
+   */
+  async #checking(what, name, work) {
+    const { ApiError, IntegrityError, VerificationError } = this.#tools;
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof VerificationError) throw error;
+      if (error instanceof InvalidParameterError) throw this.#invalid(error.message, error.parameter);
+      if (error instanceof ApiError && !(error instanceof IntegrityError)) throw error;
+      throw new VerificationError(what, `${name}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+
+  /**
+   * The root of a tree of this kind, in hexadecimal.
+   * @param {keyof typeof kinds} kind
+   * @param {number} total
+   * @param {readonly (Uint8Array | Promise<Uint8Array>)[]} hashes
+   */
+  async #root(kind, total, hashes) {
+    const { bytesOf, uint64, headOf } = this.#tools;
+    const head = await headOf(await Promise.all(hashes), sha256);
+    return sha256(bytesOf([kinds[kind]], uint64(total), uint64(hashes.length), head));
+  }
+
+  /** @param {Uint8Array} section */
+  #sectionRoot = (section) => {
+    const chunks = Array.from({ length: Math.ceil(section.length / chunkBytes) }, (_, chunk) =>
+      this.#leaf(section.subarray(chunk * chunkBytes, (chunk + 1) * chunkBytes)),
+    );
+    return this.#root("section", section.length, chunks);
+  };
+
+  /** @param {Uint8Array} bytes */
+  #leaf = async (bytes) => sha256(this.#tools.bytesOf([0], bytes));
+
+  /**
+   * Checks the members of an answer that tell its commit.
+   * @param {{ [member: string]: any }} answer
+   * @param {Trust} trust
+   * @returns {Promise<Omit<Known, "segments">>}
+   */
+  async #vouch(
+    { snapshotId, commit, entry: text, inclusion, checkpoint },
+    { key, entry: pinned, snapshotId: id },
+  ) {
+    const { checkpointIn, hexOf, verifyCheckpoint, verifyEntry } = this.#tools;
+    this.#need(typeof text === "string", "entry", "There is no entry of the log.");
+    const hash = hexOf(await sha256(encoder.encode(text)));
+    this.#need(
+      pinned === undefined || hash === pinned,
+      "entry",
+      `The log's entry is not the one of trust: ${hash}.`,
+    );
+    const said = { entry: text, snapshotId, commit };
+    const own = id === undefined ? {} : { snapshotId: id };
+    const entry = await this.#checking("entry", "The log's entry", () =>
+      verifyEntry({ ...said, checkpoint: null, proof: { inclusion: null } }, own),
+    );
+    const log = await this.#checking("checkpoint", "The checkpoint", async () => {
+      if (key !== undefined) return { ...(await verifyCheckpoint(checkpoint, key)), signed: true };
+      return checkpoint === null ? null : { ...checkpointIn(checkpoint), cosigners: 0, signed: false };
+    });
+    await this.#checking("inclusion", "The entry's place in the log", () =>
+      verifyEntry({ ...said, checkpoint, proof: { inclusion } }, own),
+    );
+    const isPolicy = typeof key === "string" && /\s/.test(key.trim());
+    /** @type {Vouched["by"]} */
+    const by = [];
+    if (key !== undefined) by.push(isPolicy ? "policy" : "key");
+    if (pinned !== undefined) by.push("entry");
+    if (id !== undefined) by.push("snapshotId");
+    return {
+      snapshotId,
+      commit,
+      entry,
+      vouched: {
+        by,
+        entry: hash,
+        publishedAt: entry.publishedAt,
+        checkpoint: log && {
+          origin: log.origin,
+          size: log.size,
+          signed: log.signed,
+          cosigners: log.cosigners,
+        },
+        complete: key !== undefined || pinned !== undefined,
+      },
+    };
+  }
+
+  /**
+   * Asks which archive there is, and checks it as far as the headers of its index.
+   * @param {Job} job
+   * @param {Trust} trust
+   * @param {string | undefined} asOf
+   * @returns {Promise<Known>}
+   */
+  async #know(job, trust, asOf) {
+    const answer = await this.#json(job, "/markets/index", { asOf });
+    const known = await this.#vouch(answer, trust);
+    const listed = /** @type {Listed[]} */ (answer.segments);
+    const right =
+      Array.isArray(listed) &&
+      listed.length <= maxima.segments &&
+      listed.every(
+        (segment) =>
+          isWithin(segment?.markets, 1, maxima.markets) &&
+          isHash(segment.header?.hash) &&
+          isWithin(segment.header.bytes, 1, maxima.header) &&
+          isHash(segment.ids?.hash) &&
+          segment.ids.bytes === 6 * segment.markets,
+      );
+    this.#need(right, "index root", "The answer does not list the headers and ids of segments.");
+    const { hashOf } = this.#tools;
+    const children = listed.map(({ header, ids }) => this.#node(hashOf(header.hash), hashOf(ids.hash)));
+    const root = await this.#requireRoot(known.entry, answer, listed, children);
+    if (this.#last?.root !== root)
+      this.#last = { root, segments: await this.#segments(job, known.entry, listed) };
+    return { ...known, segments: this.#last.segments };
+  }
+
+  /**
+   * Checks that the index root of an entry is that over these children of a tree.
+   * @param {Entry} entry
+   * @param {{ [member: string]: any }} answer
+   * @param {readonly { markets: number }[]} listed
+   * @param {readonly (Uint8Array | Promise<Uint8Array>)[]} children
+   */
+  async #requireRoot({ indexRoot, counts }, answer, listed, children) {
+    const markets = listed.reduce((sum, segment) => sum + segment.markets, 0);
+    const root = this.#tools.hexOf(await this.#root("index", markets, children));
+    this.#need(
+      root === indexRoot &&
+        root === answer.indexRoot &&
+        markets === counts.markets &&
+        markets === answer.markets,
+      "index root",
+      `The segments have the index root ${root} and ${markets} markets, the log's entry ${indexRoot} and ` +
+        `${counts.markets}.`,
+    );
+    return root;
+  }
+
+  /**
+   * @param {Uint8Array} left
+   * @param {Uint8Array} right
+   */
+  #node = async (left, right) => sha256(this.#tools.bytesOf([1], left, right));
+
+  /**
+   * @param {Job} job
+   * @param {Entry} entry
+   * @param {readonly Listed[]} listed
+   */
+  async #segments(job, entry, listed) {
+    const parts = listed.map(({ header }, index) => ({
+      ...header,
+      what: "header",
+      name: `The index header of segment ${index}`,
+      hashOf: plainHash,
+    }));
+    const starts = [0];
+    for (const { markets } of listed) starts.push(Number(starts.at(-1)) + markets);
+    const segments = await this.#with(job, parts, () =>
+      Promise.all(
+        parts.map(({ hash, what, name }, index) =>
+          this.#checking(what, name, () => {
+            const header = parseIndexHeader(name, this.#memory.get(hash));
+            const markets = listed[index]?.markets;
+            this.#need(
+              header.markets === markets,
+              what,
+              `${name} has ${header.markets} markets, not ${markets}.`,
+            );
+            return new Segment(index, starts[index] ?? 0, header, this.#memory);
+          }),
+        ),
+      ),
+    );
+    const roots = segments.map(async ({ header }) => this.#tools.hashOf(header.root));
+    const root = this.#tools.hexOf(await this.#root("archive", entry.counts.markets, roots));
+    this.#need(
+      root === entry.archiveRoot,
+      "archive root",
+      `The index is of an archive with the root ${root}, the log's entry of ${entry.archiveRoot}.`,
+    );
+    return segments;
+  }
+
+  /**
+   * Evaluates a filter on the sections that it takes, which are there while `work` lasts.
+   * @template T
+   * @param {Job} job
+   * @param {Known} known
+   * @param {{ filter: ArchiveFilter, by: ReturnType<typeof parseFacetNames> }} asked
+   * @param {(evaluation: Evaluation) => Promise<T>} work
+   */
+  async #evaluate(job, { segments }, { filter, by }, work) {
+    const { conditions, words } = filter;
+    const parts = segments.flatMap((segment) => {
+      const names = sectionsFor(segment.header, { conditions, by });
+      const sections = names.map((name) => segment.part(name, this.#sectionRoot));
+      return words.length > 0 && !isLeftOut(segment.header, conditions)
+        ? [...sections, segment.wordsPart]
+        : sections;
+    });
+    return this.#with(job, parts, () =>
+      this.#checking("section", "The index", async () => work(await evaluate(segments, filter))),
+    );
+  }
+
+  /**
+   * Works while these parts are in memory.
+   * @template T
+   * @param {Job} job
+   * @param {readonly Part[]} parts
+   * @param {() => Promise<T>} work
+   */
+  #with(job, parts, work) {
+    const hashes = parts.map(({ hash }) => hash);
+    return this.#memory.during(hashes, async () => {
+      await this.#load(job, parts);
+      return work();
+    });
+  }
+
+  /**
+   * Brings parts into memory: those that neither this nor the disk has, from the service.
+   * @param {Job} job
+   * @param {readonly Part[]} parts
+   */
+  async #load(job, parts) {
+    /** @type {Map<string, Part>} */
+    const wanted = new Map();
+    for (const part of parts) {
+      const { hash, bytes, what, name } = part;
+      this.#need(isWithin(bytes, 0, maxima.part), what, `${name} would have ${bytes} bytes.`);
+      const other = wanted.get(hash);
+      if (this.#memory.has(hash)) this.#requireLength(part, this.#memory.get(hash).length);
+      else if (other) this.#requireLength(part, other.bytes);
+      else if (bytes === 0) await this.#requireHash(part, new Uint8Array(0));
+      else wanted.set(hash, part);
+    }
+    const missing = [];
+    for (const [part, found] of await Promise.all(
+      [...wanted.values()].map(async (part) => /** @type {const} */ ([part, await this.#disk.get(part)])),
+    )) {
+      const right =
+        found &&
+        (await this.#requireHash(part, found).then(
+          () => true,
+          () => false,
+        ));
+      if (right) this.#memory.set(part.hash, found);
+      else missing.push(part);
+    }
+    const answers = batchesOf(missing).values();
+    const ask = async () => {
+      for (const batch of answers) await this.#fetch(job, batch, true);
+    };
+    await Promise.all(Array.from({ length: answersAtOnce }, ask));
+  }
+
+  /**
+   * @param {Part} part
+   * @param {number} length
+   */
+  #requireLength({ bytes, what, name }, length) {
+    this.#need(length === bytes, what, `${name} has ${length} bytes, not ${bytes}.`);
+  }
+
+  /**
+   * @param {Part} part
+   * @param {Uint8Array<ArrayBuffer>} bytes
+   */
+  async #requireHash(part, bytes) {
+    const { hash, what, name, hashOf } = part;
+    this.#requireLength(part, bytes.length);
+    const found = this.#tools.hexOf(await hashOf(bytes));
+    this.#need(found === hash, what, `${name} has the hash ${found}, not ${hash}.`);
+  }
+
+  /**
+   * Asks the service for parts, and checks each.
+   * @param {Job} job
+   * @param {readonly Part[]} parts
+   * @param {boolean} keep
+   * @returns {Promise<Uint8Array<ArrayBuffer>[]>}
+   */
+  async #fetch(job, parts, keep) {
+    const total = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    const of = parts.map(({ hash }) => hash).join();
+    const all = await this.#bytes(job, "/markets/index/sections", { of }, total);
+    let at = 0;
+    const found = [];
+    for (const part of parts) {
+      // A copy, so that what is forgotten is freed.
+      const bytes = all.slice(at, at + part.bytes);
+      at += part.bytes;
+      await this.#requireHash(part, bytes);
+      found.push(bytes);
+      if (!keep) continue;
+      this.#memory.set(part.hash, bytes);
+      void this.#disk.set(part, bytes);
+    }
+    return found;
+  }
+
+  /**
+   * An answer of exactly so many bytes. What sends more is cut off.
+   * @param {Job} job
+   * @param {string} path
+   * @param {{ of: string }} query
+   * @param {number} total
+   */
+  #bytes(job, path, query, total) {
+    const { broken } = this.#tools;
+    const accept = "application/octet-stream";
+    return this.#tools.ask(path, { query, accept, signal: job.signal }, async ({ response, step }) => {
+      const reader = response.body?.getReader();
+      const bytes = new Uint8Array(total);
+      let came = 0;
+      while (reader) {
+        const { done, value } = await step(() => reader.read());
+        if (done) break;
+        if (came + value.length > total) {
+          await reader.cancel();
+          this.#need(false, "answer", `More than ${total} bytes came for ${path}.`);
+        }
+        bytes.set(value, came);
+        came += value.length;
+      }
+      if (came < total) throw broken(`${came} of ${total} bytes came.`);
+      job.bytes += came;
+      job.requests += 1;
+      return bytes;
+    });
+  }
+
+  /**
+   * @param {Job} job
+   * @param {string} path
+   * @param {{ asOf?: string | undefined, id?: string }} query
+   * @returns {Promise<{ [member: string]: any }>}
+   */
+  async #json(job, path, query) {
+    const text = await this.#tools.ask(path, { query, signal: job.signal }, ({ text }) => text(String));
+    job.bytes += encoder.encode(text).length;
+    job.requests += 1;
+    /** @type {unknown} */
+    const answer = await this.#checking("answer", `The answer of ${path}`, () => JSON.parse(text));
+    this.#need(
+      typeof answer === "object" && answer !== null,
+      "answer",
+      `The answer of ${path} is no object.`,
+    );
+    return /** @type {{ [member: string]: any }} */ (answer);
+  }
+}
+
+/**
+ * Parts in groups for one answer each.
+ * @param {readonly Part[]} parts
+ */
+function batchesOf(parts) {
+  /** @type {Part[][]} */
+  const batches = [];
+  let left = 0;
+  for (const part of parts) {
+    const last = batches.at(-1);
+    if (last && last.length < partsAtOnce && part.bytes <= left) last.push(part);
+    else {
+      batches.push([part]);
+      left = bytesAtOnce;
+    }
+    left -= part.bytes;
+  }
+  return batches;
+}
+
+/** A page with its markets as they came. @typedef {Omit<MarketPage, "markets"> & { markets: string[] }} PageTexts */
+
+/**
+ * Reads a page, but not its markets: their hashes are of their texts, byte for byte.
+ * @param {string} body
+ * @returns {PageTexts}
+ */
+function pageIn(body) {
+  const member = '"markets":[';
+  const start = body.indexOf(member) + member.length;
+  /** @type {string[]} */
+  const markets = [];
+  let [depth, from] = [0, 0];
+  for (const { 0: token, index } of body.slice(start).matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/g)) {
+    if (token === "{" || token === "[") {
+      if (depth === 0) from = index;
+      depth += 1;
+    } else if (token.length === 1) {
+      depth -= 1;
+      if (depth < 0) break;
+      if (depth === 0) markets.push(body.slice(start + from, start + index + 1));
+    }
+  }
+  return { ...JSON.parse(body), markets };
+}

@@ -1,4 +1,4 @@
-import type { PublishReport } from "../../../snapshots/publish/publish.ts";
+import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import type { OpenSources } from "../../../snapshots/sources/sources.ts";
@@ -17,6 +17,7 @@ export interface PublishChoices {
   progress?: () => void;
   /** Where the public tree is found, which makes the artefacts too. */
   siteUrl?: string;
+  signing?: PublishOptions["signing"];
 }
 
 /** Publishes Parquet sources as the command does. `folder` takes temporary files. */
@@ -24,11 +25,11 @@ export async function publishSources(
   directory: string,
   storage: Storage,
   folder: string,
-  { dryRun = false, threads, faulty = new Set(), progress = () => {}, siteUrl }: PublishChoices = {},
+  { dryRun = false, threads, faulty = new Set(), progress = () => {}, siteUrl, signing }: PublishChoices = {},
 ): Promise<PublishReport> {
   const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
   const sources: OpenSources = (known) => openSources(directory, { ...where, known });
-  const how = { dryRun, faulty, now: () => publishedAt, progress, siteUrl };
+  const how = { dryRun, faulty, now: () => publishedAt, progress, siteUrl, signing };
   return publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
 }
 

@@ -92,13 +92,22 @@ async function clientTypes(): Promise<string> {
 function declared(): string {
   const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
   try {
-    const emit = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", folder];
+    const emit = [
+      "--noEmit",
+      "false",
+      "--declaration",
+      "--emitDeclarationOnly",
+      "--rootDir",
+      root,
+      "--outDir",
+      folder,
+    ];
     // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
     spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
-    const text = readFileSync(join(folder, "client.d.ts"), "utf8");
+    const text = readFileSync(join(folder, "proxy/site/client/client.d.ts"), "utf8");
     return text
       .replace(/^import type .* from "\.\/client\.d\.ts";\n/m, "")
-      .replace(/\/\*\*\n \* @import .*\n \*\/\n/, "");
+      .replace(/\/\*\*\n(?: \* @import .*\n)+ \*\/\n/, "");
   } finally {
     rmSync(folder, { recursive: true });
   }

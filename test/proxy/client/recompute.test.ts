@@ -1,0 +1,186 @@
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Client, type ClientOptions, type Trust } from "../../../proxy/site/client/client.js";
+import { facetNames } from "../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { combinations } from "../../helpers/archive/combinations.ts";
+import { plainFilter } from "../../helpers/archive/plain-filter.ts";
+import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const folder = testFolder();
+const sources = join(folder, "sources");
+const storage = directoryStorage(join(folder, "store"));
+const signing = { key: testKey() };
+const trust = { key: verifierText(signing.key) };
+let proxy: ArchiveProxy;
+let markets: HistoricalMarket[];
+
+beforeAll(async () => {
+  await writeSources(sources, { markets: 700 });
+  await publishSources(sources, storage, folder, { signing });
+  proxy = await startArchiveProxy(storage);
+  markets = await sourceMarkets(sources);
+});
+afterAll(() => proxy?.stop());
+
+/** A client of the proxy, and what it asked for. */
+function clientOf(how: Partial<ClientOptions> = {}) {
+  const asked: string[] = [];
+  const fetch: typeof globalThis.fetch = (target, init) => {
+    asked.push(String(target).replace(/^.*\/api\/v1/, ""));
+    return globalThis.fetch(target, init);
+  };
+  const { origin } = new URL(proxy.address);
+  const key = proxy.headers.authorization!.slice("Bearer ".length);
+  return { client: new Client({ url: origin, key, fetch, ...how }), asked };
+}
+
+const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
+const runs = process.env.RECOMPUTE === "all" ? 5_000 : 60;
+// On a machine that may be busy.
+const timeout = 7_200_000;
+
+describe("a total", () => {
+  test(`and its facets are the service's, for ${runs} random queries (seed ${seed})`, {
+    timeout,
+  }, async () => {
+    const { client } = clientOf();
+    const queries = fc.tuple(combinations(markets), fc.shuffledSubarray([...facetNames], { maxLength: 3 }));
+    await fc.assert(
+      fc.asyncProperty(queries, async ([{ filters }, by]) => {
+        const { total, facets } = await client.recompute({ filters, by, limit: 7, trust });
+        expect(total).toBe(plainFilter(markets, filters).length);
+        const names = by.length > 0 ? by : ["tier"];
+        const served = await proxy.facets({ ...filters, by: names.join(), limit: 7 });
+        expect(total).toBe(served.total);
+        expect(facets).toEqual(by.length > 0 ? served.facets : {});
+      }),
+      { seed, numRuns: runs },
+    );
+  });
+
+  test("says what vouches for it, and what it took", async () => {
+    const { client, asked } = clientOf();
+    const first = await client.recompute({ filters: { disputed: true }, by: ["tier"], trust });
+    const { vouched, commit, snapshotId } = first;
+    const origin = "prs.example/scores";
+    const checkpoint = { origin, size: 1, signed: true, cosigners: 0 };
+    expect(vouched).toMatchObject({ by: ["key"], checkpoint, complete: true });
+    expect([commit, snapshotId, first.requests]).toEqual([
+      1,
+      proxy.catalog.requireCurrent().commit.snapshotId,
+      3,
+    ]);
+    expect(asked.map((target) => target.replace(/of=.*/, ""))).toEqual([
+      "/markets/index",
+      "/markets/index/sections?",
+      "/markets/index/sections?",
+    ]);
+    // What is there is not fetched again.
+    const again = await client.recompute({ filters: { disputed: false }, by: ["tier"], trust });
+    expect([again.requests, again.total + first.total]).toEqual([1, markets.length]);
+    expect(again.bytes).toBeLessThan(first.bytes / 3);
+    // Another client pins the entry.
+    const pinned = { entry: vouched.entry, snapshotId };
+    const other = await clientOf().client.recompute({ filters: { disputed: true }, trust: pinned });
+    expect(other.total).toBe(first.total);
+    expect(other.vouched).toMatchObject({ by: ["entry", "snapshotId"], complete: true });
+    expect(other.vouched.checkpoint?.signed).toBe(false);
+    expect((await clientOf().client.recompute()).vouched).toMatchObject({ by: [], complete: false });
+  });
+
+  test("is refused where it could not be proved, or is of something else", async () => {
+    const { client, asked } = clientOf();
+    const { snapshotId } = proxy.catalog.requireCurrent().commit;
+    const recompute = (asked: Parameters<Client["recompute"]>[0]) => client.recompute({ trust, ...asked });
+    await expect(recompute({ trust: { snapshotId } })).rejects.toThrow(/no totals.*trust\.key.*trust\.entry/);
+    await expect(recompute({ filters: { category: "x".repeat(300) } })).rejects.toMatchObject({
+      code: "INVALID_PARAMETER",
+      parameter: "category",
+    });
+    await expect(recompute({ by: ["colour"] })).rejects.toMatchObject({ parameter: "by" });
+    expect(asked).toEqual([]);
+    await expect(recompute({ by: ["tier"], limit: 0 })).rejects.toMatchObject({ parameter: "limit" });
+    const zeros = "0".repeat(64);
+    const fails = (trust: Trust, what: string) =>
+      expect(recompute({ trust })).rejects.toMatchObject({
+        name: "VerificationError",
+        code: "MISMATCH",
+        what,
+      });
+    await fails({ entry: zeros }, "entry");
+    await fails({ ...trust, snapshotId: zeros }, "entry");
+    await fails({ key: verifierText(testKey("prs.example/scores", "other")) }, "checkpoint");
+    await fails({ key: verifierText(testKey("other.example/scores")) }, "checkpoint");
+  });
+});
+
+/** Everything that comes. */
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const taken: T[] = [];
+  for await (const item of items) taken.push(item);
+  return taken;
+}
+
+describe("rows", () => {
+  const verified = { verified: true, trust };
+
+  test(`are the service's, for random queries (seed ${seed})`, { timeout }, async () => {
+    const { client } = clientOf();
+    await fc.assert(
+      fc.asyncProperty(combinations(markets), async ({ filters, pageSize, page }) => {
+        const ids = plainFilter(markets, filters).map(({ id }) => id);
+        const rows = client.rows(filters, verified);
+        const found = await all(rows);
+        expect(found.map(({ market }) => market.id)).toEqual(ids);
+        expect([rows.total, rows.count, rows.skip]).toEqual([ids.length, ids.length, ids.length]);
+        const one = await client.page({ ...filters, pageSize, page }, verified);
+        const { timestamp: _, vouched: __, ...shown } = one;
+        const { timestamp: ___, ...served } = await proxy.page({ ...filters, pageSize, page });
+        expect(shown).toEqual(served);
+      }),
+      { seed, numRuns: runs / 2 },
+    );
+  });
+
+  test("go on where another process left off, and as pages", async () => {
+    const { client } = clientOf();
+    const whole = await all(client.rows({}, verified));
+    expect(whole.length).toBe(markets.length);
+    const first = client.rows({ disputed: true }, verified);
+    const texts: string[] = [];
+    for await (const { text } of first) if (texts.push(text) === 20) break;
+    expect(first.skip).toBe(20);
+    const rest = clientOf().client.rows({ cursor: first.cursor!, skip: first.skip }, verified);
+    texts.push(...(await all(rest)).map(({ text }) => text));
+    expect(texts).toEqual((await all(client.rows({ disputed: true }))).map(({ text }) => text));
+    expect([rest.total, rest.skip, rest.count]).toEqual([texts.length, texts.length, texts.length]);
+    const pages = await all(client.pages({ disputed: true, pageSize: 50 }, verified));
+    expect(pages.flatMap((page) => page.markets)).toEqual(texts.map((text) => JSON.parse(text)));
+    const [, second] = pages;
+    const cursor = pages[0]!.nextCursor!;
+    expect(await client.page({ cursor }, verified)).toEqual({ ...second, timestamp: expect.any(String) });
+  });
+
+  test("are the service's CSV, byte for byte", async () => {
+    const rows = clientOf().client.rows({}, verified);
+    let text = "";
+    for await (const row of rows) text += await row.csv;
+    const served = await proxy.get({}, { accept: "text/csv" });
+    expect(`${rows.csvHead}${text}` === served.text).toBe(true);
+  });
+
+  test("are proved against a snapshot's id, and say that this does not show that none is left out", async () => {
+    const { snapshotId } = proxy.catalog.requireCurrent().commit;
+    const rows = clientOf().client.rows({ disputed: true }, { verified: true, trust: { snapshotId } });
+    expect((await all(rows)).length).toBe(rows.total);
+    expect(rows.vouched).toMatchObject({ by: ["snapshotId"], complete: false });
+  });
+});
