@@ -139,14 +139,15 @@ export function wordsRefOf(objects: Objects, { words }: Pick<SegmentRef, "words"
 }
 
 /**
- * Flips a bit in the middle of a section of a segment's index, or of its ids or words, and makes all above agree.
+ * Flips a bit of a section of a segment's index, or of its ids or words, and makes all above agree.
  * Returns the key of the object that lies.
  */
 export function flipInIndex(objects: Objects, index: number, section: string): string {
   const segment = newestManifest(objects).segments[index]!;
   const flipped = (bytes: Uint8Array) => {
     const other = Buffer.from(bytes);
-    other[other.length >> 1]! ^= 1;
+    // The lowest bit of a number, so that the section can still be read: of the last time, since times ascend.
+    other[section === "times" ? other.length - 4 : (other.length >> 1) & ~3]! ^= 1;
     return other;
   };
   const stored = Buffer.from(objects.get(layout.segment(segment.hash))!);
