@@ -62,6 +62,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
       const { snapshotId, page, data } = await bounded(row, locals, () =>
         readers[known](parts, locals, given),
       );
+      told["X-Snapshot-Id"] = snapshotId;
       // The notice stands before what it is about.
       const result = { notice, snapshotId, page: `${base}/${page}`, data };
       const text = JSON.stringify(result);

@@ -13,7 +13,7 @@ const meanings: Record<Setting, string> = {
     `\`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
   apiUrl:
     "the service's own address as its callers see it, such as `https://scores.example.org`; addresses in answers " +
-    "begin with it",
+    "begin with it, and pages from there may call `/mcp`",
   trustedKeys:
     "a file with the public keys of publishers, one a line (`.pub` files of `signing-key`); then only commits " +
     "that one of them signed are taken up",

@@ -69,6 +69,7 @@ ${[
   ),
   link("Documentation", serviceAddress(api, "docs/"), "the same as a page"),
   link("Client", serviceAddress(api, "client.js"), "JavaScript for browsers and Node"),
+  link("Tools for agents", serviceAddress(api, "mcp"), "Model Context Protocol over streamable HTTP"),
 ].join("")}`
 }`;
 }

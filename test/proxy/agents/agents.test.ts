@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { meanings } from "../../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../../schemas/records.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, call as request, until } from "../../helpers/http/proxy-client.ts";
 import {
@@ -49,7 +51,9 @@ async function connected(key?: string, { to = proxy, version = modern, headers =
       const result = await client.callTool({ name, arguments: args });
       if (result.isError) throw new Error(JSON.stringify(result.content));
       expect(result.content).toEqual([{ type: "text", text: JSON.stringify(result.structuredContent) }]);
-      return Result.parse(result.structuredContent);
+      const found = Result.parse(result.structuredContent);
+      expect(heads.at(-1)?.headers.get("x-snapshot-id")).toBe(found.snapshotId);
+      return found;
     },
     /** What a tool refuses with. */
     async refusal(name: string, args: Record<string, unknown> = {}) {
@@ -288,6 +292,40 @@ describe("a call is refused", () => {
       });
     await agent.call("get_market", { id: market(2).id });
     await other.stop();
+  });
+
+  test("when its cursor has other filters, or a snapshot that is gone, with the way on", async () => {
+    const other = await startTestProxy({ markets: 12 });
+    const key = await other.issue();
+    const { data } = await (await connected(key, { to: other })).call("search_markets", { pageSize: 5 });
+    const { manifest } = (await newestCommit(other.storage))!;
+    await publishRecords(other.storage, [market(1), market(2)]);
+    await other.storage.delete(layout.manifest(manifest.hash));
+    // This one has seen nothing of what was before.
+    const later = await other.another();
+    const agent = await connected(key, { to: later });
+    await until(
+      "the key",
+      async () => (await later.get("/api/v1/usage", { headers: bearer(key) })).status === 200,
+    );
+    const cursor = data.nextCursor;
+    const expired = await agent.refusal("search_markets", { cursor });
+    expect(expired.code).toBe("CURSOR_EXPIRED");
+    const resumed = await agent.call("search_markets", { cursor: expired.resumeCursor });
+    expect(resumed.data.markets.map(({ id }: { id: string }) => id)).toEqual([market(2).id, market(1).id]);
+    const mismatch = await agent.refusal("search_markets", { cursor: expired.resumeCursor, tier: ["RAW"] });
+    expect(mismatch).toMatchObject({ code: "CURSOR_MISMATCH", parameter: "tier" });
+    await later.stop();
+    await other.stop();
+  });
+
+  test("while requests cannot be counted, if the operator wants that", async () => {
+    const uncounted = await proxy.another({ quotaStore: "redis://127.0.0.1:9", quotaOnFailure: "closed" });
+    const agent = await connected(undefined, { to: uncounted });
+    expect((await agent.refusal("list_scores")).code).toBe("QUOTA_UNAVAILABLE");
+    expect([agent.head().status, agent.head().headers.get("retry-after")]).toEqual([200, "5"]);
+    await agent.call("explain_numbers");
+    await uncounted.stop();
   });
 
   test("without a snapshot, for nothing", async () => {
