@@ -77,7 +77,8 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
       await loadSample(sql, folder);
       await publish(await writeTables(sql, join(folder, "sources")));
     });
-    for (const name of ["lines", "copy", "client", "export", "types"]) await mkdir(join(folder, name));
+    for (const name of ["lines", "copy", "client", "export", "index", "types"])
+      await mkdir(join(folder, name));
   });
   afterAll(() => proxy?.stop());
 
@@ -315,6 +316,14 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     const then = await totalOf({ disputed: "true", asOf: snapshots.at(-1).snapshotId });
     const now = await totalOf({ disputed: "true" });
     expect(printed).toEqual([...rows, String(then), String(now)]);
+  });
+
+  test("curl and jq: the filter index, and a header of it that has its hash", async () => {
+    const printed = linesOf(await bash(`set -eo pipefail\n${block("sh", "index=$(curl")}`, "index"));
+    const { sections } = JSON.parse(await readFile(join(folder, "index/header.json"), "utf8"));
+    const named = Object.entries<[bytes: number, root: string]>(sections);
+    expect(printed).toEqual(named.map(([name, [bytes]]) => `${bytes} bytes of ${name}`));
+    expect(printed.length).toBeGreaterThan(10);
   });
 
   test("JavaScript: the client, from the service, with its types", async () => {
