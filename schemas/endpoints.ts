@@ -9,6 +9,7 @@ import {
   ExportList,
   IndexBytes,
   LogFile,
+  MarketAbsence,
   MarketFacets,
   MarketIndex,
   MarketPage,
@@ -32,6 +33,7 @@ import {
   changesParameters,
   facetParameters,
   filterParameters,
+  idParameter,
   partsParameter,
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
@@ -220,6 +222,16 @@ export const endpoints = {
     response: IndexBytes,
     media: octets,
     summary: "Up to 100 parts of the filter index by their hashes, one after the other",
+  },
+  marketAbsence: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/markets/index/absence",
+    plan: "aegis",
+    heavy: true,
+    query: [idParameter.name, asOfParameter.name],
+    response: MarketAbsence,
+    summary: "All that shows that no market has an id, and the proof that it was published",
   },
   indexPart: {
     ...metered,

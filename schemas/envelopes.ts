@@ -176,6 +176,12 @@ const Inclusion = z
       "from the bottom up; null without a checkpoint.",
   );
 
+const proofOfMarket = {
+  page: ProofLevel.describe("The market among those of its page."),
+  segment: ProofLevel.describe("The page among those of its segment."),
+  archive: ProofLevel.describe("The segment among those of the archive."),
+};
+
 /**
  * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the entry of its commit in
  * the public log, and from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
@@ -183,12 +189,7 @@ const Inclusion = z
 export const MarketProof = z.strictObject({
   market: z.string().describe("The market's JSON text, byte for byte as in the archive."),
   ...proofOfCommit,
-  proof: z.strictObject({
-    page: ProofLevel.describe("The market among those of its page."),
-    segment: ProofLevel.describe("The page among those of its segment."),
-    archive: ProofLevel.describe("The segment among those of the archive."),
-    inclusion: Inclusion,
-  }),
+  proof: z.strictObject({ ...proofOfMarket, inclusion: Inclusion }),
 });
 export type MarketProof = z.infer<typeof MarketProof>;
 
@@ -232,6 +233,44 @@ export const MarketIndex = z.strictObject({
     .describe("From the oldest markets to the newest."),
 });
 export type MarketIndex = z.infer<typeof MarketIndex>;
+
+/**
+ * Answer of GET /api/v1/markets/index/absence (INTERFACE 4.12): all that shows that no market of an archive has an id.
+ * Each segment shows which hashes of ids stand where the id's own would be.
+ */
+export const MarketAbsence = z.strictObject({
+  ...proofOfIndex,
+  segments: z
+    .array(
+      z.strictObject({
+        markets: z.int().min(1),
+        header: Digest.describe("SHA-256 of the segment's header."),
+        ids: z.strictObject({
+          bytes: Count.describe("Bytes of the section of ids."),
+          size: z.int().min(1).describe("Number of its chunks."),
+          chunks: z
+            .array(
+              z.strictObject({
+                index: Count.describe("Which of the chunks, counted from 0."),
+                path: z
+                  .array(Digest)
+                  .describe("Hashes that lead from the chunk to the head, from the bottom up."),
+                content: z.base64().describe("The bytes of the chunk."),
+              }),
+            )
+            .min(1)
+            .describe("Those that hold the hashes next to the id's own, on both sides, and equal ones."),
+        }),
+      }),
+    )
+    .describe("From the oldest markets to the newest."),
+  others: z
+    .array(z.strictObject({ market: MarketProof.shape.market, ...proofOfMarket }))
+    .describe(
+      "The markets whose ids have the same first 32 bits of SHA-256, each with what leads to the archive's root.",
+    ),
+});
+export type MarketAbsence = z.infer<typeof MarketAbsence>;
 
 /** Answer of GET /api/v1/markets/index/:hash and of /sections: bytes, not JSON. */
 export const IndexBytes = z.string().meta({ contentMediaType: "application/octet-stream" });

@@ -11,7 +11,7 @@ import {
   searchBounds,
   timePattern,
 } from "./filters.ts";
-import { Digest, integerBetween, Label } from "./primitives.ts";
+import { Digest, integerBetween, Label, MarketId } from "./primitives.ts";
 import { maxLabelBytes } from "./shapes.ts";
 
 /** A query parameter. `type` describes its values for people; `schema` describes them in the OpenAPI document. */
@@ -80,6 +80,15 @@ export const partsParameter: QueryParameter = {
   schema: commaSeparated(Digest),
   required: true,
   meaning: `Hashes of the parts wanted, separated by commas: at most ${maxIndexParts}, each once.`,
+};
+
+/** The query parameter that names a market which is not there (INTERFACE 4.12). */
+export const idParameter: QueryParameter = {
+  name: "id",
+  type: "UUID",
+  schema: MarketId,
+  required: true,
+  meaning: "The id that no market of the archive has, a UUID in lower case.",
 };
 
 const describedOthers: Record<(typeof otherParameters)[number], Omit<QueryParameter, "name">> = {

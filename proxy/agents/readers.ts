@@ -88,7 +88,7 @@ export const readers: Record<ToolName, Read> = {
       return { snapshotId, page, data: { record: data } };
     }
     const [commit, checkpoint] = [await commitOf(catalog, asOf), await catalog.publicLog.checkpoint()];
-    const proven = await proveScore(catalog, commit, String(slug), checkpoint);
+    const proven = await proveScore(catalog, String(slug), commit, checkpoint);
     return {
       snapshotId: commit.snapshotId,
       page,
@@ -141,7 +141,7 @@ export const readers: Record<ToolName, Read> = {
       const { line } = await readSnapshot(catalog, commit, (snapshot) => findMarket(catalog, snapshot, id));
       return { snapshotId, page, data: { record: textOf(line) } };
     }
-    const proven = await proveMarket(catalog, commit, id, await catalog.publicLog.checkpoint());
+    const proven = await proveMarket(catalog, id, commit, await catalog.publicLog.checkpoint());
     return { snapshotId, page, data: { record: JSON.parse(proven.market), proof: proven } };
   },
 };

@@ -1,6 +1,8 @@
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/log-proof.ts";
-import { describeIndex } from "../../snapshots/read/index/market-index.ts";
+import { askAbsence } from "../../snapshots/read/index/absence.ts";
+import { askIndex } from "../../snapshots/read/index/market-index.ts";
+import { parseAbsenceQuery } from "../../snapshots/read/query/query.ts";
 import { proveScore } from "../../snapshots/read/scores/scores.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
@@ -17,28 +19,24 @@ export function proofAnswers({ catalog }: AppParts) {
     async (request, { locals }) => {
       const name = String(Object.values(request.params)[0]);
       const form = /^text/.test(String(request.accepts("json", "text", media.text))) ? "text" : "json";
-      const asked = await askProven(
-        catalog,
-        locals.asOf,
-        ["proof", form, name],
-        async (commit, checkpoint) => {
-          const proof = await prove(catalog, commit, name, checkpoint);
-          const text = form === "text" ? proofText(proof) : JSON.stringify(proof);
-          if (text) return Buffer.from(text);
-          throw new ServiceError("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
-        },
-      );
+      const plan = async (...logged: Logged) => {
+        const proof = await prove(catalog, name, ...logged);
+        const text = form === "text" ? proofText(proof) : JSON.stringify(proof);
+        if (text) return Buffer.from(text);
+        throw new ServiceError("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
+      };
       const bodyHeaders = { "Content-Type": media[form] };
       const reply = (text: Buffer) => ({ body: encoded(() => text), bodyHeaders });
+      const asked = await askProven(catalog, locals.asOf, ["proof", form, name], plan);
       return lately(catalog, asked, reply, { headers: negotiated });
     };
   const jsonOf = (value: object) => ({ body: encoded(() => Buffer.from(JSON.stringify(value))) });
   return {
     marketProof: proven(proveMarket),
     scoreProof: proven(proveScore),
-    marketIndex: async (_request, { locals: { asOf } }) => {
-      const plan = (...logged: Logged) => describeIndex(catalog, ...logged);
-      return lately(catalog, await askProven(catalog, asOf, ["index"], plan), jsonOf);
-    },
+    marketIndex: async (_request, { locals }) =>
+      lately(catalog, await askIndex(catalog, locals.asOf), jsonOf),
+    marketAbsence: async (_request, { locals: { parameters, asOf } }) =>
+      lately(catalog, await askAbsence(catalog, parseAbsenceQuery(parameters!), asOf), jsonOf),
   } satisfies Record<string, Answer>;
 }

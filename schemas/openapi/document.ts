@@ -20,7 +20,8 @@ import { operationsOf, tags } from "./operations.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions, ScoreProof } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
-const { ChangeLine, ExportList, MarketIndex, MarketPage, MarketProof, SnapshotList } = envelopes;
+const { ChangeLine, ExportList, MarketAbsence, MarketIndex, MarketPage, MarketProof, SnapshotList } =
+  envelopes;
 const { Usage, Status, Alive, Ready, ApiDescription } = envelopes;
 
 /** Schemas that become named components. */
@@ -50,6 +51,7 @@ const schemas = {
   ExportList,
   MarketProof,
   MarketIndex,
+  MarketAbsence,
   SnapshotList,
   Usage,
   Status,

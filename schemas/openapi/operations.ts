@@ -18,6 +18,7 @@ import {
   asOfParameter,
   changesParameters,
   facetParameters,
+  idParameter,
   partsParameter,
   type QueryParameter,
   sinceParameter,
@@ -174,6 +175,16 @@ const notes: Record<DescribedId, Notes> = {
     parameters: [partsParameter],
     codes: [...fromStore, "SECTION_NOT_FOUND", "TOO_MANY_CONNECTIONS"],
     text: `They come in the order asked; what names them tells their lengths. ${partsText} ${partsPrice}`,
+  },
+  marketAbsence: {
+    tag: "Archive",
+    etag: true,
+    parameters: [idParameter, asOfParameter],
+    codes: ["NOT_FOUND", ...fromStore],
+    text:
+      "Of the ids of each segment, which are sorted by the first 32 bits of their SHA-256, come the chunks around the " +
+      "place of this one. They can be checked against `indexRoot` in `entry`. 404 when a market has the id. At " +
+      "a million markets an answer has about 80 kB.",
   },
   getMarket: { tag: "Archive", etag: true, codes: fromStore },
   marketProof: {

@@ -42,14 +42,25 @@ export function decodeIds(stored: Buffer): Uint32Array {
   return hashes;
 }
 
-/** The ordinals of the markets whose ids have this hash; two ids may share one. */
-export function ordinalsOf(stored: Buffer, wanted: number): number[] {
+/** Where the entries of this hash are among all `entries`: from (inclusive) to (exclusive). */
+export function entriesOf(stored: Buffer, wanted: number): { from: number; to: number; entries: number } {
   const entries = countOf(stored);
   const from = firstWhere(0, entries, (index) => hashAt(stored, index) >= wanted);
-  const found: number[] = [];
-  for (let index = from; index < entries && hashAt(stored, index) === wanted; index += 1)
-    found.push(ordinalAt(stored, index));
-  return found;
+  const to = firstWhere(from, entries, (index) => hashAt(stored, index) > wanted);
+  return { from, to, entries };
+}
+
+/** The ordinals of the markets whose ids have this hash; two ids may share one. */
+export function ordinalsOf(stored: Buffer, wanted: number): number[] {
+  const { from, to } = entriesOf(stored, wanted);
+  return Array.from({ length: to - from }, (_, index) => ordinalAt(stored, from + index));
+}
+
+/** The chunks of a section of ids that hold these entries, from `first` to `last` (inclusive). */
+export function chunksOfEntries(first: number, last: number, chunkBytes: number): number[] {
+  const chunk = Math.floor((first * hashBytes) / chunkBytes);
+  const count = Math.floor(((last + 1) * hashBytes - 1) / chunkBytes) - chunk + 1;
+  return Array.from({ length: count }, (_, index) => chunk + index);
 }
 
 /** The ordinals of those markets whose ids may have one of these long hashes, which ascend. */

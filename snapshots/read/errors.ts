@@ -83,6 +83,18 @@ export class MarketNotFoundError extends ReadError {
   }
 }
 
+/** A snapshot has the market that somebody wants to see absent. */
+export class MarketPresentError extends ReadError {
+  override readonly name = "MarketPresentError";
+  readonly code = "NOT_FOUND";
+
+  constructor(id: string) {
+    super(
+      `The archive has a market of this id: GET /api/v1/markets/${id} answers it, with the same asOf if any.`,
+    );
+  }
+}
+
 /** No snapshot that is kept has a part of an index with this hash. */
 export class SectionNotFoundError extends ReadError {
   override readonly name = "SectionNotFoundError";

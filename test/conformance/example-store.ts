@@ -203,7 +203,7 @@ export async function makeExample(folder: string): Promise<void> {
   const proofs = [];
   const checkpoint = await catalog.publicLog.checkpoint();
   for (const { id } of [third[0]!, third[77]!, third.at(-1)!])
-    proofs.push(await proveMarket(catalog, commit, id, checkpoint));
+    proofs.push(await proveMarket(catalog, id, commit, checkpoint));
   const write = (name: string, values: readonly unknown[]) =>
     writeFile(join(folder, name), `[\n${values.map((value) => JSON.stringify(value)).join(",\n")}\n]\n`);
   await write("queries.json", expected);

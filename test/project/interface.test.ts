@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import {
+  MarketAbsence,
   MarketFacets,
   MarketIndex,
   MarketPage,
@@ -69,6 +70,7 @@ describe("schemas/INTERFACE.md", () => {
     ["4.9", MarketProof],
     ["4.9", ScoreProof],
     ["4.12", MarketIndex],
+    ["4.12", MarketAbsence],
     ["6", { shape: Object.assign({}, ...FeedMessage.options.map(({ shape }) => shape)) }],
     ["7", Problem],
   ])("names every member of an answer in section %s", (section, { shape }) => {

@@ -109,8 +109,11 @@ async function ask(operationId: string, parameters: Values, responseContentType 
 }
 
 /** Those of the needed parameters that an operation has. */
-const neededOf = ({ parameters }: (typeof operations)[number]) =>
-  Object.fromEntries(parameters.flatMap(({ name }) => (name in needed ? [[name, needed[name]]] : [])));
+const neededOf = ({ id, parameters }: (typeof operations)[number]) => ({
+  ...Object.fromEntries(parameters.flatMap(({ name }) => (name in needed ? [[name, needed[name]]] : []))),
+  // No market has this one.
+  ...(id === "marketAbsence" && { id: "00000000-0000-4000-8000-000000000000" }),
+});
 
 const lists = operations.flatMap((operation) =>
   operation.parameters

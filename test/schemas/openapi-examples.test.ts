@@ -152,6 +152,7 @@ const good: [EndpointId, string, () => Call][] = [
   ],
   ["listExports", exportsList, () => keyed()],
   ["marketIndex", indexPath, () => keyed()],
+  ["marketAbsence", `${indexPath}/absence?id=${marketId.replace(/.$/, "0")}`, () => keyed()],
   ["getMarket", `/api/v1/markets/${marketId}`, () => keyed()],
   ["marketProof", `/api/v1/markets/${marketId}/proof`, () => keyed()],
   ["listSnapshots", "/api/v1/snapshots", () => ({})],
@@ -267,7 +268,7 @@ describe("examples of answers", () => {
     const { response, media }: Endpoint = endpoints[id];
     const body = media ? steadyCheckpoint(answer.text) : answer.json();
     if (id === "listExports") steadyFiles(body);
-    if (id === "marketIndex") steadyProof(body, body);
+    if (id === "marketIndex" || id === "marketAbsence") steadyProof(body, body);
     if (id === "marketProof" || id === "scoreProof") {
       steadyProof(body, body.proof);
       const known = { key: verifierText(key) };

@@ -36,18 +36,23 @@ const hashesOf = (subtrees: readonly { root: string }[]) =>
  */
 export async function proveMarket(
   catalog: Catalog,
-  commit: LogEntry,
   id: string,
+  commit: LogEntry,
   checkpoint: NotedCheckpoint | undefined,
 ): Promise<MarketProof> {
-  const { market, ...levels } = await readSnapshot(catalog, commit, (found) => levelsOf(catalog, found, id));
+  const { market, ...levels } = await readSnapshot(catalog, commit, async (snapshot) =>
+    levelsOf(catalog, snapshot, await findMarket(catalog, snapshot, id)),
+  );
   const { inclusion, ...proven } = await proveCommit(catalog, commit, checkpoint);
   return { market, ...proven, proof: { ...levels, inclusion } };
 }
 
-async function levelsOf(catalog: Catalog, snapshot: Snapshot, id: string) {
-  const { archive, manifest } = snapshot;
-  const { ordinal, line } = await findMarket(catalog, snapshot, id);
+/** A market's text, and what leads from it to the root of its archive. Hashes all markets of its page. */
+export async function levelsOf(
+  catalog: Catalog,
+  { archive, manifest }: Snapshot,
+  { ordinal, line }: FoundMarket,
+) {
   const location = archive.locate(ordinal);
   const { markets } = archive.page(location);
   const oldest = ordinal - (markets - 1 - location.line);

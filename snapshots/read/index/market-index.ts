@@ -1,25 +1,34 @@
 import type { MarketIndex } from "../../../schemas/envelopes.ts";
-import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
+import type { Manifest } from "../../../schemas/snapshot.ts";
+import type { Asked } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { LogEntry } from "../catalog/commit-log.ts";
-import { proveCommit } from "../catalog/log-proof.ts";
+import { askProven, type Logged, proveCommit } from "../catalog/log-proof.ts";
+import type { AsOf } from "../query/query.ts";
 
 /**
- * What the index of a commit's snapshot consists of, and what leads from its root to a checkpoint of the log
- * (INTERFACE 4.12). Throws as whileKept and proveCommit do.
+ * A query for what the index of a snapshot consists of, and what leads from its root to a checkpoint of the log
+ * (INTERFACE 4.12). Throws as commitOf does, and its plan as whileKept and proveCommit do.
  */
-export async function describeIndex(
+export function askIndex(catalog: Catalog, asOf: AsOf | undefined): Promise<Asked<MarketIndex>> {
+  return askProven(catalog, asOf, ["index"], async (...logged) => {
+    const [commit] = logged;
+    const { manifest } = await whileKept(catalog, commit, () => catalog.listed(commit));
+    const segments = manifest.segments.map(({ markets, index: { hash, bytes }, ids }) => ({
+      markets,
+      header: { hash, bytes },
+      ids: { hash: ids.root, bytes: ids.bytes },
+    }));
+    return { ...(await proveIndex(catalog, manifest, logged)), segments };
+  });
+}
+
+/** What leads from the root of a manifest's index to a checkpoint of the log. Throws as proveCommit does. */
+export async function proveIndex(
   catalog: Catalog,
-  commit: LogEntry,
-  checkpoint: NotedCheckpoint | undefined,
-): Promise<MarketIndex> {
-  const { manifest } = await whileKept(catalog, commit, () => catalog.listed(commit));
-  const segments = manifest.segments.map(({ markets, index: { hash, bytes }, ids }) => ({
-    markets,
-    header: { hash, bytes },
-    ids: { hash: ids.root, bytes: ids.bytes },
-  }));
-  const proven = await proveCommit(catalog, commit, checkpoint);
-  return { ...proven, indexRoot: manifest.indexRoot, markets: manifest.counts.markets, segments };
+  { indexRoot, counts }: Manifest,
+  logged: Logged,
+): Promise<Omit<MarketIndex, "segments">> {
+  const proven = await proveCommit(catalog, ...logged);
+  return { ...proven, indexRoot, markets: counts.markets };
 }

@@ -1,5 +1,6 @@
 import { type FacetName, facetLimit, facetNames, paging } from "../../../schemas/filters.ts";
-import { asOfParameter, maxIndexParts, partsParameter } from "../../../schemas/query.ts";
+import { marketIdPattern } from "../../../schemas/market.ts";
+import { asOfParameter, idParameter, maxIndexParts, partsParameter } from "../../../schemas/query.ts";
 import { digestPattern } from "../../../schemas/shapes.ts";
 import { InvalidParameterError } from "../errors.ts";
 import { type ArchiveFilter, parseFacetNames, parseFilter } from "./filter.ts";
@@ -79,6 +80,14 @@ export function parseAsOf(parameters: Parameters): AsOf | undefined {
     );
   if (digestPattern.test(text)) return { snapshotId: text };
   return { time: timeOf(name, text, dayMilliseconds - 1, "a snapshot id, 64 lower-case hex digits, or ") };
+}
+
+/** The id that a query asks for (INTERFACE 4.12). Throws InvalidParameterError. */
+export function parseAbsenceQuery(parameters: Parameters): string {
+  const { name } = idParameter;
+  const id = parameters.get(name) ?? "";
+  if (marketIdPattern.test(id)) return id;
+  throw new InvalidParameterError(name, `${name} must be given: the id of a market, a UUID in lower case.`);
 }
 
 /** The hashes that a query names, in the order asked (INTERFACE 4.12). Throws InvalidParameterError. */

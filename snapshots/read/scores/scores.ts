@@ -99,8 +99,8 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
  */
 export async function proveScore(
   catalog: Catalog,
-  commit: LogEntry,
   slug: string,
+  commit: LogEntry,
   checkpoint: NotedCheckpoint | undefined,
 ): Promise<ScoreProof> {
   const name = scoreNamed("records", slug);

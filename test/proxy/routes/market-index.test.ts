@@ -1,24 +1,43 @@
 import { hash as hashOf, randomBytes } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { MarketIndex } from "../../../schemas/envelopes.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { verifyProof } from "../../../proxy/site/client/client.js";
+import { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { bearer, type Call } from "../../helpers/http/proxy-client.ts";
+import { bearer, type Call, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 
+const unit = 256 * 1024;
 const path = "/api/v1/markets/index";
 const [perSegment, segments] = [100, 3];
 const ends = [...segmentEnds().take(segments)];
 
+/** Ids whose hashes have the same first 32 bits. Two of them are in the archive, in different segments. */
+const sharing = [812_116, 2_802_888, 3_498_211].map((n) => idOf(n, "9000"));
+
+function idOf(n: number, group: string): string {
+  return `00000000-0000-4000-${group}-${String(n).padStart(12, "0")}`;
+}
+
+const shared = new Map(
+  [
+    [10, 0],
+    [perSegment + 20, 1],
+  ].map(([index, place]) => [index, sharing[place!]!]),
+);
+
 /** Markets of several segments, because some ids end one. Those of the first have many words that no others have. */
 const records = Array.from({ length: perSegment * segments }, (_, index): HistoricalMarket => {
-  const words = index < perSegment ? randomBytes(1500).toString("hex").match(/.{12}/g)!.join(" ") : "";
+  const words = index < perSegment ? randomBytes(3000).toString("hex").match(/.{12}/g)!.join(" ") : "";
   const last = index % perSegment === perSegment - 1;
-  const id = last ? ends[Math.floor(index / perSegment)]! : market(index).id;
+  const id = last ? ends[Math.floor(index / perSegment)]! : (shared.get(index) ?? market(index).id);
   return { ...market(index), id, question: `Will it ${index}? ${words}` };
 });
 
@@ -72,6 +91,8 @@ const partOf = async (hash: string): Promise<Buffer> => {
   expect([hash, status]).toEqual([hash, 200]);
   return body;
 };
+
+const left = async (): Promise<number> => (await ask("/api/v1/usage")).json().remaining;
 
 interface Header {
   markets: number;
@@ -153,4 +174,284 @@ test("every part is there by its hash, alone and with others", async () => {
     expect(status).toBe(200);
     expect(body.equals(Buffer.concat(asked.map(([, bytes]) => bytes)))).toBe(true);
   }
+});
+
+describe("a part", () => {
+  test("costs a unit for every 256 KiB, as it is sent, and one when it is held or only asked about", async () => {
+    const [{ header }] = (await indexOf()).segments as [MarketIndex["segments"][number]];
+    const { words } = JSON.parse((await partOf(header.hash)).toString()) as Header;
+    expect(words.bytes).toBeGreaterThan(unit);
+    const address = `${path}/${words.hash}`;
+    const several = `${path}/sections?of=${words.hash},${header.hash}`;
+    const long = Math.ceil(words.bytes / unit);
+    const tagOf = (of: string) => ({ "if-none-match": `"${of}"` });
+    for (const [units, asked, status, headers, how] of [
+      [long, address, 200],
+      [1, address, 206, { range: `bytes=100-${unit + 99}` }],
+      [2, address, 206, { range: `bytes=100-${unit + 100}` }],
+      [1, address, 200, {}, { method: "HEAD" }],
+      [0, address, 304, tagOf(words.hash)],
+      [1, address, 304, { "if-none-match": "*" }],
+      [1, address, 416, { range: `bytes=${words.bytes}-` }],
+      [Math.ceil((words.bytes + header.bytes) / unit), several, 200],
+      [1, several, 200, {}, { method: "HEAD" }],
+      [1, `${path}/${header.hash}`, 200],
+      [1, `${path}/${"0".repeat(64)}`, 404],
+    ] as [number, string, number, Record<string, string>?, Call?][]) {
+      const before = await left();
+      const answer = await ask(asked, headers, how);
+      expect([asked, answer.status]).toEqual([asked, status]);
+      expect([asked, headers, before - (await left())]).toEqual([asked, headers, units]);
+    }
+    const poor = await proxy.issue({ owner: "poor", quota: long });
+    expect((await proxy.get(address, { headers: bearer(poor) })).status).toBe(200);
+    const refused = await proxy.get(address, { headers: bearer(poor) });
+    expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
+  });
+
+  test("has its hash as tag, is kept for good, comes as it is, and in ranges where it is alone", async () => {
+    const { segments } = await indexOf();
+    const { hash, bytes } = segments[1]!.header;
+    const several = `${path}/sections?of=${hash},${segments[0]!.ids.hash}`;
+    const whole = await ask(`${path}/${hash}`, { "accept-encoding": "gzip" });
+    const common = {
+      "content-type": "application/octet-stream",
+      "cache-control": "private, max-age=31536000, immutable",
+      "x-snapshot-id": ids[2],
+    };
+    expect(whole.headers).toMatchObject({
+      ...common,
+      etag: `"${hash}"`,
+      "content-length": String(bytes),
+      "accept-ranges": "bytes",
+    });
+    expect(whole.headers).not.toHaveProperty("content-encoding");
+    const part = await ask(`${path}/${hash}`, { range: "bytes=7-19" });
+    expect(part.headers["content-range"]).toBe(`bytes 7-19/${bytes}`);
+    expect(part.body.equals(whole.body.subarray(7, 20))).toBe(true);
+    const joined = await ask(several, { range: "bytes=7-19", "accept-encoding": "gzip" });
+    expect([joined.status, joined.body.length]).toEqual([200, bytes + segments[0]!.ids.bytes]);
+    expect(joined.headers).toMatchObject(common);
+    expect(joined.headers).not.toHaveProperty("accept-ranges");
+    const { etag = "" } = joined.headers;
+    const other = await ask(`${path}/sections?of=${segments[0]!.ids.hash},${hash}`, {
+      "if-none-match": etag,
+    });
+    expect(other.status).toBe(200);
+    expect((await ask(several, { "if-none-match": etag })).status).toBe(304);
+  });
+
+  test("that nobody has, or that is not named as it should be, is refused", async () => {
+    const [{ header, ids: held }] = (await indexOf()).segments as [MarketIndex["segments"][number]];
+    const none = "0".repeat(64);
+    const many = Array.from({ length: 101 }, (_, n) => n.toString(16).padStart(64, "0")).join();
+    for (const [asked, expected, parameter] of [
+      [`/${none}`, "404 SECTION_NOT_FOUND"],
+      [`/sections?of=${header.hash},${none}`, "404 SECTION_NOT_FOUND"],
+      [`/${header.hash.toUpperCase()}`, "404 NOT_FOUND"],
+      [`/${header.hash.slice(1)}`, "404 NOT_FOUND"],
+      [`/${header.hash}?asOf=${ids[0]}`, "400 INVALID_PARAMETER", "asOf"],
+      ["/sections", "400 INVALID_PARAMETER", "of"],
+      [`/sections?of=${header.hash},`, "400 INVALID_PARAMETER", "of"],
+      [`/sections?of=${header.hash},${held.hash},${header.hash}`, "400 INVALID_PARAMETER", "of"],
+      [`/sections?of=${many}`, "400 INVALID_PARAMETER", "of"],
+    ] as [string, string, string?][]) {
+      const answer = await ask(`${path}${asked}`);
+      expect([asked, outcome(answer), problemOf(answer).parameter]).toEqual([asked, expected, parameter]);
+    }
+    expect(problemOf(await ask(`${path}/sections?of=${header.hash},${none}`)).detail).toContain(none);
+  });
+
+  test("of an older snapshot is there for as long as that is kept, also for a process that has just begun", async () => {
+    const newest = new Set((await indexOf()).segments.map(({ header }) => header.hash));
+    const [oldest, middle] = await Promise.all(
+      ids.slice(0, 2).map(async (id) => {
+        const { segments } = await indexOf(`?asOf=${id}`);
+        return segments.filter(({ header }) => !newest.has(header.hash));
+      }),
+    );
+    const hashes = [oldest![0]!.header.hash, oldest![0]!.ids.hash, middle![0]!.header.hash];
+    const other = await proxy.another({});
+    try {
+      const outcomes = async (by: TestProxy, alive: readonly string[]) => {
+        const found = await Promise.all(hashes.map((hash) => ask(`${path}/${hash}`, {}, {}, by)));
+        expect(found.map(outcome)).toEqual(alive);
+      };
+      for (const by of [other, proxy]) await outcomes(by, ["200", "200", "200"]);
+      const { manifest } = (await readCommit(proxy.storage, 1))!;
+      await proxy.storage.delete(layout.manifest(manifest.hash));
+      for (const by of [other, proxy]) {
+        // The listing of what can be read has become old.
+        by.clock.now += 60_000;
+        await outcomes(by, ["404 SECTION_NOT_FOUND", "404 SECTION_NOT_FOUND", "200"]);
+      }
+    } finally {
+      await other.stop();
+    }
+  });
+});
+
+test("all of it is for Aegis", async () => {
+  const developer = await proxy.issue({ plan: "developer", owner: "dev" });
+  const { hash } = (await indexOf()).segments[0]!.header;
+  for (const asked of ["", `/${hash}`, `/sections?of=${hash}`, `/absence?id=${sharing[2]}`]) {
+    expect(outcome(await proxy.get(`${path}${asked}`))).toBe("401 API_KEY_REQUIRED");
+    expect(outcome(await proxy.get(`${path}${asked}`, { headers: bearer(developer) }))).toBe(
+      "403 AEGIS_REQUIRED",
+    );
+  }
+});
+
+test("an index that nobody signed has its entry alone, and the answer a tag that saves the unit", async () => {
+  const unsigned = await startTestProxy();
+  try {
+    const headers = bearer(await unsigned.issue());
+    const answer = await unsigned.get(path, { headers });
+    expect(MarketIndex.parse(answer.json())).toMatchObject({ checkpoint: null, inclusion: null });
+    const tag = answer.headers.etag!;
+    expect(tag).toMatch(/^W\//);
+    const again = await unsigned.get(path, { headers: { ...headers, "if-none-match": tag } });
+    expect([again.status, again.headers["x-ratelimit-remaining"]]).toEqual([
+      304,
+      answer.headers["x-ratelimit-remaining"],
+    ]);
+  } finally {
+    await unsigned.stop();
+  }
+});
+
+const hashOfId = (id: string) => sha(Buffer.from(id)).readUInt32BE();
+
+/** Whether an answer shows that an id is absent, as a reader checks it. Throws where it does not. */
+function checkAbsence(text: string, id: string): MarketAbsence {
+  const answer = MarketAbsence.parse(JSON.parse(text));
+  const wanted = hashOfId(id);
+  const children = answer.segments.map(({ markets, header, ids }, place) => {
+    const entries = ids.bytes / 6;
+    expect([markets, Math.ceil(ids.bytes / 256)]).toEqual([entries, ids.size]);
+    const known = new Map<number, number>();
+    const roots = ids.chunks.map(({ index, path, content }) => {
+      const bytes = Buffer.from(content, "base64");
+      expect(bytes.length).toBe(Math.min(256, ids.bytes - index * 256));
+      for (let at = 0; at < bytes.length && index * 64 + at / 4 < entries; at += 4)
+        known.set(index * 64 + at / 4, bytes.readUInt32LE(at));
+      return hex(climb(leaf(bytes), index, ids.size, path));
+    });
+    expect(new Set(roots).size).toBe(1);
+    const before = [...known].filter(([, hash]) => hash < wanted).map(([position]) => position);
+    const after = [...known].filter(([, hash]) => hash > wanted).map(([position]) => position);
+    const equal = known.size - before.length - after.length;
+    const first = Math.max(-1, ...before);
+    const next = Math.min(entries, ...after);
+    // Nothing is left out between the last smaller and the first larger one.
+    expect([next - first - 1, answer.others.filter(({ archive }) => archive.index === place).length]).toEqual(
+      [equal, equal],
+    );
+    if (first < 0) expect(known.has(0)).toBe(true);
+    if (next === entries) expect(known.has(entries - 1)).toBe(true);
+    const sizes = Buffer.alloc(17, 7);
+    sizes.writeBigUInt64LE(BigInt(ids.bytes), 1);
+    sizes.writeBigUInt64LE(BigInt(ids.size), 9);
+    return node(Buffer.from(header, "hex"), sha(sizes, Buffer.from(roots[0]!, "hex")));
+  });
+  const { indexRoot, counts } = JSON.parse(answer.entry);
+  expect(hex(sealed(6, answer.markets, children))).toBe(indexRoot);
+  expect([answer.indexRoot, answer.markets]).toEqual([indexRoot, counts.markets]);
+  expect(answer.segments.reduce((sum, { markets }) => sum + markets, 0)).toBe(counts.markets);
+  const others = answer.others.map(({ market }) => JSON.parse(market).id as string);
+  expect(new Set(others).size).toBe(others.length);
+  for (const other of others) expect([other === id, hashOfId(other)]).toEqual([false, wanted]);
+  return answer;
+}
+
+/** The head that an audit path of RFC 6962 leads to. */
+function climb(start: Buffer, index: number, size: number, path: readonly string[]): Buffer {
+  let [hash, at, last] = [start, index, size - 1];
+  for (const beside of path) {
+    const other = Buffer.from(beside, "hex");
+    if (at % 2 === 1 || at === last) {
+      hash = node(other, hash);
+      while (at % 2 === 0 && at > 0) [at, last] = [at >> 1, last >> 1];
+    } else hash = node(hash, other);
+    [at, last] = [at >> 1, last >> 1];
+  }
+  expect(last).toBe(0);
+  return hash;
+}
+
+describe("absence", () => {
+  const absence = (id: string, query = "") => ask(`${path}/absence?id=${id}${query}`);
+
+  /** An id that the archive does not have, whose hash is within these bounds (exclusive). */
+  function idBetween(low: number, high: number): string {
+    for (let n = 0; ; n += 1) {
+      const id = idOf(n, "a000");
+      if (hashOfId(id) > low && hashOfId(id) < high) return id;
+    }
+  }
+
+  test("is shown by the ids next to its own, of every segment", async () => {
+    const before = await left();
+    const id = idOf(1, "a000");
+    const { text, headers } = await absence(id);
+    const { snapshotId, checkpoint, others } = checkAbsence(text, id);
+    expect([snapshotId, headers["x-snapshot-id"], others]).toEqual([ids[2], ids[2], []]);
+    expect(checkpoint).toContain(testKey().name);
+    expect(await left()).toBe(before - 1);
+    const held = await ask(`${path}/absence?id=${id}`, { "if-none-match": headers.etag! });
+    expect([held.status, await left()]).toEqual([304, before - 1]);
+  });
+
+  test("of ids before the first and behind the last one, and of one between two chunks", async () => {
+    for (let segment = 0; segment < segments; segment += 1) {
+      const of = records.slice(segment * perSegment, (segment + 1) * perSegment);
+      const sorted = of.map(({ id }) => hashOfId(id)).sort((a, b) => a - b);
+      const places: [low: number, high: number, chunks: number[]][] = [
+        [-1, sorted[0]!, [0]],
+        [sorted.at(-1)!, 2 ** 32, [Math.floor((perSegment - 1) / 64)]],
+        [sorted[63]!, sorted[64]!, [0, 1]],
+        [sorted[64]!, sorted[65]!, [1]],
+      ];
+      for (const [low, high, expected] of places) {
+        const id = idBetween(low, high);
+        const { segments: shown } = checkAbsence((await absence(id)).text, id);
+        expect(shown[segment]!.ids.chunks.map(({ index }) => index)).toEqual(expected);
+      }
+    }
+  });
+
+  test("of an id that shares its hash with others is shown with these, each proven", async () => {
+    const [first, second, third] = sharing as [string, string, string];
+    expect(hashOfId(first)).toBe(hashOfId(third));
+    const { others, inclusion, ...rest } = checkAbsence((await absence(third)).text, third);
+    expect(others.map(({ market }) => JSON.parse(market).id)).toEqual([first, second]);
+    const { snapshotId, commit, entry, checkpoint } = rest;
+    for (const { market, ...levels } of others) {
+      const proof = { market, snapshotId, commit, entry, checkpoint, proof: { ...levels, inclusion } };
+      expect([first, second]).toContain((await verifyProof(proof, { key: verifierText(testKey()) })).id);
+    }
+    for (const present of [first, second]) {
+      const answer = await absence(present);
+      expect([outcome(answer), problemOf(answer).detail]).toEqual([
+        "404 NOT_FOUND",
+        expect.stringContaining(`/api/v1/markets/${present}`),
+      ]);
+    }
+  });
+
+  test("is that of the snapshot asked for", async () => {
+    const { id } = records.at(-1)!;
+    expect(outcome(await absence(id))).toBe("404 NOT_FOUND");
+    const { text, headers } = await absence(id, `&asOf=${ids[1]}`);
+    expect([checkAbsence(text, id).snapshotId, headers["x-snapshot-id"]]).toEqual([ids[1], ids[1]]);
+  });
+
+  test.each(["", "?id=", "?id=7", `?id=${idOf(1, "a000").toUpperCase()}`, `?id=${idOf(1, "a000")}&of=1`])(
+    "with the query %j is refused",
+    async (query) => {
+      const answer = await ask(`${path}/absence${query}`);
+      expect(outcome(answer)).toBe("400 INVALID_PARAMETER");
+      expect(problemOf(answer).parameter).toBe(query.includes("of=") ? "of" : "id");
+    },
+  );
 });

@@ -1,0 +1,88 @@
+import type { MarketAbsence } from "../../../schemas/envelopes.ts";
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import { idOfLine } from "../../format/market-line.ts";
+import { chunksOfEntries, entriesOf, idHash, ordinalsOf } from "../../index/id-table.ts";
+import { chunkBytesOf, chunkLeaves } from "../../index/index-header.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
+import { Lines } from "../archive/lines.ts";
+import { levelsOf } from "../archive/market.ts";
+import type { Asked } from "../asked.ts";
+import { whileKept } from "../catalog/as-of.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import { askProven, levelOf } from "../catalog/log-proof.ts";
+import { MarketPresentError } from "../errors.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+import type { AsOf } from "../query/query.ts";
+import { proveIndex } from "./market-index.ts";
+
+// Each takes half a megabyte at most.
+const readAtOnce = 8;
+// Hashing the ids of a segment takes as long as inflating this many runs.
+const stepsPerTree = 5;
+
+type ShownSegment = MarketAbsence["segments"][number];
+
+/**
+ * A query for all that shows that no market of a snapshot has an id, and what leads from there to a checkpoint of the
+ * log (INTERFACE 4.12). Throws as commitOf does, and its plan MarketPresentError, and as whileKept and proveCommit do.
+ */
+export function askAbsence(
+  catalog: Catalog,
+  id: string,
+  asOf: AsOf | undefined,
+): Promise<Asked<MarketAbsence>> {
+  return askProven(catalog, asOf, ["absence", id], async (...logged) => {
+    const [commit] = logged;
+    const { manifest, ...shown } = await whileKept(catalog, commit, () => showAbsence(catalog, commit, id));
+    return { ...(await proveIndex(catalog, manifest, logged)), ...shown };
+  });
+}
+
+async function showAbsence(catalog: Catalog, commit: LogEntry, id: string) {
+  const { manifest } = await catalog.listed(commit);
+  const segments: ShownSegment[] = [];
+  const sharing: number[][] = [];
+  const show = async ([index, ref]: [number, SegmentRef]) => {
+    const stored = await catalog.objects.get(layout.idsOf(ref.ids.hash), ref.ids);
+    sharing[index] = ordinalsOf(stored, idHash(id));
+    await awaitBudget(stepsPerTree);
+    segments[index] = showAround(ref, stored, idHash(id));
+  };
+  await inParallel(manifest.segments.entries(), show, readAtOnce);
+  return { manifest, segments, others: await showOthers(catalog, commit, id, sharing) };
+}
+
+/** The chunks of a segment's ids that hold this hash, and those next to it on both sides. */
+function showAround({ markets, index: header, ids }: SegmentRef, stored: Buffer, hash: number): ShownSegment {
+  const { from, to, entries } = entriesOf(stored, hash);
+  const bytes = chunkBytesOf("ids");
+  const leaves = chunkLeaves("ids", stored);
+  const chunks = chunksOfEntries(Math.max(0, from - 1), Math.min(entries - 1, to), bytes).map((chunk) => {
+    const { index, path } = levelOf(chunk, leaves);
+    return { index, path, content: stored.toString("base64", chunk * bytes, (chunk + 1) * bytes) };
+  });
+  return { markets, header: header.hash, ids: { bytes: ids.bytes, size: leaves.length, chunks } };
+}
+
+/** The markets that have the hash of this id, and another id. Takes their ordinals within each segment. */
+async function showOthers(
+  catalog: Catalog,
+  commit: LogEntry,
+  id: string,
+  sharing: readonly (readonly number[])[],
+): Promise<MarketAbsence["others"]> {
+  if (sharing.every((ordinals) => ordinals.length === 0)) return [];
+  const snapshot = await catalog.snapshot(commit);
+  const { archive } = snapshot;
+  const others: MarketAbsence["others"] = [];
+  for (const [segment, ordinals] of sharing.entries()) {
+    for (const ordinal of ordinals.map((within) => archive.starts[segment]! + within)) {
+      const [line] = await (await Lines.read(archive, [ordinal], catalog)).all();
+      if (idOfLine(line!) === id) throw new MarketPresentError(id);
+      others.push(await levelsOf(catalog, snapshot, { ordinal, line: line! }));
+    }
+  }
+  return others;
+}
