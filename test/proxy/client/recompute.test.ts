@@ -87,6 +87,10 @@ describe("a total", () => {
     const again = await client.recompute({ filters: { disputed: false }, by: ["tier"], trust });
     expect([again.requests, again.total + first.total]).toEqual([1, markets.length]);
     expect(again.bytes).toBeLessThan(first.bytes / 3);
+    // What the id of a snapshot names is asked for once, for each trust.
+    const recount = (trust: Trust) => client.recompute({ asOf: snapshotId, by: ["tier"], trust });
+    expect([(await recount(trust)).requests, (await recount(trust)).requests]).toEqual([1, 0]);
+    expect((await recount({})).vouched).toMatchObject({ by: [], complete: false });
     // Another client pins the entry.
     const pinned = { entry: vouched.entry, snapshotId };
     const other = await clientOf().client.recompute({ filters: { disputed: true }, trust: pinned });
@@ -116,6 +120,11 @@ describe("a total", () => {
         what,
       });
     await fails({ entry: zeros }, "entry");
+    const fetch: typeof globalThis.fetch = (target, init) =>
+      globalThis.fetch(String(target).replace(/asOf=\w+/, ""), init);
+    await expect(clientOf({ fetch }).client.recompute({ asOf: zeros })).rejects.toThrow(
+      `of snapshot ${snapshotId}`,
+    );
     await fails({ ...trust, snapshotId: zeros }, "entry");
     await fails({ key: verifierText(testKey("prs.example/scores", "other")) }, "checkpoint");
     await fails({ key: verifierText(testKey("other.example/scores")) }, "checkpoint");
