@@ -44,10 +44,13 @@ const elsewhere: [start: string, covered: string][] = [
   ["python3 recompute.py ", "the same"],
 ];
 
-/** A guide for machines of its own: files.test.ts installs as it says, and deployment.test.ts follows it. */
-const elsewhereRun = ".github/deploy/README.md";
+/**
+ * Guides with tests of their own. Of the one for machines, files.test.ts installs as it says, and deployment.test.ts
+ * follows it; own-sources.test.ts runs every block of the one for sources.
+ */
+const elsewhereRun = [".github/deploy/README.md", ".github/deploy/SOURCES.md"];
 
-const blocks = guides.filter((file) => file !== elsewhereRun).flatMap((file) => blocksIn(guide(file)));
+const blocks = guides.filter((file) => !elsewhereRun.includes(file)).flatMap((file) => blocksIn(guide(file)));
 const ran = new Set<Block>();
 
 /** The one block of a language that begins so; it counts as run from here on. */

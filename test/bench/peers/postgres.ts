@@ -1,20 +1,13 @@
-import { execFileSync } from "node:child_process";
 import { chmod, chown, mkdir } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { Client } from "pg";
+import { serverUser } from "../../helpers/servers/postgres.ts";
 import { freePort } from "../../helpers/servers/programs.ts";
 import { runProgram, startServer, whenReady } from "../run/processes.ts";
 import type { Bench } from "../run/run.ts";
 import { loadMarkets } from "./postgres-load.ts";
 
 const user = "bench";
-
-/** PostgreSQL does not run as root: its own user is there where it is installed. */
-function serverUser(): { uid?: number; gid?: number } {
-  if (process.getuid?.() !== 0) return {};
-  const id = (option: string) => Number(execFileSync("id", [option, "postgres"], { encoding: "utf8" }));
-  return { uid: id("-u"), gid: id("-g") };
-}
 
 /** How it is set up, as PostgreSQL's documentation advises for a machine of this size with an SSD. */
 function settings(port: number): Record<string, string | number> {

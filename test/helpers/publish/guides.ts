@@ -6,6 +6,7 @@ export const guides = [
   "proxy/README.md",
   ".github/deploy/README.md",
   ".github/deploy/OPERATING.md",
+  ".github/deploy/SOURCES.md",
   "test/bench/README.md",
 ];
 

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, globSync } from "node:fs";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { delimiter, join } from "node:path";
 
@@ -9,10 +9,12 @@ export const nodeOptions = ["--import", new URL("../../../scripts/installed.js",
 /** Where V8 keeps compiled code, for NODE_COMPILE_CACHE; processes of the tests share it. */
 export const compileCache = new URL("../../../node_modules/.cache/compiled", import.meta.url).pathname;
 
+const postgresFolders = "/usr/lib/postgresql/*/bin";
+
 /** A server's program by any of its names, or undefined where it is not installed; under CI that is an error. */
 export function findProgram(...names: string[]): string | undefined {
-  // Debian puts servers where only root's PATH leads.
-  const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
+  // Debian puts servers where only root's PATH leads, and PostgreSQL's programs in a folder for each version.
+  const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin", ...globSync(postgresFolders)];
   const paths = names.flatMap((name) => folders.map((folder) => join(folder, name)));
   const program = paths.find(existsSync);
   if (program) return program;

@@ -1,0 +1,191 @@
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
+import { runScript } from "../../snapshots/sources/duckdb/run-script.ts";
+import { withDuckDb } from "../helpers/archive/sql.ts";
+import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { loadSample, writeTables } from "../helpers/publish/editable-sources.ts";
+import { blocksIn, guide } from "../helpers/publish/guides.ts";
+import { readAll } from "../helpers/publish/sources.ts";
+import { findPostgres, startPostgres, type TestPostgres } from "../helpers/servers/postgres.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
+
+// Every block of the guide to sources is run here as it stands there.
+
+const folder = testFolder();
+const blocks = blocksIn(guide(".github/deploy/SOURCES.md"));
+const ofLanguage = (language: string) =>
+  blocks.filter((one) => one.language === language).map(({ text }) => text);
+const [commands, [csvScript, ofPostgres, gammaScript, missing], csv, [gamma]] = [
+  ofLanguage("sh"),
+  ofLanguage("sql"),
+  ofLanguage("csv"),
+  ofLanguage("json"),
+] as [string[], [string, string, string, string], string[], [string]];
+const postgresScript = [ofPostgres, ...csvScript.split("\n").slice(3)].join("\n");
+
+const write = (name: string, text: string) => writeFile(join(folder, name), text);
+const check = (script: string) => snapshotCommand(["check", "--sources", script], { from: folder });
+const sound = (counts: string) => ({ code: 0, stdout: `${counts}: nothing to refuse\n` });
+
+/** What a script makes: the published texts of markets and scores. */
+async function made(script: string) {
+  const before = process.cwd();
+  process.chdir(folder);
+  const { directory } = await runScript(join(folder, script), { temporaryDirectory: folder }).finally(() =>
+    process.chdir(before),
+  );
+  const { markets, scores, warnings } = await readAll(directory, { script });
+  const texts = { markets: markets.map(({ json }) => json), scores: scores.map(({ json }) => json) };
+  return { ...texts, warnings };
+}
+
+beforeAll(async () => {
+  const names = ["markets", "dimensions", "scores", "risk"];
+  expect(csv).toHaveLength(names.length);
+  for (const [place, name] of names.entries()) await write(`${name}.csv`, csv[place]!);
+  await write("csv.sql", csvScript);
+  await write("gamma.ndjson", gamma);
+  await write("gamma.sql", gammaScript);
+  await withDuckDb(folder, async (sql) => {
+    await loadSample(sql, folder, { markets: 5, protocols: 4 });
+    await writeTables(sql, folder, { markets: "SELECT 1 AS other" });
+  });
+});
+
+test("the guide has no block that is not run here", () => {
+  expect(blocks).toHaveLength(commands.length + 4 + csv.length + 1);
+  expect(commands).toHaveLength(1);
+});
+
+test("the three commands are commands, and publish from CSV files", async () => {
+  expect(snapshotProgram.commands.map(({ name }) => name)).toContain("contract");
+  await write("own.sql", csvScript);
+  const lines = commands[0]!.trimEnd().split("\n");
+  expect(lines).toHaveLength(2);
+  for (const line of lines) {
+    const args = line.replace("npm run snapshot -- ", "").split(" ");
+    const { code, stdout, stderr } = await snapshotCommand(args, { from: folder });
+    expect([code, stderr]).toEqual([0, expect.stringContaining("Ran own.sql: 2 markets, 3 protocol_scores")]);
+    expect(stdout).toMatch(/2 markets .* 2 protocols/);
+  }
+});
+
+test("CSV files make records with the values that they have", async () => {
+  const { markets, scores, warnings } = await made("csv.sql");
+  expect(warnings).toEqual([]);
+  const [first, second] = markets.map((text) => JSON.parse(text));
+  expect(first).toMatchObject({
+    slug: "harbor-rate-cut",
+    resolvedOutcome: "Yes",
+    resolvedAt: "2025-10-29T18:05:00.000Z",
+    composite: 742,
+  });
+  const oracle = second.dimensions.find(({ key }: { key: string }) => key === "oracle");
+  expect(oracle).toMatchObject({
+    score: 70,
+    evidence: [{ label: "One address resolves", reference: { kind: "page" } }],
+    computation: { baseline: 10, raises: ["single resolver"], lowers: [] },
+  });
+  expect(scores.map((text) => JSON.parse(text))).toMatchObject([
+    { slug: "harbor-swap", forgeScaleNum: 3, dimensions: { opsec: 35 }, metadata: { zFactor: 0.4 } },
+    { slug: "kestrel-lend", bri: 688, findings: { critical: 0, high: 1, medium: 5 } },
+  ]);
+});
+
+describe("a market API's JSON", () => {
+  test("makes records of the markets that have a winner and a risk", async () => {
+    expect(await check("gamma.sql")).toMatchObject(sound("2 markets and 12 scores of 4 protocols"));
+    const { markets } = await made("gamma.sql");
+    const byOutcome = markets.map((text) => JSON.parse(text)).sort((a, b) => a.composite - b.composite);
+    expect(byOutcome).toMatchObject([
+      {
+        slug: "comet-visible",
+        resolvedOutcome: "No",
+        disputed: true,
+        topRiskDriver: "oracle",
+        resolutionSource: "https://polymarket.com/market/comet-visible",
+      },
+      { slug: "lighthouse-cup-final", resolvedOutcome: "Yes", disputed: false, topRiskDriver: "catalyst" },
+    ]);
+    expect((await made("gamma.sql")).markets).toEqual(markets);
+  });
+
+  test("stops when too many have no risk", async () => {
+    await write("some.sql", gammaScript + missing);
+    expect(await check("some.sql")).toMatchObject({ code: 0 });
+    await write("few.sql", gammaScript + missing.replace("0.5", "0.3"));
+    const { code, stderr } = await check("few.sql");
+    expect([code, stderr]).toEqual([3, expect.stringContaining("33.0% of the markets have no risk")]);
+  });
+});
+
+/** A folder with DuckDB's extension for PostgreSQL, or undefined where it is not installed; under CI that is an error. */
+function findExtension(): string | undefined {
+  const { TEST_DUCKDB_HOME: home, CI } = process.env;
+  if (home && existsSync(home)) return home;
+  if (CI) throw new Error("CI runs the tests with DuckDB's extension: TEST_DUCKDB_HOME must name its folder");
+  console.warn(
+    "Tests with PostgreSQL are skipped: test/servers/duckdb-install.sh installs DuckDB's extension",
+  );
+  return undefined;
+}
+
+const [programs, home] = [findPostgres(), findExtension()];
+describe.skipIf(!programs || !home)("PostgreSQL", () => {
+  let server: TestPostgres;
+  beforeAll(async () => {
+    server = await startPostgres(programs!);
+    const client = await server.connect();
+    await client.query(tables);
+    for (const name of ["markets", "dimensions", "scores"]) await fill(client, name);
+    await client.end();
+    await write("postgres.sql", postgresScript);
+  });
+  afterAll(() => server?.stop());
+  afterEach(() => vi.unstubAllEnvs());
+
+  test("makes the records that the same rows in CSV files make", async () => {
+    for (const [name, value] of Object.entries({ ...server.env, HOME: home! })) vi.stubEnv(name, value);
+    expect(await check("postgres.sql")).toMatchObject(sound("2 markets and 3 scores of 2 protocols"));
+    expect(await made("postgres.sql")).toEqual(await made("csv.sql"));
+  });
+
+  test("that cannot be reached is named with the statement", async () => {
+    for (const [name, value] of Object.entries({ ...server.env, PGPORT: "1", HOME: home! }))
+      vi.stubEnv(name, value);
+    const { code, stderr } = await check("postgres.sql");
+    expect(code).toBe(3);
+    expect(stderr).toMatch(
+      /^postgres\.sql, statement 3 of \d+: fails: IO Error: Unable to connect to Postgres/m,
+    );
+  });
+});
+
+/** Tables with the columns of the CSV files. */
+const tables = `
+  CREATE TABLE markets (id uuid, slug text, question text, category text, composite integer, tier text,
+    resolved_outcome text, resolved_at timestamptz, resolution_source text, disputed boolean, top_risk_driver text,
+    flagged_count integer, formula_version text, weight_version text);
+  CREATE TABLE dimensions (market_id uuid, key text, name text, score integer, weight double precision,
+    description text, evidence jsonb, baseline double precision, raises jsonb, lowers jsonb);
+  CREATE TABLE scores (slug text, bri integer, forge_scale text, confidence integer, delta integer,
+    updated_at timestamptz, evidence_hash text, access_control integer, economic_soundness integer,
+    oracle_integrity integer, compositional_risk integer, governance integer, maturity integer,
+    adversarial_resilience integer, supply_chain integer, liquidity integer, cross_chain integer, opsec integer,
+    cascade_exposure integer, blast_radius integer, upstream_deps integer, critical integer, high integer,
+    medium integer, category text, chain text, tvl text, contracts integer, z_factor double precision);`;
+
+/** Fills a table with the rows of the CSV file of its name. */
+async function fill(client: Awaited<ReturnType<TestPostgres["connect"]>>, name: string): Promise<void> {
+  const rows = await withDuckDb(folder, async (sql) => {
+    const file = join(folder, `${name}.csv`);
+    return (await sql.runAndReadAll(`FROM read_csv('${file}', all_varchar = true)`)).getRowsJson();
+  });
+  for (const row of rows) {
+    const places = row.map((_, n) => `$${n + 1}`).join(", ");
+    await client.query(`INSERT INTO ${name} VALUES (${places})`, row);
+  }
+}
