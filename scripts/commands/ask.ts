@@ -1,7 +1,7 @@
 import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/client.js";
 import { facetLimit, facetNames } from "../../schemas/filters.ts";
 import { InvalidParameterError } from "../../snapshots/read/errors.ts";
-import { readFilter } from "../../snapshots/read/evaluator.ts";
+import { parseFacetNames, readFilter } from "../../snapshots/read/evaluator.ts";
 import { counted, exitCodes, integerOption, UsageError } from "../cli.ts";
 import { columns, command, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
@@ -38,8 +38,8 @@ const ask = command({
   },
   async run(values, query, shell) {
     const { url, key, trusted } = await readService(shell, values);
-    const filters = filtersIn(query);
-    const by = values.by?.split(",") ?? [];
+    const filters = named(() => readFilter(query) && Object.fromEntries(new URLSearchParams(query)));
+    const by = named(() => (values.by === undefined ? [] : parseFacetNames(values.by)));
     const limit = integerOption("limit", values.limit, { ...facetLimit, min: 1, otherwise: shown });
     const trust = { key: trusted, entry: values.entry };
     const client = new Client({ url, key });
@@ -52,15 +52,14 @@ const ask = command({
   },
 });
 
-/** The filters of a query text. Throws UsageError. */
-function filtersIn(query: string): Record<string, string> {
+/** What is read of the command line. Throws UsageError where the service would refuse it. */
+function named<T>(read: () => T): T {
   try {
-    readFilter(query);
+    return read();
   } catch (error) {
     if (error instanceof InvalidParameterError) throw new UsageError(error.message);
     throw error;
   }
-  return Object.fromEntries(new URLSearchParams(query));
 }
 
 function linesOf(query: string, answer: Recomputed): string[] {
