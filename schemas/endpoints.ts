@@ -362,6 +362,7 @@ export const endpoints = {
       "market.js",
       "meanings.js",
       "protocol.js",
+      "recompute.mjs",
       "reliability.js",
       "router.js",
       "scoreboard.js",
@@ -394,6 +395,12 @@ export const endpoints = {
     method: "GET",
     path: "/client.d.mts",
     summary: "Its types",
+  },
+  recompute: {
+    ...asIs,
+    method: "GET",
+    path: "/recompute.mjs",
+    summary: "What the client loads to evaluate queries itself, as one JavaScript module",
   },
   openapi: {
     ...asIs,

@@ -8,10 +8,15 @@ import type { Reply } from "./reply.ts";
  * file.
  */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Reply {
-  const replies = new Map(files.map((file) => [file.path, replyOf(file)]));
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const replies = new Map<string, Reply>();
   return (path) => {
-    const reply = replies.get(path);
-    if (!reply) throw new Error(`the address ${path} has no file`);
+    const known = replies.get(path);
+    if (known) return known;
+    const file = byPath.get(path);
+    if (!file) throw new Error(`the address ${path} has no file`);
+    const reply = replyOf(file);
+    replies.set(path, reply);
     return reply;
   };
 }

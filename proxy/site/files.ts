@@ -4,18 +4,14 @@ import * as fields from "../../schemas/fields.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ApiAddress, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import type { StaticFile } from "./static-file.ts";
-import { pagePolicy, policyHeader } from "./static-file.ts";
+import { recomputeModule } from "./client/files.ts";
+import { lean, pagePolicy, policyHeader, type StaticFile } from "./static-file.ts";
 
 type FileName = (typeof endpoints.siteFile.files)[number];
 
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
-/** A script or style without what only its authors read: comments that have lines of their own, and indentation. */
-function lean(name: string): Buffer {
-  const text = String(readOwn(name)).replaceAll(/^\s*(?:\/\/.*|\/\*(?:[^*]|\*(?!\/))*\*\/)\n/gm, "");
-  return Buffer.from(text.replaceAll(/^\s+/gm, ""));
-}
+const leanOwn = (name: string) => Buffer.from(lean(String(readOwn(name))));
 
 /** Stands in index.html where the page states its policy. */
 const policyMark = "CONTENT_SECURITY_POLICY";
@@ -33,10 +29,11 @@ function pageFor(api: ApiAddress): Buffer {
 
 function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...told(others) }));
-  if (name === "client.js") return lean("client/client.js");
+  if (name === "client.js") return leanOwn("client/client.js");
+  if (name === "recompute.mjs") return recomputeModule();
   if (name === "meanings.js") return moduleOf({ meanings });
   if (name === "fields.js") return moduleOf(fields);
-  return name.endsWith(".png") ? readOwn(name) : lean(name);
+  return name.endsWith(".png") ? readOwn(name) : leanOwn(name);
 }
 
 /** A script that exports these values. */
@@ -74,6 +71,8 @@ export const servedSite: readonly StaticFile[] = [
   ...endpoints.siteFile.files.map((name) => ({
     path: endpoints.siteFile.path.replace(":file", name),
     contentType: headersOf(layout.siteFile(name)).contentType,
-    bytes: fileFor(name, ownApi),
+    get bytes() {
+      return fileFor(name, ownApi);
+    },
   })),
 ];

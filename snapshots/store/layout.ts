@@ -186,14 +186,16 @@ export function headersOf(key: string): ObjectHeaders {
 }
 
 const plainText = "text/plain; charset=utf-8";
+const javascript = "text/javascript; charset=utf-8";
 
 const contentTypes: Record<string, string> = {
   css: "text/css; charset=utf-8",
   gz: "application/gzip",
   html: "text/html; charset=utf-8",
-  js: "text/javascript; charset=utf-8",
+  js: javascript,
   json: "application/json",
   jsonld: "application/ld+json",
+  mjs: javascript,
   parquet: "application/vnd.apache.parquet",
   png: "image/png",
   svg: "image/svg+xml",

@@ -1,19 +1,40 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../../../schemas/endpoints.ts";
-import type { StaticFile } from "../static-file.ts";
+import { lean, type StaticFile } from "../static-file.ts";
+import { link } from "./link.ts";
 
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
 /** Programs and pages on other sites may load it. */
 const headers = { "access-control-allow-origin": "*" };
 
-const script = { contentType: "text/javascript; charset=utf-8", bytes: readOwn("client.js"), headers };
+let linked: Buffer | undefined;
+
+/** What the client loads to evaluate queries. Linked at the first call, which takes a fifth of a second. */
+export function recomputeModule(): Buffer {
+  linked ??= Buffer.from(lean(link(new URL("recompute.mjs", import.meta.url))));
+  return linked;
+}
+
+const contentType = "text/javascript; charset=utf-8";
+const script = { contentType, bytes: readOwn("client.js"), headers };
 const types = { contentType: "text/plain; charset=utf-8", bytes: readOwn("client.d.ts"), headers };
 
-/** The client and its types, each under two names: Node takes `.js` for CommonJS where package.json says no other. */
+/**
+ * The client and its types, each under two names, since Node takes `.js` for CommonJS where package.json says no other;
+ * and what it loads.
+ */
 export const clientFiles: readonly StaticFile[] = [
   { path: endpoints.client.path, ...script },
   { path: endpoints.clientModule.path, ...script },
   { path: endpoints.clientTypes.path, ...types },
   { path: endpoints.clientModuleTypes.path, ...types },
+  {
+    path: endpoints.recompute.path,
+    contentType,
+    headers,
+    get bytes() {
+      return recomputeModule();
+    },
+  },
 ];
