@@ -16,6 +16,8 @@ function sha256(...parts: readonly Uint8Array[]): Digest {
   return digestOf(together.subarray(0, end));
 }
 
+const digestBytes = 32;
+
 // The input of a hash begins with a byte for its kind, so that no value of one kind can stand for another.
 const [leafTag, nodeTag] = [Uint8Array.of(0), Uint8Array.of(1)];
 /** The first byte of a sealed root, by the kind of its tree. */
@@ -49,6 +51,37 @@ export function auditPath(hashes: readonly Digest[], index: number): Digest[] {
   return index < split
     ? [...auditPath(left, index), treeHead(right)]
     : [...auditPath(right, index - split), treeHead(left)];
+}
+
+/**
+ * All hashes of the tree over these, one after the other: level by level from them up, where a hash without a neighbour
+ * rises as it is.
+ */
+export function treeLevels(hashes: readonly Digest[]): Uint8Array {
+  const all = [...hashes];
+  for (let level = hashes; level.length > 1; ) {
+    const below = level;
+    level = Array.from({ length: Math.ceil(below.length / 2) }, (_, pair) => {
+      const [left, right] = [below[2 * pair]!, below[2 * pair + 1]];
+      return right ? nodeHash(left, right) : left;
+    });
+    all.push(...level);
+  }
+  const bytes = new Uint8Array(all.length * digestBytes);
+  all.forEach((hash, place) => {
+    bytes.set(hash, place * digestBytes);
+  });
+  return bytes;
+}
+
+/** The audit path of the hash at `index` among `size`, as `auditPath` computes it, out of the levels of its tree. */
+export function pathInLevels(levels: Uint8Array, index: number, size: number): Uint8Array[] {
+  const path: Uint8Array[] = [];
+  for (let start = 0; size > 1; [start, index, size] = [start + size, index >> 1, Math.ceil(size / 2)]) {
+    const at = (start + (index ^ 1)) * digestBytes;
+    if ((index ^ 1) < size) path.push(levels.subarray(at, at + digestBytes));
+  }
+  return path;
 }
 
 /**

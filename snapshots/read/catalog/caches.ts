@@ -135,19 +135,19 @@ function shortened(name: string): string {
 const idBytes = 200;
 
 /**
- * Caches recompressed pieces, market ids and hashes of markets. Clients that walk the archive with the same page size cut the stored pages
+ * Caches recompressed pieces, market ids and hashes. Clients that walk the archive with the same page size cut the stored pages
  * at the same places, so they need the same ones. Names contain the page's hash, so no entry ever goes stale.
  */
 export class DerivedCache {
   readonly #pieces: BoundedCache<DeflatePiece>;
   readonly #ids: BoundedCache<string>;
-  readonly #leaves: BoundedCache<Buffer>;
+  readonly #hashes: BoundedCache<Buffer>;
 
   constructor(maxBytes: number) {
     // A piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
     this.#pieces = new BoundedCache(maxBytes, ({ bytes }) => bytes.buffer.byteLength + idBytes);
     this.#ids = new BoundedCache(Math.ceil(maxBytes / 8), () => idBytes);
-    this.#leaves = new BoundedCache(Math.ceil(maxBytes / 8), ({ length }) => length + idBytes);
+    this.#hashes = new BoundedCache(Math.ceil(maxBytes / 8), ({ length }) => length + idBytes);
   }
 
   /** The piece of this name. Concurrent calls share one `make`. */
@@ -160,9 +160,9 @@ export class DerivedCache {
     return this.#ids.get(name, find);
   }
 
-  /** The leaf hashes of this name, one after the other. Concurrent calls share one `make`. */
-  leaves(name: string, make: () => Promise<Buffer>): Promise<Buffer> {
-    return this.#leaves.get(name, make);
+  /** The hashes of this name, one after the other. Concurrent calls share one `make`. */
+  hashes(name: string, make: () => Promise<Buffer>): Promise<Buffer> {
+    return this.#hashes.get(name, make);
   }
 }
 

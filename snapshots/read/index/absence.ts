@@ -1,6 +1,7 @@
 import type { MarketAbsence } from "../../../schemas/envelopes.ts";
 import type { SegmentRef } from "../../../schemas/snapshot.ts";
 import { idOfLine } from "../../format/market-line.ts";
+import { pathInLevels, treeLevels } from "../../format/tree.ts";
 import { chunksOfEntries, entriesOf, idHash, ordinalsOf } from "../../index/id-table.ts";
 import { chunkBytesOf, chunkLeaves } from "../../index/index-header.ts";
 import { inParallel } from "../../store/in-parallel.ts";
@@ -11,7 +12,7 @@ import type { Asked } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { askProven, levelOf } from "../catalog/log-proof.ts";
+import { askProven } from "../catalog/log-proof.ts";
 import { MarketPresentError } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { AsOf } from "../query/query.ts";
@@ -47,23 +48,32 @@ async function showAbsence(catalog: Catalog, commit: LogEntry, id: string) {
   const show = async ([index, ref]: [number, SegmentRef]) => {
     const stored = await catalog.objects.get(layout.idsOf(ref.ids.hash), ref.ids);
     sharing[index] = ordinalsOf(stored, idHash(id));
-    await awaitBudget(stepsPerTree);
-    segments[index] = showAround(ref, stored, idHash(id));
+    const tree = await catalog.derived.hashes(`ids/${ref.ids.hash}`, async () => {
+      await awaitBudget(stepsPerTree);
+      return Buffer.from(treeLevels(chunkLeaves("ids", stored)));
+    });
+    segments[index] = showAround(ref, stored, tree, idHash(id));
   };
   await inParallel(manifest.segments.entries(), show, readAtOnce);
   return { manifest, segments, others: await showOthers(catalog, commit, id, sharing) };
 }
 
 /** The chunks of a segment's ids that hold this hash, and those next to it on both sides. */
-function showAround({ markets, index: header, ids }: SegmentRef, stored: Buffer, hash: number): ShownSegment {
+function showAround(
+  { markets, index: header, ids }: SegmentRef,
+  stored: Buffer,
+  tree: Buffer,
+  hash: number,
+): ShownSegment {
   const { from, to, entries } = entriesOf(stored, hash);
   const bytes = chunkBytesOf("ids");
-  const leaves = chunkLeaves("ids", stored);
-  const chunks = chunksOfEntries(Math.max(0, from - 1), Math.min(entries - 1, to), bytes).map((chunk) => {
-    const { index, path } = levelOf(chunk, leaves);
-    return { index, path, content: stored.toString("base64", chunk * bytes, (chunk + 1) * bytes) };
-  });
-  return { markets, header: header.hash, ids: { bytes: ids.bytes, size: leaves.length, chunks } };
+  const size = Math.ceil(ids.bytes / bytes);
+  const chunks = chunksOfEntries(Math.max(0, from - 1), Math.min(entries - 1, to), bytes).map((index) => ({
+    index,
+    path: pathInLevels(tree, index, size).map((digest) => Buffer.from(digest).toString("hex")),
+    content: stored.toString("base64", index * bytes, (index + 1) * bytes),
+  }));
+  return { markets, header: header.hash, ids: { bytes: ids.bytes, size, chunks } };
 }
 
 /** The markets that have the hash of this id, and another id. Takes their ordinals within each segment. */

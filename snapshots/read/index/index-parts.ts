@@ -137,7 +137,7 @@ export class IndexParts {
   /** The leaf hashes of a page's markets, from the oldest up. */
   async #leavesOf({ hash, bytes }: Refs, index: number): Promise<Buffer> {
     const { objects, derived } = this.#catalog;
-    return derived.leaves(`${hash}/${index}`, async () => {
+    return derived.hashes(`page/${hash}/${index}`, async () => {
       const segmentKey = layout.segment(hash);
       const page = openPages(segmentKey, await objects.get(segmentKey, { hash, bytes })).page(index);
       const key = layout.page(page.hash);
@@ -153,22 +153,37 @@ export class IndexParts {
   }
 }
 
-function streamParts(parts: readonly FoundPart[], { from, to }: ByteRange): Stream {
+function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
   return {
-    count: to - from,
+    count: range.to - range.from,
     advice: "Ask for fewer at a time, or for a higher quota.",
     async *read() {
-      let start = 0;
-      for (const part of parts) {
-        const [first, last] = [Math.max(0, from - start), Math.min(part.bytes, to - start)];
-        start += part.bytes;
-        if (first >= last) continue;
-        const bytes = await part.read();
-        for (let at = first; at < last; at += chunkBytes) {
-          const text = bytes.subarray(at, Math.min(at + chunkBytes, last));
-          yield { count: text.length, text };
+      let gathered: Buffer[] = [];
+      let bytes = 0;
+      const chunk = () => ({ count: bytes, text: Buffer.concat(gathered) });
+      // Many parts are small, and each write takes time.
+      for await (const piece of piecesOf(parts, range)) {
+        if (bytes + piece.length > chunkBytes) {
+          yield chunk();
+          [gathered, bytes] = [[], 0];
         }
+        gathered.push(piece);
+        bytes += piece.length;
       }
+      if (bytes > 0) yield chunk();
     },
   };
+}
+
+/** The same in pieces of at most `chunkBytes`. */
+async function* piecesOf(parts: readonly FoundPart[], { from, to }: ByteRange): AsyncGenerator<Buffer> {
+  let start = 0;
+  for (const part of parts) {
+    const [first, last] = [Math.max(0, from - start), Math.min(part.bytes, to - start)];
+    start += part.bytes;
+    if (first >= last) continue;
+    const bytes = await part.read();
+    for (let at = first; at < last; at += chunkBytes)
+      yield bytes.subarray(at, Math.min(at + chunkBytes, last));
+  }
 }

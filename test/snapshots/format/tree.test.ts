@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { auditPath, headFrom, leafHash, rootOf, treeHead } from "../../../snapshots/format/tree.ts";
+import {
+  auditPath,
+  headFrom,
+  leafHash,
+  pathInLevels,
+  rootOf,
+  treeHead,
+  treeLevels,
+} from "../../../snapshots/format/tree.ts";
 
 const leavesOf = (count: number) => Array.from({ length: count }, (_, n) => leafHash(Buffer.from(`${n}`)));
 
@@ -35,6 +43,17 @@ test("an audit path proves its leaf at its place in a tree of its size, and noth
       if (size > 1) expect(headFrom(leaf, { index, size, path: path.slice(1) })).not.toEqual(head);
     }),
   );
+});
+
+test("the levels of a tree have the same audit paths", () => {
+  for (const size of [1, 2, 3, 5, 8, 33, 100, 352]) {
+    const leaves = leavesOf(size);
+    const levels = treeLevels(leaves);
+    for (const index of leaves.keys()) {
+      const path = pathInLevels(levels, index, size).map((hash) => Buffer.from(hash));
+      expect(path).toEqual(auditPath(leaves, index));
+    }
+  }
 });
 
 test("a root tells its kind and its sizes", () => {
