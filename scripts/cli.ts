@@ -72,7 +72,6 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   LocalFolderError: exitCodes.unreachable,
   CheckpointFileError: exitCodes.unreachable,
   IntegrityError: exitCodes.mismatch,
-  VerificationError: exitCodes.mismatch,
   ForkedLogError: exitCodes.mismatch,
   ApiError: exitCodes.unreachable,
   CopyFolderError: exitCodes.usage,

@@ -999,7 +999,10 @@ async function* linesOf({ body }, step) {
       const { done, value } = await reader.read();
       return done ? undefined : decoder.decode(value, { stream: true });
     });
-    if (piece === undefined) return;
+    if (piece === undefined) {
+      if (rest) throw broken("The last line has no end.");
+      return;
+    }
     const lines = (rest + piece).split("\n");
     rest = lines.pop() ?? "";
     check(rest.length <= maxLine, `A line is longer than ${maxLine} characters.`);

@@ -32,7 +32,9 @@ import {
  * An archive of which the index was checked as far as its headers.
  * @typedef {object} Archive
  * @property {string} root Of its index.
- * @property {readonly Segment[]} segments From the oldest.
+ * @property {string} archiveRoot
+ * @property {readonly Segment[]} segments From the oldest. The evaluator keeps what it decoded as long as this array.
+ * @property {Map<string, number>} decoded Of which parts that is, and their bytes.
  */
 
 /**
@@ -42,7 +44,7 @@ import {
  * @property {number} commit
  * @property {Entry} entry
  * @property {Vouched} vouched
- * @property {readonly Segment[]} segments
+ * @property {Archive} archive
  */
 
 /** @typedef {{ markets: number, header: { hash: string, bytes: number }, ids: { hash: string, bytes: number } }} Listed */
@@ -70,7 +72,6 @@ import {
  * @property {number} markets
  * @property {string} header
  * @property {{ bytes: number, size: number, chunks: { index: number, path: string[], content: string }[] }} ids
- * @property {Other[]} others
  */
 
 const encoder = new TextEncoder();
@@ -329,6 +330,7 @@ class Disk {
 /** Recomputes answers for one client. */
 export class Prover {
   #tools;
+  #keepBytes;
   #memory;
   #disk;
   /** The archive that was asked for last. What the evaluator decoded of it is used again.
@@ -344,6 +346,7 @@ export class Prover {
    */
   constructor(tools, { url, keepBytes }) {
     this.#tools = tools;
+    this.#keepBytes = keepBytes;
     this.#memory = new Memory(keepBytes);
     this.#disk = new Disk(url, keepBytes);
   }
@@ -398,9 +401,14 @@ export class Prover {
           `${snapshotId}; ${answer.count} rows, not ${evaluation.total - from}.`,
       );
       if (query.cursor === undefined) {
-        const at = this.#cursorIn(answer.cursor ?? "");
-        const begins = at.snapshotId === snapshotId && at.ordinal === entry.counts.markets;
-        this.#need(begins && at.canonical === filter.canonical, "answer", "X-Cursor is not of these rows.");
+        const begin = {
+          commit: known.commit,
+          snapshotId,
+          ordinal: entry.counts.markets,
+          resolvedAt: 0,
+          id: "",
+        };
+        this.#requireCursor("X-Cursor", answer.cursor, { ...begin, canonical: filter.canonical });
       }
       Object.assign(rows, {
         snapshotId,
@@ -444,11 +452,11 @@ export class Prover {
    */
   async *pages(filters, { trust = {}, signal }, ask) {
     const job = new Job(signal);
-    const { known, evaluation, filter, from, pageSize: size } = await this.#start(job, filters, trust);
+    const { known, evaluation, filter, from, place } = await this.#start(job, filters, trust);
     const { snapshotId, entry, vouched } = known;
     const { total } = evaluation;
     let query = filters.cursor === undefined ? { ...filters, asOf: snapshotId } : filters;
-    let [at, pageSize] = [from, filters.pageSize ?? size];
+    let [at, pageSize] = [from, filters.pageSize ?? place?.pageSize];
     for (let first = true; ; first = false) {
       const { page, snapshot } = await ask(query, pageIn);
       const { markets } = page;
@@ -486,14 +494,16 @@ export class Prover {
         `nextCursor is wrong after ${at} of ${total}.`,
       );
       if (page.nextCursor !== null) {
-        const place = this.#cursorIn(page.nextCursor);
-        const right =
-          place.snapshotId === snapshotId &&
-          place.ordinal === evaluation.ordinals(at - 1, 1)[0] &&
-          place.id === markets.at(-1)?.slice(7, 43) &&
-          place.pageSize === pageSize &&
-          place.canonical === filter.canonical;
-        this.#need(right, "answer", `nextCursor leads elsewhere: ${JSON.stringify(place)}`);
+        const { resolvedAt, id } = JSON.parse(markets.at(-1) ?? "{}");
+        this.#requireCursor("nextCursor", page.nextCursor, {
+          commit: place?.commit ?? known.commit,
+          snapshotId,
+          ordinal: Number(evaluation.ordinals(at - 1, 1)[0]),
+          resolvedAt: Date.parse(resolvedAt),
+          id,
+          pageSize,
+          canonical: filter.canonical,
+        });
       }
       yield { ...page, markets: markets.map((text) => JSON.parse(text)), vouched };
       if (page.nextCursor === null) return;
@@ -508,7 +518,8 @@ export class Prover {
    * @param {Trust} trust
    */
   async #start(job, { cursor, skip: _, page: __, pageSize: ___, asOf, ...filters }, trust) {
-    const place = cursor === undefined ? undefined : this.#cursorIn(cursor);
+    const place = cursor === undefined ? undefined : cursorIn(cursor);
+    if (cursor !== undefined && !place) throw this.#invalid("The cursor cannot be read.", "cursor");
     const own = this.#filterOf(filters);
     const filter = place && own.canonical === "" ? readFilter(place.canonical) : own;
     if (place && filter.canonical !== place.canonical)
@@ -523,21 +534,23 @@ export class Prover {
       if (Number(evaluation.ordinals(middle, 1)[0]) >= Number(place?.ordinal)) from = middle + 1;
       else to = middle;
     }
-    return { known, evaluation, filter, from, pageSize: place?.pageSize };
+    return { known, evaluation, filter, from, place };
   }
 
-  /** Where a cursor leads.
-   * @param {string} text */
-  #cursorIn(text) {
-    try {
-      const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) =>
-        char.charCodeAt(0),
-      );
-      const [, snapshotId, ordinal, , id, pageSize, canonical] = JSON.parse(new TextDecoder().decode(bytes));
-      return { snapshotId, ordinal, id, pageSize, canonical: String(canonical) };
-    } catch {
-      throw this.#invalid("The cursor cannot be read.", "cursor");
-    }
+  /**
+   * Checks that a cursor leads to a place.
+   * @param {string} name
+   * @param {string | undefined} text
+   * @param {Partial<Place>} expected
+   */
+  #requireCursor(name, text, expected) {
+    const place = cursorIn(text ?? "");
+    const right = place && cursorText({ ...place, ...expected }) === text;
+    this.#need(
+      right,
+      "answer",
+      `${name} leads elsewhere: ${JSON.stringify(place)}, not ${JSON.stringify(expected)}.`,
+    );
   }
 
   /**
@@ -549,7 +562,7 @@ export class Prover {
    * @param {number} [most]
    * @returns {Promise<Group[]>}
    */
-  async #groups(job, { segments }, evaluation, at, most = Infinity) {
+  async #groups(job, { archive: { segments } }, evaluation, at, most = Infinity) {
     // A page has at most 512 markets, so the first is there whole.
     const window = Math.min(most, 1024);
     const ordinals = evaluation.ordinals(at, window);
@@ -688,21 +701,23 @@ export class Prover {
     this.#requireIndexRoot(trust, "absence");
     const job = new Job(signal);
     const answer = await this.#json(job, "/markets/index/absence", { id, asOf });
-    const { entry, ...known } = await this.#vouch(answer, trust);
+    const { entry, ...known } = await this.#vouch(answer, trust, asOf);
     const listed = /** @type {Absent[]} */ (answer.segments);
-    const right = Array.isArray(listed) && listed.length <= maxima.segments;
-    this.#need(right, "absence", "The answer lists no segments.");
+    const others = /** @type {Other[]} */ (answer.others);
+    const right = Array.isArray(listed) && listed.length <= maxima.segments && Array.isArray(others);
+    this.#need(right, "absence", "The answer lists no segments, or no other markets.");
     const wanted = await this.#idHash(id);
-    const children = listed.map((segment, index) => {
-      const name = `The ids of segment ${index}`;
-      return this.#checking("absence", name, () => this.#childWithout(wanted, segment));
-    });
+    const children = listed.map((segment, index) =>
+      this.#checking("absence", `The ids of segment ${index}`, () => {
+        const same = others.filter((other) => other?.archive?.index === index).length;
+        return this.#childWithout(wanted, segment, same);
+      }),
+    );
     await this.#requireRoot(entry, answer, listed, await Promise.all(children));
-    const others = listed.flatMap(({ others }, index) => others.map((other) => ({ ...other, index })));
     const ids = await Promise.all(
-      others.map(({ index, ...other }) =>
-        this.#checking("absence", `A market of segment ${index} with the same hash`, () =>
-          this.#otherId(other, { entry, index, wanted }),
+      others.map((other) =>
+        this.#checking("absence", "A market with the same hash", () =>
+          this.#otherId(other, { entry, wanted }),
         ),
       ),
     );
@@ -730,8 +745,9 @@ export class Prover {
    * The child of the index tree that a segment is, when its ids show that as many have a hash as markets are named.
    * @param {number} wanted
    * @param {Absent} segment
+   * @param {number} named
    */
-  async #childWithout(wanted, { markets, header, ids, others }) {
+  async #childWithout(wanted, { markets, header, ids }, named) {
     const { base64, hashOf, headFrom, hexOf, uint64, bytesOf } = this.#tools;
     const { bytes, size, chunks } = ids;
     const need = (/** @type {unknown} */ holds, detail = "They are malformed.") =>
@@ -741,14 +757,14 @@ export class Prover {
         bytes === 6 * markets &&
         size === Math.ceil(bytes / idChunkBytes),
     );
-    need(Array.isArray(others) && Array.isArray(chunks) && isWithin(chunks.length, 1, size));
+    need(Array.isArray(chunks) && isWithin(chunks.length, 1, size));
     /** @type {Map<number, number>} What is known of the hashes, by position. */
     const hashes = new Map();
     const roots = await Promise.all(
-      chunks.map(async ({ index, path, content }) => {
+      chunks.map(async ({ index, path, content }, place) => {
         const chunk = base64(content);
         need(
-          isWithin(index, 0, size - 1) &&
+          isWithin(index, place === 0 ? 0 : Number(chunks[place - 1]?.index) + 1, size - 1) &&
             chunk.length === Math.min(idChunkBytes, bytes - index * idChunkBytes),
         );
         const view = new DataView(chunk.buffer);
@@ -766,26 +782,22 @@ export class Prover {
     const between = above - below - 1;
     const same = [...hashes.values()].filter((hash) => hash === wanted).length;
     need(between === same, "The neighbours of the id are not shown.");
-    need(same === others.length, `${same} markets have the same hash, and ${others.length} are named.`);
+    need(same === named, `${same} markets have the same hash, and ${named} are named.`);
     return this.#node(hashOf(header), /** @type {Uint8Array} */ (root));
   }
 
   /**
    * The id of another market with the same hash, which the archive has.
    * @param {Other} other
-   * @param {{ entry: Entry, index: number, wanted: number }} expected
+   * @param {{ entry: Entry, wanted: number }} expected
    */
-  async #otherId({ market, page, segment, archive }, { entry, index, wanted }) {
+  async #otherId({ market, page, segment, archive }, { entry, wanted }) {
     const { hexOf, rootFrom } = this.#tools;
     let root = await this.#leaf(encoder.encode(market));
     root = await rootFrom(kinds.page, root, page);
     root = await rootFrom(kinds.segment, root, segment);
     root = await rootFrom(kinds.archive, root, archive);
-    this.#need(
-      hexOf(root) === entry.archiveRoot && archive.index === index,
-      "absence",
-      "It is not in the archive.",
-    );
+    this.#need(hexOf(root) === entry.archiveRoot, "absence", "It is not in the archive.");
     const { id } = JSON.parse(market);
     this.#need((await this.#idHash(id)) === wanted, "absence", `Market ${id} has another hash.`);
     return id;
@@ -894,14 +906,15 @@ export class Prover {
    * Checks the members of an answer that tell its commit.
    * @param {{ [member: string]: any }} answer
    * @param {Trust} trust
-   * @returns {Promise<Omit<Known, "segments">>}
+   * @param {string | undefined} asOf
+   * @returns {Promise<Omit<Known, "archive">>}
    */
-  async #vouch(
-    { snapshotId, commit, entry: text, inclusion, checkpoint },
-    { key, entry: pinned, snapshotId: id },
-  ) {
+  async #vouch({ snapshotId, commit, entry: text, inclusion, checkpoint }, trust, asOf) {
+    const { key, entry: pinned, snapshotId: id } = trust;
     const { checkpointIn, hexOf, verifyCheckpoint, verifyEntry } = this.#tools;
     this.#need(typeof text === "string", "entry", "There is no entry of the log.");
+    const asked = !isHash(asOf) || snapshotId === asOf;
+    this.#need(asked, "entry", `The log's entry is of snapshot ${snapshotId}, not ${asOf}.`);
     const hash = hexOf(await sha256(encoder.encode(text)));
     this.#need(
       pinned === undefined || hash === pinned,
@@ -956,9 +969,7 @@ export class Prover {
     const asked = JSON.stringify([asOf, trust]);
     if (this.#named?.asked === asked) return this.#named.known;
     const answer = await this.#json(job, "/markets/index", { asOf });
-    const known = await this.#vouch(answer, trust);
-    const isMeant = !isHash(asOf) || asOf === known.snapshotId;
-    this.#need(isMeant, "entry", `The log's entry is of snapshot ${known.snapshotId}.`);
+    const known = await this.#vouch(answer, trust, asOf);
     const listed = /** @type {Listed[]} */ (answer.segments);
     const right =
       Array.isArray(listed) &&
@@ -975,9 +986,17 @@ export class Prover {
     const { hashOf } = this.#tools;
     const children = listed.map(({ header, ids }) => this.#node(hashOf(header.hash), hashOf(ids.hash)));
     const root = await this.#requireRoot(known.entry, answer, listed, children);
-    if (this.#last?.root !== root)
-      this.#last = { root, segments: await this.#segments(job, known.entry, listed) };
-    const found = { ...known, segments: this.#last.segments };
+    if (this.#last?.root !== root) {
+      const { segments, archiveRoot } = await this.#segments(job, known.entry, listed);
+      this.#last = { root, archiveRoot, segments, decoded: new Map() };
+    }
+    const archive = this.#last;
+    this.#need(
+      archive.archiveRoot === known.entry.archiveRoot,
+      "archive root",
+      `The index is of an archive with the root ${archive.archiveRoot}, the log's entry of ${known.entry.archiveRoot}.`,
+    );
+    const found = { ...known, archive };
     // What the id of a snapshot names never changes.
     if (asOf === known.snapshotId) this.#named = { asked, known: found };
     return found;
@@ -1042,13 +1061,8 @@ export class Prover {
       ),
     );
     const roots = segments.map(async ({ header }) => this.#tools.hashOf(header.root));
-    const root = this.#tools.hexOf(await this.#root("archive", entry.counts.markets, roots));
-    this.#need(
-      root === entry.archiveRoot,
-      "archive root",
-      `The index is of an archive with the root ${root}, the log's entry of ${entry.archiveRoot}.`,
-    );
-    return segments;
+    const archiveRoot = this.#tools.hexOf(await this.#root("archive", entry.counts.markets, roots));
+    return { segments, archiveRoot };
   }
 
   /**
@@ -1059,7 +1073,8 @@ export class Prover {
    * @param {{ filter: ArchiveFilter, by: ReturnType<typeof parseFacetNames> }} asked
    * @param {(evaluation: Evaluation) => Promise<T>} work
    */
-  async #evaluate(job, { segments }, { filter, by }, work) {
+  async #evaluate(job, { archive }, { filter, by }, work) {
+    const { segments, decoded } = archive;
     const { conditions, words } = filter;
     const parts = segments.flatMap((segment) => {
       const names = sectionsFor(segment.header, { conditions, by });
@@ -1068,9 +1083,13 @@ export class Prover {
         ? [...sections, segment.wordsPart]
         : sections;
     });
-    return this.#with(job, parts, () =>
+    const found = await this.#with(job, parts, () =>
       this.#checking("section", "The index", async () => work(await evaluate(segments, filter))),
     );
+    for (const { hash, bytes } of parts) decoded.set(hash, bytes);
+    const bytes = [...decoded.values()].reduce((sum, each) => sum + each, 0);
+    if (bytes > this.#keepBytes) [archive.segments, archive.decoded] = [[...segments], new Map()];
+    return found;
   }
 
   /**
@@ -1266,4 +1285,42 @@ function pageIn(body) {
     }
   }
   return { ...JSON.parse(body), markets };
+}
+
+/**
+ * Where a cursor leads: behind the market with this ordinal, in this snapshot.
+ * @typedef {object} Place
+ * @property {number} commit
+ * @property {string} snapshotId
+ * @property {number} ordinal
+ * @property {number} resolvedAt
+ * @property {string} id
+ * @property {number} pageSize
+ * @property {string} canonical The filters.
+ */
+
+/**
+ * Reads a cursor; undefined where it is none.
+ * @param {string} text
+ * @returns {Place | undefined}
+ */
+function cursorIn(text) {
+  try {
+    const raw = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+    const bytes = Uint8Array.from(raw, (char) => char.charCodeAt(0));
+    const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = JSON.parse(
+      new TextDecoder().decode(bytes),
+    );
+    return { commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical: String(canonical) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param {Place} place */
+function cursorText({ commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical }) {
+  const fields = [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical];
+  const bytes = encoder.encode(JSON.stringify(fields));
+  const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+  return text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { askProgram } from "../../../scripts/commands/ask.ts";
 import { keysProgram } from "../../../scripts/commands/keys.ts";
 import { sampleProgram } from "../../../scripts/commands/sample.ts";
 import { snapshotProgram } from "../../../scripts/commands/snapshot.ts";
@@ -30,7 +29,6 @@ export interface CommandOptions {
 }
 
 const programs = {
-  ask: askProgram,
   keys: keysProgram,
   sample: sampleProgram,
   snapshot: snapshotProgram,

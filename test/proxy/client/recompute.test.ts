@@ -2,14 +2,18 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Client, type ClientOptions, type Trust } from "../../../proxy/site/client/client.js";
+import { MarketIndex } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
+import { marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../../helpers/archive/plain-filter.ts";
 import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -31,14 +35,14 @@ beforeAll(async () => {
 afterAll(() => proxy?.stop());
 
 /** A client of the proxy, and what it asked for. */
-function clientOf(how: Partial<ClientOptions> = {}) {
+function clientOf(how: Partial<ClientOptions> = {}, { address, headers } = proxy) {
   const asked: string[] = [];
   const fetch: typeof globalThis.fetch = (target, init) => {
     asked.push(String(target).replace(/^.*\/api\/v1/, ""));
     return globalThis.fetch(target, init);
   };
-  const { origin } = new URL(proxy.address);
-  const key = proxy.headers.authorization!.slice("Bearer ".length);
+  const { origin } = new URL(address);
+  const key = headers.authorization!.slice("Bearer ".length);
   return { client: new Client({ url: origin, key, fetch, ...how }), asked };
 }
 
@@ -131,6 +135,12 @@ describe("a total", () => {
   });
 });
 
+/** What the index of a proxy consists of. */
+async function indexOf({ address, headers }: ArchiveProxy) {
+  const answer = await fetch(new URL("index", address), { headers });
+  return MarketIndex.parse(await answer.json());
+}
+
 /** Everything that comes. */
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const taken: T[] = [];
@@ -191,5 +201,92 @@ describe("rows", () => {
     const rows = clientOf().client.rows({ disputed: true }, { verified: true, trust: { snapshotId } });
     expect((await all(rows)).length).toBe(rows.total);
     expect(rows.vouched).toMatchObject({ by: ["snapshotId"], complete: false });
+  });
+});
+
+describe("an absence", () => {
+  test("is shown in one request, and none of a market that is there", async () => {
+    const { client, asked } = clientOf();
+    const { snapshotId, commit } = proxy.catalog.requireCurrent().commit;
+    const id = "01234567-89ab-4cde-8f01-23456789abcd";
+    const shown = await client.absent(id, { trust });
+    expect(shown).toMatchObject({ snapshotId, commit, markets: markets.length, requests: 1 });
+    expect(shown.vouched).toMatchObject({ by: ["key"], complete: true });
+    expect(asked).toEqual([`/markets/index/absence?id=${id}`]);
+    await expect(client.absent(markets[3]!.id, { trust })).rejects.toMatchObject({
+      name: "ApiError",
+      status: 404,
+    });
+    await expect(client.absent(id, { trust: { snapshotId } })).rejects.toThrow(/no absence/);
+  });
+});
+
+describe("what was fetched", () => {
+  const filters = { disputed: true, min_oracle: 40 };
+  const of = (asked: readonly string[]) =>
+    new URLSearchParams(asked.at(-1)!.split("?")[1]).get("of")!.split(",");
+
+  test("is fetched again after a publish only where segments changed", async () => {
+    const folder = join(sources, "..", "more");
+    const storage = directoryStorage(join(folder, "store"));
+    const ends = [...segmentEnds().take(5)];
+    const records = recordsOf(0, 400).map((each, index) =>
+      index % 80 ? each : { ...each, id: ends[index / 80]! },
+    );
+    await publishRecords(storage, records, 700, { signing });
+    const own = await startArchiveProxy(storage);
+    try {
+      const { client, asked } = clientOf({}, own);
+      const first = await client.recompute({ filters, trust });
+      const { segments } = await indexOf(own);
+      expect(segments.length).toBeGreaterThan(3);
+      await publishRecords(storage, records.with(5, { ...records[5]!, question: "Another one?" }), 700, {
+        signing,
+      });
+      await own.refresh();
+      asked.length = 0;
+      const second = await client.recompute({ filters, trust });
+      expect(second.total).toBe(first.total);
+      // The header of the segment, and none of its sections that are the same: a question is in none of them.
+      expect([asked.length, of(asked).length]).toEqual([2, 1]);
+      const changed = { ...records[5]!, question: "Another one?", disputed: !records[5]!.disputed };
+      await publishRecords(storage, records.with(5, changed), 700, { signing });
+      await own.refresh();
+      asked.length = 0;
+      await client.recompute({ filters, trust });
+      expect([asked.length, of(asked).length]).toEqual([3, 1]);
+      expect((await client.recompute({ filters, trust })).requests).toBe(1);
+    } finally {
+      await own.stop();
+    }
+  });
+
+  test("is forgotten, the least recently used first, when there is more than may be kept", async () => {
+    const { client, asked } = clientOf({ keepBytes: 4_000 });
+    // Each takes some 1,200 bytes.
+    for (const name of marketDimensionKeys) await client.recompute({ by: [name], trust });
+    asked.length = 0;
+    await client.recompute({ by: [marketDimensionKeys.at(-1)!], trust });
+    expect(asked.length).toBe(1);
+    await client.recompute({ by: [marketDimensionKeys[0]!], trust });
+    expect(asked.length).toBe(3);
+  });
+
+  test("is cut off where more comes than was announced", async () => {
+    let sent = 0;
+    const endless = new ReadableStream({
+      pull(controller) {
+        sent += 1;
+        controller.enqueue(new Uint8Array(65_536));
+      },
+    });
+    const fetch: typeof globalThis.fetch = async (target, init) =>
+      /sections/.test(String(target)) ? new Response(endless) : globalThis.fetch(target, init);
+    const { client } = clientOf({ fetch });
+    await expect(client.recompute({ trust })).rejects.toMatchObject({
+      name: "VerificationError",
+      what: "answer",
+    });
+    expect(sent).toBeLessThan(10);
   });
 });

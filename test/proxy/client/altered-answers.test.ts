@@ -1,0 +1,366 @@
+import { hash as hashOf } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ApiError, Client } from "../../../proxy/site/client/client.js";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const storage = directoryStorage(testFolder());
+const signing = { key: testKey() };
+const trust = { key: verifierText(signing.key) };
+const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
+const runs = Number(process.env.ALTERED ?? 300);
+
+/** Two ids whose hashes begin with the same 32 bits. */
+function twins(): [string, string] {
+  const seen = new Map<string, string>();
+  for (let n = 0; ; n += 1) {
+    const id = `00000000-0000-4000-8001-${String(n).padStart(12, "0")}`;
+    const start = hashOf("sha256", id, "hex").slice(0, 8);
+    const twin = seen.get(start);
+    if (twin) return [twin, id];
+    seen.set(start, id);
+  }
+}
+
+const [present, absent] = twins();
+const [perSegment, segments] = [120, 3];
+const ends = [...segmentEnds().take(segments)];
+const records = Array.from({ length: perSegment * segments }, (_, index): HistoricalMarket => {
+  const last = index % perSegment === perSegment - 1;
+  const id = last ? ends[Math.floor(index / perSegment)]! : index === 7 ? present : market(index).id;
+  return { ...market(index), id };
+});
+
+/** An answer of the service, as it came. */
+interface Recorded {
+  type: string;
+  headers: [name: string, value: string][];
+  body: Buffer;
+}
+/** Headers that rows are checked by. */
+const proven = ["x-count", "x-total-count", "x-snapshot-id", "x-cursor"];
+
+/** The answers that an operation takes, by target, and what it then finds. */
+interface Operation {
+  name: string;
+  run(client: Client): Promise<unknown>;
+  answers: Map<string, Recorded>;
+  finds: unknown;
+}
+
+let proxy: ArchiveProxy;
+let operations: Operation[];
+/** The same of the snapshot before. */
+let earlier: Operation[];
+
+beforeAll(async () => {
+  const publish = async (markets: readonly HistoricalMarket[], day: number) => {
+    const now = () => new Date(Date.UTC(2026, 1, day));
+    return (await publishRecords(storage, markets, 700, { now, signing })).snapshotId;
+  };
+  await publish(records.slice(0, -40), 1);
+  const before = await publish(records.slice(0, -20), 2);
+  const newest = await publish(records, 3);
+  proxy = await startArchiveProxy(storage);
+  const record = async (asOf: string) => {
+    const recorded: Operation[] = [];
+    for (const { name, run } of operationsOn(asOf)) recorded.push(await recordedOf(name, run));
+    return recorded;
+  };
+  [operations, earlier] = [await record(newest), await record(before)];
+});
+afterAll(() => proxy?.stop());
+
+function operationsOn(asOf: string): Pick<Operation, "name" | "run">[] {
+  const verified = { verified: true, trust };
+  const texts = async (filters: object, client: Client) => {
+    const found = [];
+    for await (const { text } of client.rows({ ...filters, asOf }, verified)) found.push(text);
+    return found;
+  };
+  return [
+    {
+      name: "a total with facets",
+      run: async (client) => {
+        const filters = { disputed: true, min_composite: 400, from: "2025-01-02", q: "will hap*" };
+        const { total, facets } = await client.recompute({ filters, by: ["tier", "month"], asOf, trust });
+        return { total, facets };
+      },
+    },
+    {
+      name: "a total of all",
+      run: async (client) => (await client.recompute({ by: ["outcome"], asOf, trust })).facets,
+    },
+    { name: "some rows", run: (client) => texts({ disputed: true, category: "crypto" }, client) },
+    { name: "all rows", run: (client) => texts({}, client) },
+    {
+      name: "a page",
+      run: async (client) => {
+        const {
+          timestamp: _,
+          tier: __,
+          ...page
+        } = await client.page({ min_composite: 500, pageSize: 15, page: 2, asOf }, verified);
+        return page;
+      },
+    },
+    {
+      name: "an absence beside the same hash",
+      run: async (client) => (await client.absent(absent, { asOf, trust })).markets,
+    },
+    {
+      name: "an absence",
+      run: async (client) =>
+        (await client.absent("0".repeat(8).concat(absent.slice(8)), { asOf, trust })).markets,
+    },
+  ];
+}
+
+function clientWith(fetch: typeof globalThis.fetch): Client {
+  const key = proxy.headers.authorization!.slice("Bearer ".length);
+  return new Client({ url: new URL(proxy.address).origin, key, fetch, retries: 0 });
+}
+
+async function recordedOf(name: string, run: Operation["run"]): Promise<Operation> {
+  const answers: Operation["answers"] = new Map();
+  const fetch: typeof globalThis.fetch = async (target, init) => {
+    const answer = await globalThis.fetch(target, init);
+    const body = Buffer.from(await answer.arrayBuffer());
+    const headers = [...answer.headers].filter(([each]) => proven.includes(each));
+    answers.set(String(target), { type: answer.headers.get("content-type")!, headers, body });
+    return new Response(body, { status: answer.status, headers });
+  };
+  return { name, run, answers, finds: await run(clientWith(fetch)) };
+}
+
+/** Random numbers below a bound, always the same of a seed. */
+function chooser(start: number) {
+  let state = start;
+  return (bound: number): number => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % bound;
+  };
+}
+type Choose = ReturnType<typeof chooser>;
+
+const flipped = (bytes: Buffer, choose: Choose, at = choose(bytes.length)): Buffer => {
+  const altered = Buffer.from(bytes);
+  altered[at]! ^= 1 << choose(8);
+  return altered;
+};
+
+/** Ways to alter bytes. */
+const ofBytes: ((bytes: Buffer, choose: Choose) => Buffer)[] = [
+  flipped,
+  flipped,
+  (bytes, choose) => bytes.subarray(0, choose(bytes.length)),
+  (bytes, choose) => Buffer.concat([bytes, Buffer.alloc(1 + choose(5000), choose(256))]),
+  (bytes, choose) => {
+    const length = 1 + choose(Math.min(4096, bytes.length >> 1));
+    const [from, to] = [choose(bytes.length - length), choose(bytes.length - length)];
+    const altered = Buffer.from(bytes);
+    bytes.copy(altered, to, from, from + length);
+    return altered;
+  },
+  (bytes, choose) => {
+    const at = choose(bytes.length);
+    return Buffer.concat([bytes.subarray(at), bytes.subarray(0, at)]);
+  },
+];
+
+/** Alters one value within a value of JSON. */
+function alterValue(value: unknown, choose: Choose): unknown {
+  if (typeof value === "number")
+    return [value + 1, value - 1, -value, value + 0.5, String(value), null][choose(6)];
+  if (value === null || typeof value === "boolean") return [0, "", {}, []][choose(4)];
+  if (typeof value === "string") {
+    const bytes = Buffer.from(value, "base64");
+    if (bytes.length > 8 && bytes.toString("base64") === value && choose(2))
+      return flipped(bytes, choose).toString("base64");
+    const at = choose(value.length + 1);
+    return [
+      value.slice(0, at) + String.fromCharCode(32 + choose(95)) + value.slice(at + 1),
+      value.slice(0, at) + value.slice(at + 1),
+      value.slice(0, at) + value.slice(at, at + 1) + value.slice(at),
+      value.toUpperCase(),
+      null,
+    ][choose(5)];
+  }
+  if (Array.isArray(value)) {
+    const [at, other] = [choose(value.length + 1), choose(value.length + 1)];
+    const way = choose(8);
+    if (way === 0) return value.toSpliced(at, 1);
+    if (way === 1) return value.toSpliced(at, 0, value[other] ?? value[0] ?? "0".repeat(64));
+    if (way === 2 && value.length > 0)
+      return value.with(Math.min(at, value.length - 1), value[other] ?? null);
+    if (way === 3) return value.toReversed();
+    return value.length === 0
+      ? [0]
+      : value.with(at % value.length, alterValue(value[at % value.length], choose));
+  }
+  const members = value as Record<string, unknown>;
+  const names = Object.keys(members);
+  const name = names[choose(names.length)]!;
+  if (choose(20) === 0) return Object.fromEntries(Object.entries(members).filter(([each]) => each !== name));
+  return { ...members, [name]: alterValue(members[name], choose) };
+}
+
+/** Alters one line: swaps it, leaves it out, doubles it, or takes another one. */
+function alterLines(lines: string[], choose: Choose, others: string[]): string[] {
+  const [at, other] = [choose(lines.length), choose(lines.length)];
+  const line = lines[at]!;
+  switch (choose(6)) {
+    case 0:
+      return lines.with(at, lines[other]!).with(other, line);
+    case 1:
+      return lines.toSpliced(at, 1);
+    case 2:
+      return lines.toSpliced(other, 0, line);
+    case 3:
+      return lines.with(at, others[choose(others.length)]!);
+    case 4:
+      return lines.toSpliced(at, 0, others[choose(others.length)]!);
+    default:
+      return lines.with(at, String(flipped(Buffer.from(line), choose).toString("latin1")));
+  }
+}
+
+/** One answer, with one thing changed. */
+function altered(
+  target: string,
+  answer: Recorded,
+  { answers, other }: { answers: Operation["answers"]; other: Operation },
+  choose: Choose,
+): Recorded {
+  const { type, body, headers } = answer;
+  const text = () => body.toString();
+  const with_ = (changed: string | Buffer): Recorded => ({ ...answer, body: Buffer.from(changed) });
+  // The same of an earlier snapshot.
+  if (choose(8) === 0) {
+    const path = new URL(target).pathname;
+    const same = [...other.answers].filter(([each]) => new URL(each).pathname === path);
+    return same[choose(same.length)]?.[1] ?? answer;
+  }
+  if (choose(8) === 0) {
+    const any = [...answers.values()];
+    return { ...any[choose(any.length)]!, headers };
+  }
+  if (type.startsWith("application/octet-stream"))
+    return with_(ofBytes[choose(ofBytes.length)]!(body, choose));
+  if (type.startsWith("application/x-ndjson")) {
+    if (choose(4) === 0) return with_(ofBytes[choose(ofBytes.length)]!(body, choose));
+    const names = headers.map(([name]) => name);
+    if (choose(4) === 0) {
+      const name = proven[choose(proven.length)]!;
+      const value = headers[names.indexOf(name)]![1];
+      const changed = /^\d+$/.test(value)
+        ? String(Number(value) + choose(5) - 2)
+        : value.replace(/./g, (char, at) => (at === 5 ? (char === "a" ? "b" : "a") : char));
+      return { ...answer, headers: headers.with(names.indexOf(name), [name, changed]) };
+    }
+    const lines = alterLines(text().split("\n").slice(0, -1), choose, otherLines);
+    const counted = choose(2)
+      ? headers.map(([name, value]): [string, string] => [
+          name,
+          name === "x-count" ? String(lines.length) : value,
+        ])
+      : headers;
+    return { ...answer, headers: counted, body: Buffer.from(`${lines.join("\n")}\n`) };
+  }
+  if (new URL(target).pathname.endsWith("/historical")) {
+    // What the service says of the caller and of the time is not proved.
+    const [from, to] = [text().indexOf('"count"'), text().indexOf(',"timestamp"')];
+    const { timestamp, tier, ...page } = JSON.parse(text());
+    const way = choose(3);
+    if (way === 0) {
+      const start = text().indexOf('"markets"');
+      const at = choose(2) ? from + choose(to - from) : start + choose(body.length - start);
+      return with_(flipped(body, choose, at));
+    }
+    const markets = alterLines(
+      page.markets.map((each: object) => JSON.stringify(each)),
+      choose,
+      otherLines,
+    );
+    const envelope = { ...page, markets: [] };
+    const changed = way === 1 ? envelope : (alterValue(envelope, choose) as object);
+    const head = JSON.stringify({ timestamp, tier, ...changed }).replace(
+      '"markets":[]',
+      () =>
+        `"markets":[${(way === 1 ? markets : page.markets.map((each: object) => JSON.stringify(each))).join(",")}]`,
+    );
+    return with_(way === 1 && choose(2) ? head.replace(/"count":\d+/, `"count":${markets.length}`) : head);
+  }
+  return with_(
+    choose(3) === 0 ? flipped(body, choose) : JSON.stringify(alterValue(JSON.parse(text()), choose)),
+  );
+}
+
+const otherLines = records.slice(0, 40).map((each) => JSON.stringify({ ...each, composite: 301 }));
+
+test(`every one of ${runs} altered answers is refused (seed ${seed})`, { timeout: 36_000_000 }, async () => {
+  const refused = new Map<string, number>();
+  for (const { name, run, answers, finds } of operations) {
+    const replay = async (target: unknown) => responseOf(answers.get(String(target)));
+    expect([name, await run(clientWith(replay as typeof fetch))]).toEqual([name, finds]);
+  }
+  await fc.assert(
+    fc.asyncProperty(fc.integer(), async (start) => {
+      const choose = chooser(start);
+      const index = choose(operations.length);
+      const { name, run, answers, finds } = operations[index]!;
+      const targets = [...answers.keys()];
+      const target = targets[choose(targets.length)]!;
+      const real = answers.get(target)!;
+      const changed = altered(target, real, { answers, other: earlier[index]! }, choose);
+      fc.pre(!same(changed, real));
+      const fetch = async (asked: unknown) =>
+        responseOf(String(asked) === target ? changed : answers.get(String(asked)));
+      const outcome = await run(clientWith(fetch as typeof globalThis.fetch)).catch(
+        (error: unknown) => error,
+      );
+      if (!(outcome instanceof ApiError)) {
+        const right = isDeepStrictEqual(outcome, finds) ? "the right result" : `a wrong result or ${outcome}`;
+        expect.fail(
+          `${name} gave ${right} with ${target} altered: ${changed.body.toString("latin1").slice(0, 2000)}`,
+        );
+      }
+      const kind =
+        outcome.name === "VerificationError" ? (outcome as unknown as { what: string }).what : outcome.code;
+      refused.set(kind, (refused.get(kind) ?? 0) + 1);
+    }),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+  if (process.env.ALTERED) console.log(Object.fromEntries([...refused].sort()));
+  expect(refused.get("section")).toBeGreaterThan(runs / 50);
+});
+
+function responseOf(answer: Recorded | undefined): Response {
+  if (answer) return new Response(answer.body, { headers: answer.headers });
+  const problem = { code: "SECTION_NOT_FOUND", title: "No such part", detail: "No." };
+  return new Response(JSON.stringify(problem), {
+    status: 404,
+    headers: { "content-type": "application/problem+json" },
+  });
+}
+
+/** Whether two answers say the same, also in JSON with another order of members. */
+function same(a: Recorded, b: Recorded): boolean {
+  if (!isDeepStrictEqual(a.headers, b.headers)) return false;
+  if (a.body.equals(b.body) || !b.type.startsWith("application/json")) return a.body.equals(b.body);
+  try {
+    return isDeepStrictEqual(JSON.parse(String(a.body)), JSON.parse(String(b.body)));
+  } catch {
+    return false;
+  }
+}
