@@ -73,6 +73,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   CheckpointFileError: exitCodes.unreachable,
   IntegrityError: exitCodes.mismatch,
   ForkedLogError: exitCodes.mismatch,
+  WrongIndexError: exitCodes.mismatch,
   ApiError: exitCodes.unreachable,
   CopyFolderError: exitCodes.usage,
   CorruptObjectError: exitCodes.unexpected,

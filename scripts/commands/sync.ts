@@ -2,6 +2,7 @@ import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client
 import { counted, exitCodes, requiredOption } from "../cli.ts";
 import { CopyFolder } from "../copy/copy-folder.ts";
 import { waitForNews } from "../copy/news.ts";
+import { PublishedIndex } from "../copy/published-index.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "../copy/sync.ts";
 import { command, type Program } from "../program.ts";
 import { progressOn } from "../progress.ts";
@@ -34,6 +35,7 @@ const sync = command({
     return withCopy(folder, async (copy) => {
       const parts: SyncParts = {
         client: new Client({ url, key, maxBytes: 2 ** 23 }),
+        published: new PublishedIndex({ url, key }),
         copy,
         trusted,
         say: (line) => shell.say(line),
@@ -93,5 +95,5 @@ export const syncProgram: Program = {
   commands: [sync],
   notes: `A run that is stopped goes on where it was when it is started again. Readers of archive.ndjson see the old copy or the new one.
 The old copy stays with exit code 2: the service refuses the key; 5: it cannot be asked, or the disk is full; and 6: what
-came does not match its root or its signature.`,
+came does not match its root or its signature, or the published index does not follow from it.`,
 };

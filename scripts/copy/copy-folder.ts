@@ -19,6 +19,7 @@ import { formatVersion } from "../../schemas/snapshot.ts";
 import { removeLeftFiles } from "../../snapshots/store/backends/leftovers.ts";
 import { ownerMark, ownerPattern } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
+import { CopyIndex } from "./index-check.ts";
 import { wholeLines } from "./lines.ts";
 
 /** What `state.json` says of the copy beside it. */
@@ -28,6 +29,8 @@ export const CopyState = z.object({
   /** The newest checkpoint of the log that was seen, where a trusted key signed it. */
   checkpoint: z.string().optional(),
   archiveRoot: Digest,
+  /** The index root of that commit, which the markets gave too. A copy that an earlier version made has none. */
+  indexRoot: Digest.optional(),
   lines: Count,
   bytes: Count,
 });
@@ -154,12 +157,18 @@ export class CopyFolder {
     await mkdir(join(this.#own, "work"), { recursive: true });
   }
 
+  /** What was computed of the index of the copy in place; undefined where nothing tells it. */
+  index(): Promise<CopyIndex | undefined> {
+    return readJson(join(this.#own, "current", "index.json"), CopyIndex);
+  }
+
   /** Puts the archive in the work folder in the place of the copy, in one rename. */
-  async replace(state: CopyState): Promise<void> {
+  async replace(state: CopyState, index: CopyIndex): Promise<void> {
     const work = join(this.#own, "work");
-    const statePath = join(work, "state.json");
+    const [statePath, indexPath] = [join(work, "state.json"), join(work, "index.json")];
     await writeFile(statePath, textOf(state));
-    for (const path of [this.work("archive.ndjson"), statePath, work]) await syncPath(path);
+    await writeFile(indexPath, JSON.stringify(index));
+    for (const path of [this.work("archive.ndjson"), statePath, indexPath, work]) await syncPath(path);
     const name = `copy-${state.snapshotId.slice(0, 16)}-${Date.now().toString(36)}`;
     await rename(work, join(this.#own, name));
     const [link, next] = [join(this.#own, "current"), join(this.#own, "current.new")];
@@ -173,10 +182,14 @@ export class CopyFolder {
   }
 
   /** Notes something else of the copy in place. */
-  async note(state: CopyState): Promise<void> {
-    const path = join(this.#own, "current", "state.json");
-    await writeFile(`${path}.new`, textOf(state), { flush: true });
-    await rename(`${path}.new`, path);
+  async note(state: CopyState, index?: CopyIndex): Promise<void> {
+    const write = async (name: string, text: string) => {
+      const path = join(this.#own, "current", name);
+      await writeFile(`${path}.new`, text, { flush: true });
+      await rename(`${path}.new`, path);
+    };
+    if (index) await write("index.json", JSON.stringify(index));
+    await write("state.json", textOf(state));
   }
 
   /** Keeps checkpoints of a log that was forked, which show it to everybody. Returns the path of their file. */

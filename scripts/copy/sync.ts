@@ -1,14 +1,11 @@
-import { hash } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import {
   ApiError,
-  archiveRoot,
   type Changes,
   type Client,
   checkpointIn,
   ForkedLogError,
   IntegrityError,
-  linesFromEnd,
   type Rows,
   verifyCheckpoint,
   verifyCopy,
@@ -17,8 +14,11 @@ import { messageOf } from "../../snapshots/store/errors.ts";
 import { UsageError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
-import { fileOf, LineWriter, linesOf, wholeLines } from "./lines.ts";
+import { type CopyTree, treeOf } from "./copy-tree.ts";
+import { checkIndex, WrongIndexError } from "./index-check.ts";
+import { LineWriter, linesOf, wholeLines } from "./lines.ts";
 import { mergeChanges } from "./merge.ts";
+import type { PublishedIndex } from "./published-index.ts";
 
 /** A run takes the whole archive when more than this differs: it keeps the ids of all changes in memory. */
 const maxChanges = 500_000;
@@ -29,6 +29,8 @@ const goneCodes = ["SNAPSHOT_EXPIRED", "SNAPSHOT_NOT_FOUND", "CURSOR_EXPIRED"];
 /** The parts that a sync works with. */
 export interface SyncParts {
   client: Client;
+  /** The index of the same service. */
+  published: PublishedIndex;
   copy: CopyFolder;
   /**
    * Public keys, of which one must have signed what is taken up, or the text of a policy that it must satisfy. Undefined
@@ -48,8 +50,9 @@ export interface SyncReport extends CopyState {
 
 /**
  * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence;
- * IntegrityError, with the old copy in place, when what came cannot be what was published; ApiError when the service
- * cannot be asked, or refuses the key; UsageError when the key is of another plan.
+ * IntegrityError, with the old copy in place, when what came cannot be what was published; WrongIndexError, likewise,
+ * when the index that was published does not follow from it; ApiError when the service cannot be asked, or refuses the
+ * key; UsageError when the key is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   return syncThrough(parts).catch(async (error: unknown) => {
@@ -70,6 +73,14 @@ async function syncThrough(parts: SyncParts): Promise<SyncReport> {
   const state = before && { ...before, ...(checkpoint !== undefined && { checkpoint }) };
   if (state?.snapshotId === published.snapshotId) {
     await requireKey(client);
+    // Another commit of the same snapshot may have another index.
+    if (state.commit !== published.commit || state.indexRoot === undefined) {
+      const tree = await treeOf(copy.archive);
+      if (tree.archiveRoot !== state.archiveRoot) return takeWhole(parts, state);
+      const checked = await check(parts, { path: copy.archive, snapshotId: state.snapshotId, tree, before });
+      await copy.note(checked.state, checked.index);
+      return { ...checked.state, how: "unchanged", received: 0 };
+    }
     if (state.checkpoint !== before?.checkpoint) await copy.note(state);
     return { ...state, how: "unchanged", received: 0 };
   }
@@ -158,7 +169,7 @@ async function takeChanges(parts: SyncParts, state: CopyState): Promise<SyncRepo
     if (!gone && !(error instanceof IntegrityError)) throw error;
     await copy.discard();
     // The copy may be at fault. Then the service must not be blamed.
-    if (!gone && !resumed && (await rootOf(copy.archive)).archiveRoot === state.archiveRoot) throw error;
+    if (!gone && !resumed && (await treeOf(copy.archive)).archiveRoot === state.archiveRoot) throw error;
     say(`${messageOf(error)} The whole archive is taken.`);
     return undefined;
   }
@@ -225,34 +236,51 @@ async function takeUp(
 ): Promise<CopyState> {
   const { copy } = parts;
   const path = copy.work("archive.ndjson");
-  const found = await rootOf(path);
-  const published = await requirePublished(parts, path, snapshotId, { ...found, before });
-  if (before) requireNewer(published.commit, before);
-  const state = { snapshotId, ...published, ...found };
-  await copy.replace(state);
-  return state;
+  const tree = await treeOf(path);
+  try {
+    const { state, index } = await check(parts, { path, snapshotId, tree, before });
+    await copy.replace(state, index);
+    return state;
+  } catch (error) {
+    // It is not asked for again: what the next run finds may be another snapshot.
+    if (error instanceof WrongIndexError) await copy.discard();
+    throw error;
+  }
+}
+
+/** A file that may become the copy, and what is known of it. */
+interface Checked {
+  path: string;
+  snapshotId: string;
+  tree: CopyTree;
+  before: CopyState | undefined;
+}
+
+/** Checks that an archive was published, and that its index follows from it. Returns what is to be kept of it. */
+async function check(parts: SyncParts, { path, snapshotId, tree, before }: Checked) {
+  const { copy, published, say, progress } = parts;
+  const found = { archiveRoot: tree.archiveRoot, lines: tree.lines, bytes: tree.bytes };
+  const said = await requirePublished(parts, path, snapshotId, { ...found, before });
+  if (before) requireNewer(said.commit, before);
+  const { indexRoot } = said;
+  const known = await copy.index();
+  const index = await checkIndex({ path, tree, indexRoot, snapshotId, known, published, say, progress });
+  const state: CopyState = { snapshotId, ...said, ...found };
+  return { state, index };
 }
 
 type Found = Pick<CopyState, "archiveRoot" | "lines" | "bytes">;
 
-/** The root of a file of lines in the archive's order, the number of its lines and its length. */
-async function rootOf(path: string): Promise<Found> {
-  await using file = await fileOf(path);
-  const sha256 = (bytes: Uint8Array) => hash("sha256", bytes, "buffer");
-  const { archiveRoot: root, markets } = await archiveRoot(linesFromEnd(file), { sha256 });
-  return { archiveRoot: root, lines: markets, bytes: file.size };
-}
-
 /**
  * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns that commit,
- * with the newest checkpoint that is known. What this takes comes with the proof of any market.
+ * its index root, and the newest checkpoint that is known. What this takes comes with the proof of any market.
  */
 async function requirePublished(
   parts: SyncParts,
   path: string,
   snapshotId: string,
   { archiveRoot: root, lines, before }: Found & { before: CopyState | undefined },
-): Promise<Pick<CopyState, "commit" | "checkpoint">> {
+): Promise<Pick<CopyState, "commit" | "checkpoint"> & { indexRoot: string }> {
   const { client, trusted } = parts;
   const id = await firstId(path);
   const ask = () =>
@@ -267,16 +295,16 @@ async function requirePublished(
     answer = await ask();
   }
   const known = { snapshotId, ...(trusted && { key: trusted }) };
-  const { commit } = await verifyCopy(answer, { archiveRoot: root, markets: lines }, known);
+  const { commit, indexRoot } = await verifyCopy(answer, { archiveRoot: root, markets: lines }, known);
   const checkpoints = [before?.checkpoint, trusted && answer.checkpoint].filter(
     (note) => typeof note === "string",
   );
   // The service's processes may be at different commits.
   checkpoints.sort((a, b) => checkpointIn(a).size - checkpointIn(b).size);
   const [older, newer = older] = checkpoints;
-  if (newer === undefined) return { commit };
+  if (newer === undefined) return { commit, indexRoot };
   await client.requireSameLog(older!, newer);
-  return { commit, checkpoint: newer };
+  return { commit, indexRoot, checkpoint: newer };
 }
 
 /** The id in the first line of an archive. */

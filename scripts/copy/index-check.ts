@@ -1,0 +1,211 @@
+import { z } from "zod";
+import { linesFromEnd } from "../../proxy/site/client/client.js";
+import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
+import { Digest } from "../../schemas/primitives.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { sha256 } from "../../snapshots/format/sha256.ts";
+import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
+import { buildIndex, type IndexRow } from "../../snapshots/index/build-index.ts";
+import { encodeWords } from "../../snapshots/index/encode-words.ts";
+import { checkHeader, openHeader } from "../../snapshots/index/header-check.ts";
+import { indexVersion, type WordsRef } from "../../snapshots/index/header-reader.ts";
+import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
+import { indexHeader, sectionRootOf } from "../../snapshots/index/index-header.ts";
+import { unicodeVersion } from "../../snapshots/index/unicode.ts";
+import { wordsOf } from "../../snapshots/index/words.ts";
+import { messageOf } from "../../snapshots/store/errors.ts";
+import { referTo } from "../../snapshots/store/objects.ts";
+import { counted } from "../cli.ts";
+import type { Progress } from "../progress.ts";
+import { type CopySegment, type CopyTree, segmentsOf } from "./copy-tree.ts";
+import { fileOf } from "./lines.ts";
+import type { PublishedIndex } from "./published-index.ts";
+
+/** The index of a snapshot does not follow from its markets. The message names the segment and what is wrong in it. */
+export class WrongIndexError extends Error {
+  override readonly name = "WrongIndexError";
+}
+
+/** What this program may be unable to check of a segment's index. */
+const Unchecked = z.enum(["version", "columns", "words"]);
+type Unchecked = z.infer<typeof Unchecked>;
+
+/** What the index root covers of a segment: the SHA-256 of its header, and the root of its ids. */
+const KnownSegment = z.object({ root: Digest, header: Digest, ids: Digest, unchecked: z.array(Unchecked) });
+type KnownSegment = z.infer<typeof KnownSegment>;
+
+/** The index of a copy, segment by segment, which later runs go on from. `method` is that by which it was made. */
+export const CopyIndex = z.object({ method: Digest, segments: z.array(KnownSegment) });
+export type CopyIndex = z.infer<typeof CopyIndex>;
+
+/** Indexes made by another method may differ. */
+const method = sha256(
+  JSON.stringify([
+    indexVersion,
+    unicodeVersion,
+    filterFields.map((row) => [row.field, row.kind, ...(row.kind === "integer" ? [row.min, row.max] : [])]),
+  ]),
+);
+
+/** What an index is checked against and with. */
+export interface IndexParts {
+  /** The file of the copy, and its tree. */
+  path: string;
+  tree: CopyTree;
+  /** The index root that the log's entry of the snapshot has. */
+  indexRoot: string;
+  snapshotId: string;
+  /** What an earlier run computed. */
+  known: CopyIndex | undefined;
+  published: PublishedIndex;
+  say: (line: string) => void;
+  progress: Progress;
+}
+
+/**
+ * Computes the index root of a copy from its markets, and compares it with the one that was published. Segments that an
+ * earlier run computed are not computed again. Memory holds the index of one segment. Throws WrongIndexError.
+ */
+export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
+  const { tree, progress } = parts;
+  const known = new Map(
+    parts.known?.method === method ? parts.known.segments.map((one) => [one.root, one]) : [],
+  );
+  await using file = await fileOf(parts.path);
+  const segments: KnownSegment[] = [];
+  let done = 0;
+  for (const [place, segment] of tree.segments.entries()) {
+    const found = known.get(segment.root);
+    segments.push(found ?? knownOf(segment.root, await readSegment(file, segment, nameOf(tree, place))));
+    done += segment.markets;
+    progress("markets indexed", done, tree.lines);
+  }
+  if (rootOf(tree, segments) !== parts.indexRoot) {
+    const told = await parts.published.segments(parts.snapshotId).catch((error) => {
+      throw wrong(parts, `; which part of it is wrong cannot be told: ${messageOf(error)}`);
+    });
+    if (told.length !== segments.length)
+      throw wrong(parts, `: it has ${told.length} segments, and the markets make ${segments.length}`);
+    for (const [place, { header, ids }] of told.entries()) {
+      const own = segments[place]!;
+      if (header.hash === own.header && ids.hash === own.ids) continue;
+      segments[place] = await compared(parts, file, place, { header: header.hash, ids: ids.hash });
+    }
+    if (rootOf(tree, segments) !== parts.indexRoot)
+      throw wrong(parts, "; which part of it is wrong cannot be told: the service names other headers");
+  }
+  tellUnchecked(parts, segments);
+  return { method, segments };
+}
+
+type File = Awaited<ReturnType<typeof fileOf>>;
+
+function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string {
+  return indexRootOf(
+    known.map(({ header, ids }, place) => {
+      return { index: { hash: header }, ids: { root: ids }, markets: segments[place]!.markets };
+    }),
+  );
+}
+
+/** The index of a segment that its markets give. */
+interface SegmentParts {
+  index: ReturnType<typeof buildIndex>;
+  /** The root of its ids. */
+  ids: string;
+  /** The words of each market. */
+  words: string[][];
+}
+
+async function readSegment(file: File, { start, end }: CopySegment, name: string): Promise<SegmentParts> {
+  const rows: IndexRow[] = [];
+  const hashes: number[] = [];
+  const words: string[][] = [];
+  const take = (line: Uint8Array) => {
+    const market: HistoricalMarket = JSON.parse(Buffer.from(line).toString());
+    rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) });
+    hashes.push(idHash(market.id));
+    words.push(wordsOf(market.question));
+  };
+  const part = {
+    size: end - start,
+    slice: (from: number, to: number) => file.slice(start + from, start + to),
+  };
+  try {
+    for await (const { pages } of segmentsOf(linesFromEnd(part), take))
+      return { index: buildIndex(pages, rows), ids: sectionRootOf("ids", encodeIds(hashes)), words };
+  } catch (error) {
+    const unreadable =
+      error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError;
+    if (!unreadable) throw error;
+    throw new WrongIndexError(`A market of ${name} cannot be indexed: ${error.message}`, { cause: error });
+  }
+  throw new Error(`${name} has no markets`);
+}
+
+function wordsRefOf(words: readonly string[][], unicode: string): WordsRef {
+  return { unicode, ...referTo(encodeWords(words, unicode)) };
+}
+
+function knownOf(root: string, { index, ids, words }: SegmentParts): KnownSegment {
+  const header = sha256(indexHeader(index, wordsRefOf(words, unicodeVersion)));
+  return { root, header, ids, unchecked: [] };
+}
+
+/**
+ * Compares a segment with the header and ids that were published. Throws WrongIndexError when the markets give others.
+ */
+async function compared(
+  parts: IndexParts,
+  file: File,
+  place: number,
+  told: { header: string; ids: string },
+): Promise<KnownSegment> {
+  const name = nameOf(parts.tree, place);
+  const segment = parts.tree.segments[place]!;
+  const own = await readSegment(file, segment, name);
+  const differing = told.ids === own.ids ? [] : ["ids"];
+  const unchecked: Unchecked[] = [];
+  try {
+    const header = await parts.published.header(told.header);
+    const { words, wordsUnchecked } = wordsFor(name, header, own.words);
+    const found = checkHeader(name, header, indexHeader(own.index, words));
+    differing.push(...found.wrong);
+    if (found.unchecked) unchecked.push(found.unchecked);
+    if (wordsUnchecked) unchecked.push("words");
+  } catch (error) {
+    differing.push(`header (${messageOf(error)})`);
+  }
+  if (differing.length > 0) throw wrong(parts, `: in ${name}, ${differing.join(", ")}`);
+  return { root: segment.root, ...told, unchecked };
+}
+
+/**
+ * What a header ought to say of the words. Characters that one version of Unicode has and another lacks make words
+ * differ, so what another version made, and this one cannot make, counts as it is.
+ */
+function wordsFor(name: string, header: Uint8Array, own: readonly string[][]) {
+  const told = openHeader(name, header).member("words").value as WordsRef;
+  const words = wordsRefOf(own, String(told.unicode));
+  const wordsUnchecked = words.unicode !== unicodeVersion && words.hash !== told.hash;
+  return { words: wordsUnchecked ? told : words, wordsUnchecked };
+}
+
+/** Says in one line for each kind what could not be checked. */
+function tellUnchecked({ say }: IndexParts, segments: readonly KnownSegment[]): void {
+  const reasons: Record<Unchecked, string> = {
+    version: "The index of # was not checked: another version of this program made it",
+    columns: "Columns of # were not checked: this program does not know them",
+    words: `Words of # were not checked: they were made by another version of Unicode than ${unicodeVersion}, which this Node has`,
+  };
+  for (const kind of Unchecked.options) {
+    const count = segments.filter(({ unchecked }) => unchecked.includes(kind)).length;
+    if (count > 0) say(`${reasons[kind].replace("#", counted(count, "segment"))}.`);
+  }
+}
+
+const nameOf = ({ segments }: CopyTree, place: number) =>
+  `segment ${place + 1} of ${segments.length}, whose root is ${segments[place]!.root}`;
+
+const wrong = ({ snapshotId }: IndexParts, what: string) =>
+  new WrongIndexError(`The index of snapshot ${snapshotId} does not follow from its markets${what}.`);

@@ -1,0 +1,47 @@
+import { MarketIndex } from "../../schemas/envelopes.ts";
+import { maxHeaderBytes } from "../../snapshots/format/maxima.ts";
+import { sha256 } from "../../snapshots/format/sha256.ts";
+
+/** An answer with the most segments that a snapshot can have is shorter. */
+const maxListBytes = 2 ** 23;
+const deadline = 60_000;
+
+/** What a service says that its index consists of. It is asked only to name what is wrong with it. */
+export class PublishedIndex {
+  readonly #base: string;
+  readonly #key: string;
+
+  constructor({ url, key }: { url: string; key: string }) {
+    this.#base = `${url.replace(/(\/api\/v1)?\/*$/, "")}/api/v1/markets/index`;
+    this.#key = key;
+  }
+
+  /** The parts of the index of a snapshot, by segment, from the oldest up. Throws an Error. */
+  async segments(snapshotId: string): Promise<MarketIndex["segments"]> {
+    const text = await this.#get(`?asOf=${snapshotId}`, maxListBytes);
+    return MarketIndex.parse(JSON.parse(String(text))).segments;
+  }
+
+  /** A header by its hash. Throws an Error, also when other bytes come. */
+  async header(hash: string): Promise<Buffer> {
+    const header = await this.#get(`/${hash}`, maxHeaderBytes);
+    if (sha256(header) !== hash) throw new Error("what came is not the header that was asked for");
+    return header;
+  }
+
+  async #get(target: string, maxBytes: number): Promise<Buffer> {
+    const answer = await fetch(this.#base + target, {
+      headers: { "x-api-key": this.#key },
+      signal: AbortSignal.timeout(deadline),
+    });
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const part of answer.body ?? []) {
+      parts.push(part);
+      bytes += part.length;
+      if (bytes > maxBytes) throw new Error(`more than ${maxBytes} bytes came`);
+    }
+    if (!answer.ok) throw new Error(`it answered with status ${answer.status}`);
+    return Buffer.concat(parts);
+  }
+}

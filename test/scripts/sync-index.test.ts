@@ -1,0 +1,161 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Commit } from "../../schemas/snapshot.ts";
+import { encodeWords } from "../../snapshots/index/encode-words.ts";
+import { unicodeVersion } from "../../snapshots/index/unicode.ts";
+import { WordTable } from "../../snapshots/index/word-table.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import type { PublishOptions } from "../../snapshots/publish/publish.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { referTo } from "../../snapshots/store/objects.ts";
+import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import { segmentEnds } from "../helpers/archive/odd-markets.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { until } from "../helpers/http/proxy-client.ts";
+import { runCommand } from "../helpers/publish/commands.ts";
+import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
+import { testKey } from "../helpers/store/signing.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
+import { flipInIndex, newestManifest, type Objects, replaceBesides } from "../helpers/store/tamper.ts";
+
+const folder = await mkdtemp(join(tmpdir(), "prs-sync-index-"));
+const key = testKey();
+await writeFile(join(folder, "key.pub"), verifierText(key));
+
+const [segmentEnd] = segmentEnds().take(1);
+/** Markets of two segments, of which the newer one has a rare category. */
+const markets = recordsOf(0, 100).map((one, place) => ({
+  ...one,
+  ...(place === 50 && { id: segmentEnd! }),
+  ...(place === 7 && { category: "Odd" }),
+}));
+const more = [...markets, ...recordsOf(200, 201)];
+
+const objects: Objects = new Map();
+const storage = memoryStorage(objects);
+let time = Date.parse("2026-03-01T00:00:00.000Z");
+const now = () => {
+  time += 3_600_000;
+  return new Date(time);
+};
+let proxy: TestProxy;
+let copy: string;
+
+beforeEach(async () => {
+  objects.clear();
+  proxy = await startTestProxy({ empty: true });
+  copy = await mkdtemp(join(folder, "copy-"));
+  await writeFile(join(folder, "key"), await proxy.issue());
+  await publishRecords(storage, markets, 700, { signing: { key }, now });
+  expect(newestManifest(objects).segments).toHaveLength(2);
+});
+afterEach(() => proxy.stop());
+afterAll(() => rm(folder, { recursive: true }));
+
+const publish = (all = more, signing: PublishOptions["signing"] = { key }) =>
+  publishRecords(storage, all, 700, { signing, now, resume: true });
+
+/**
+ * Publishes a change of the newest snapshot's index, in a commit whose hashes and signatures are all right: the owner of
+ * the key builds on an unsigned commit with the change, and rolls back to it.
+ */
+async function publishLie(change: () => void): Promise<void> {
+  const { commit } = newestCommit();
+  await publishRecords(storage, more, 700, { now, resume: true });
+  await rollback(storage, String(commit), now);
+  change();
+  await publish(more, { key, over: commit + 2 });
+  await rollback(storage, String(commit + 2), now, { signing: { key } });
+}
+
+function newestCommit(): Commit {
+  const keys = [...objects.keys()].filter((name) => name.startsWith(layout.commits)).sort();
+  return Commit.parse(JSON.parse(String(objects.get(keys.at(-1)!))));
+}
+
+/** Lets the proxy have what the store has now, and runs sync. */
+async function sync() {
+  const late = (name: string) => Number(/^(commits|head)/.test(name));
+  for (const [name, bytes] of [...objects].sort(([a], [b]) => late(a) - late(b)))
+    await proxy.storage.put(name, bytes);
+  const { commit } = newestCommit();
+  await until(`the proxy to serve commit ${commit}`, async () => {
+    const { status, text } = await proxy.get("/api/v1/status");
+    return status === 200 && JSON.parse(text).commit === commit;
+  });
+  const url = `http://127.0.0.1:${proxy.port}`;
+  const given = ["--url", url, "--key-file", "key", "--trusted-key", "key.pub", "--to", copy];
+  return runCommand("sync", given, { from: folder });
+}
+
+const stateOf = async () => JSON.parse(await readFile(join(copy, "state.json"), "utf8"));
+
+describe("A published index of which a bit was flipped is named, with all hashes and signatures made right:", () => {
+  test.each([
+    ["composite", "section composite"],
+    ["tier", "section tier"],
+    ["times", "section times"],
+    ["category.postings", "section category.postings"],
+    ["ids", "ids"],
+    ["words", "words"],
+  ])("in %s", async (section, told) => {
+    await publishLie(() => flipInIndex(objects, 1, section));
+    const { code, stderr } = await sync();
+    const { snapshotId, segments } = newestManifest(objects);
+    const name = `segment 2 of 2, whose root is ${segments[1]!.root}`;
+    expect(stderr).toContain(
+      `The index of snapshot ${snapshotId} does not follow from its markets: in ${name}, ${told}.\n`,
+    );
+    expect(code).toBe(6);
+    await expect(readFile(join(copy, "archive.ndjson"))).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});
+
+test("A newer commit of the copy's snapshot whose index lies is named, and the copy stays", async () => {
+  expect(await sync()).toMatchObject({ code: 0 });
+  const before = await stateOf();
+  expect(before.indexRoot).toBe(newestManifest(objects).indexRoot);
+  await publishLie(() => flipInIndex(objects, 0, "oracle"));
+  expect(newestManifest(objects).snapshotId).toBe(before.snapshotId);
+  const { code, stderr } = await sync();
+  expect([code, stderr]).toEqual([6, expect.stringMatching(/: in segment 1 of 2, .*, section oracle\.\n/)]);
+  expect(await stateOf()).toEqual(before);
+});
+
+test("Segments that did not change are not computed again", async () => {
+  expect(await sync()).toMatchObject({ code: 0 });
+  const path = join(copy, ".sync", "current", "index.json");
+  const index = JSON.parse(await readFile(path, "utf8"));
+  expect(index.segments.map(({ root }: { root: string }) => root)).toEqual(
+    newestManifest(objects).segments.map(({ root }) => root),
+  );
+  // What is told of them shows that they come from here.
+  for (const segment of index.segments) segment.unchecked = ["columns"];
+  await writeFile(path, JSON.stringify(index));
+  await publish();
+  const { code, stderr } = await sync();
+  expect([code, stderr]).toEqual([0, expect.stringContaining("Columns of 1 segment were not checked")]);
+  // Without this file all of them are computed.
+  await rm(path);
+  await publish(markets);
+  expect(await sync()).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not checked") });
+});
+
+test("Words that another version of Unicode made are told as not checked, unless they are the same", async () => {
+  const replaceWords = (change: (words: string[][]) => string[][]) => {
+    const [segment] = newestManifest(objects).segments;
+    const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
+    const bytes = encodeWords(change(words), "1.0");
+    const ref = referTo(bytes);
+    objects.set(layout.wordsOf(ref.hash), bytes);
+    replaceBesides(objects, 0, { words: ref });
+  };
+  await publishLie(() => replaceWords((words) => words));
+  expect(await sync()).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not checked") });
+  await publishLie(() => replaceWords(([first, ...rest]) => [[...first!, "other"], ...rest]));
+  const { code, stderr } = await sync();
+  const told = `Words of 1 segment were not checked: they were made by another version of Unicode than ${unicodeVersion}`;
+  expect([code, stderr]).toEqual([0, expect.stringContaining(told)]);
+});
