@@ -1,10 +1,11 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
+import { apiRootOf } from "../schemas/sharing.ts";
 import { createAgents } from "./agents/agents.ts";
 import { ServiceError } from "./errors/service-error.ts";
 import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
 import type { AppParts } from "./parts.ts";
-import { commonHeaders, isApiPath, preflightHeaders } from "./reply/headers.ts";
+import { commonHeaders, preflightHeaders } from "./reply/headers.ts";
 import { refusalOf } from "./reply/problem.ts";
 import { createAnswers, createBounds } from "./routes/answers.ts";
 import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";
@@ -76,7 +77,7 @@ function otherMethod(rowsOfPath: readonly Route[]): Middleware {
   return ({ method, path }, response) => {
     response.setHeader("Allow", allow);
     if (method !== "OPTIONS") throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
-    const preflight = isApiPath(path) && preflightHeaders(allow);
+    const preflight = apiRootOf(path) && preflightHeaders(allow);
     response.writeHead(204, { ...response.locals.commonHeaders, ...preflight }).end();
   };
 }
@@ -85,7 +86,7 @@ function otherMethod(rowsOfPath: readonly Route[]): Middleware {
 function writeProblem({ now }: AppParts): ErrorRequestHandler<unknown, unknown, unknown, unknown, Exchange> {
   return async (thrown: unknown, request, response, _next) => {
     if (response.destroyed) return;
-    const { status, headers, body } = await refusalOf(thrown, response.locals, now());
+    const { status, headers, body } = await refusalOf(thrown, response.locals, now(), request.path);
     // Half an answer cannot be taken back, but a client can tell that it was cut off.
     if (response.headersSent) return void response.destroy();
     response.writeHead(status, headers).end(request.method === "HEAD" ? undefined : body);

@@ -37,6 +37,7 @@ import {
   partsParameter,
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
+import { sharingRoot, TableQuery } from "./sharing.ts";
 
 /** The JSON body of a request: its schema, and how many bytes it may have. */
 export interface RequestBody {
@@ -48,8 +49,9 @@ export interface RequestBody {
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
   /**
-   * `:slug` matches one path segment, `:id` a market's id, `:hash` a SHA-256, `:snapshotId` and `:name` a snapshot and a file of its
-   * export, `:file` one of `files`, and `*logFile` the name of a file of the log, slashes included.
+   * `:slug` matches one path segment, `:id` a market's id, `:snapshotId` and `:name` a snapshot and a file of its
+   * export, `:hash` a SHA-256, `:share`, `:schema` and `:table` names of Delta Sharing, `:file` one of
+   * `files`, and `*logFile` the name of a file of the log, slashes included.
    */
   path: string;
   files?: readonly string[];
@@ -62,8 +64,8 @@ export interface Endpoint {
   availability: "available" | "announced";
   /** Whether a request takes a unit of the caller's daily quota. */
   metered: boolean;
-  /** `none`: the endpoint ignores credentials, even wrong ones. */
-  credentials: "checked" | "none";
+  /** `none`: the endpoint ignores credentials, even wrong ones. `address`: a key of the service signed the address. */
+  credentials: "checked" | "address" | "none";
   /** An answer is made from many stored objects, so the proxy limits how many it makes at a time. */
   heavy?: true;
   query: readonly string[];
@@ -94,6 +96,12 @@ const metered = {
   credentials: "checked",
   query: [],
 } as const;
+
+/** The addresses of Delta Sharing. They are described by that protocol and not by ours. */
+const sharing = { ...metered, method: "GET", plan: "aegis" } as const;
+const shares = `${sharingRoot}/shares` as const;
+const tables = `${shares}/:share/schemas/:schema/tables` as const;
+const pages = ["maxResults", "pageToken"] as const;
 
 /**
  * The endpoint table (INTERFACE 4). Routing, access, quotas, the OpenAPI document and the table of `proxy/README.md`
@@ -261,6 +269,53 @@ export const endpoints = {
     query: [asOfParameter.name],
     response: MarketProof,
     summary: "One market, and the proof that it was published",
+  },
+  listShares: {
+    ...sharing,
+    path: shares,
+    query: pages,
+    summary: "Delta Sharing: the shares, of which there is one",
+  },
+  getShare: { ...sharing, path: `${shares}/:share`, summary: "Delta Sharing: a share" },
+  listSchemas: {
+    ...sharing,
+    path: `${shares}/:share/schemas`,
+    query: pages,
+    summary: "Delta Sharing: the schemas of a share",
+  },
+  listTables: { ...sharing, path: tables, query: pages, summary: "Delta Sharing: the tables of a schema" },
+  listAllTables: {
+    ...sharing,
+    path: `${shares}/:share/all-tables`,
+    query: pages,
+    summary: "Delta Sharing: the tables of a share",
+  },
+  tableVersion: {
+    ...sharing,
+    path: `${tables}/:table/version`,
+    query: ["startingTimestamp"],
+    summary: "Delta Sharing: the newest version of a table, or the first since a time",
+  },
+  tableMetadata: {
+    ...sharing,
+    path: `${tables}/:table/metadata`,
+    query: ["version", "timestamp"],
+    summary: "Delta Sharing: the columns of a table",
+  },
+  queryTable: {
+    ...sharing,
+    method: "POST",
+    path: `${tables}/:table/query`,
+    body: { schema: TableQuery, maxBytes: 64 * 1024 },
+    summary: "Delta Sharing: the files of a table, with addresses that need no header",
+  },
+  sharedFile: {
+    ...sharing,
+    path: `${sharingRoot}/files/:hash.parquet`,
+    credentials: "address",
+    query: ["key", "expires", "sp", "sig"],
+    media: parquet,
+    summary: "Delta Sharing: a file, for 15 minutes after a query named it",
   },
   listSnapshots: {
     ...metered,

@@ -20,12 +20,14 @@ export type ScoreList = z.infer<typeof ScoreList>;
 export const maxBatchSlugs = 50;
 
 /** Body of POST /api/v1/scores/batch. */
-export const BatchRequest = z.strictObject({
-  slugs: z
-    .array(z.string())
-    .max(maxBatchSlugs)
-    .describe("Protocol slugs; one that is repeated is answered once."),
-});
+export const BatchRequest = z
+  .strictObject({
+    slugs: z
+      .array(z.string())
+      .max(maxBatchSlugs)
+      .describe("Protocol slugs; one that is repeated is answered once."),
+  })
+  .describe('a JSON object {"slugs": ["…", …]} and nothing else');
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** Answer of POST /api/v1/scores/batch. Both lists are in the order asked, each slug once. */

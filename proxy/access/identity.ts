@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { type Plan, plans } from "../../schemas/plans.ts";
-import { type KeyRing, keyFaults } from "../../snapshots/keys/ring.ts";
+import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/ring.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Caller } from "../quota/quota.ts";
 import { freeAccounts } from "../quota/store.ts";
@@ -12,6 +12,7 @@ export interface Identity extends Caller {
   keyed: boolean;
   /** Owner of the key, or "" without one. */
   owner: string;
+  keyId?: string;
 }
 
 /**
@@ -25,19 +26,19 @@ export function senderOf(
   { keys, trust, webSocket }: { keys: KeyRing; trust: Trust; webSocket: boolean },
 ): () => Identity {
   const key = presentedKey(rawHeaders, { webSocket });
-  if (key !== undefined) return () => holderOf(key, keys);
+  if (key !== undefined) return () => holderOf(keys, keys.judge(key));
   const forwarded = headerValues(rawHeaders, "x-forwarded-for");
   const account = `${freeAccounts}${clientAccount(socket.remoteAddress, forwarded, trust)}`;
   return () => ({ plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" });
 }
 
-function holderOf(key: string, keys: KeyRing): Identity {
+/** The holder of a key, by the verdict on it. Throws ServiceError as above. */
+export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
   if (!keys.ready())
     throw new ServiceError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
-  const verdict = keys.judge(key);
   if (verdict.state !== "active") throw new ServiceError("INVALID_API_KEY", keyFaults[verdict.state]);
-  const { plan, owner, quota } = verdict.record;
-  return { plan, account: `${plan}:${owner}`, limit: quota ?? plans[plan].dailyQuota, keyed: true, owner };
+  const { id: keyId, plan, owner, quota: limit = plans[plan].dailyQuota } = verdict.record;
+  return { plan, account: `${plan}:${owner}`, limit, keyed: true, owner, keyId };
 }
 
 /**

@@ -72,7 +72,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
       const detail = `The result has ${bytes} bytes, and a tool gives at most ${toolLimits.resultBytes}. ${tool.less}`;
       throw new ServiceError("INVALID_PARAMETER", detail);
     } catch (thrown) {
-      const { problem, headers } = await refusalOf(thrown, locals, now());
+      const { problem, headers } = await refusalOf(thrown, locals, now(), "");
       if (headers["Retry-After"]) told["Retry-After"] = headers["Retry-After"];
       return {
         content: [{ type: "text", text: JSON.stringify(problem) }],

@@ -34,7 +34,7 @@ export function createGoLive(parts: AppParts) {
       end(socket.destroyed ? undefined : 101);
       return undefined;
     } catch (thrown) {
-      const refusal = await refusalOf(thrown, exchange, now());
+      const refusal = await refusalOf(thrown, exchange, now(), path);
       end(socket.destroyed ? undefined : refusal.status);
       return refusal;
     }

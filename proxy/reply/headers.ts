@@ -1,4 +1,5 @@
 import { common, ofLines, rateLimit } from "../../schemas/openapi/headers.ts";
+import { apiRootOf } from "../../schemas/sharing.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 
 /** The headers that helmet gives to answers that are data. Pages have a policy of their own. */
@@ -28,16 +29,13 @@ const exposed = [
 /** Vary of answers that depend on what the caller accepts and who it is. */
 export const vary = "Accept-Encoding, Authorization, X-Api-Key";
 
-/** Under /api/v1: open to every site, and never shared between callers by a cache. */
+/** Under /api/v1 and /delta-sharing: open to every site, and never shared between callers by a cache. */
 const apiHeaders = {
   ...securityHeaders,
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Expose-Headers": exposed,
   Vary: vary,
 };
-
-/** Whether a path belongs to the API, even if no endpoint has it. */
-export const isApiPath = (path: string): boolean => path === "/api/v1" || path.startsWith("/api/v1/");
 
 /**
  * The headers of every answer to a request for a path. They name the snapshot that is current when the request arrives;
@@ -46,7 +44,7 @@ export const isApiPath = (path: string): boolean => path === "/api/v1" || path.s
 export function commonHeaders(catalog: Catalog, path: string, requestId: string): Record<string, string> {
   const snapshotId = catalog.current()?.manifest.snapshotId;
   return {
-    ...(isApiPath(path) ? apiHeaders : securityHeaders),
+    ...(apiRootOf(path) ? apiHeaders : securityHeaders),
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
     "X-Request-Id": requestId,
   };

@@ -1,5 +1,5 @@
-import { endpoints } from "../../schemas/endpoints.ts";
 import { type ErrorCode, errors, type Problem } from "../../schemas/errors.ts";
+import { foreignError } from "../../schemas/foreign-errors.ts";
 import { type ServiceError, serviceErrorOf } from "../errors/service-error.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
@@ -28,31 +28,24 @@ export function noteError(thrown: unknown, exchange: Exchange): ServiceError {
  * The answer to an error, all headers included (INTERFACE 7). Notes the error in the exchange, and gives the unit back
  * when the caller is not to blame, or nothing was worked out for it. Never throws.
  */
-export async function refusalOf(thrown: unknown, exchange: Exchange, now: number): Promise<ProblemReply> {
+export async function refusalOf(thrown: unknown, exchange: Exchange, now: number, path: string) {
   const error = noteError(thrown, exchange);
-  const { receipt, commonHeaders, id, route } = exchange;
+  const { receipt, commonHeaders, id } = exchange;
   const { status } = errors[error.code];
   const free = status >= 500 || status === 403 || (status === 429 && !exchange.worked);
   if (free && receipt?.allowed) await receipt.giveBack();
-  const { headers, ...reply } = problemReply(error, id, route);
+  const { headers, ...reply } = problemReply(error, id, path);
   const rateLimit = receipt && rateLimitHeaders(receipt, now);
   const retryAfter = receipt &&
     error.code === "QUOTA_EXCEEDED" && { "Retry-After": secondsUntil(receipt.resetAt, now) };
   return { ...reply, headers: { ...commonHeaders, ...rateLimit, ...headers, ...retryAfter } };
 }
 
-/** What the protocols of some addresses make of an error. */
-const shapes: Partial<Record<string, (problem: Problem) => object>> = {
-  [endpoints.agents.path]: (problem) => {
-    return { jsonrpc: "2.0", id: null, error: { code: -32000, message: problem.detail, data: problem } };
-  },
-};
-
 /**
- * An error as application/problem+json (INTERFACE 7, RFC 9457) or, on a route with a protocol of its own, in the shape
+ * An error as application/problem+json (INTERFACE 7, RFC 9457) or, at a path with a protocol of its own, in the shape
  * of that, with the headers that belong to its code.
  */
-export function problemReply(error: ServiceError, requestId: string, route = ""): ProblemReply {
+export function problemReply(error: ServiceError, requestId: string, path = ""): ProblemReply {
   const { status, title } = errors[error.code];
   const { parameter, size, ...extras } = error.extras;
   const problem: Problem = {
@@ -65,7 +58,7 @@ export function problemReply(error: ServiceError, requestId: string, route = "")
     ...(parameter !== undefined && { parameter: withoutKeys(parameter) }),
     ...extras,
   };
-  const shaped = shapes[route]?.(problem);
+  const shaped = foreignError(path, problem);
   const body = Buffer.from(JSON.stringify(shaped ?? problem));
   return {
     status,

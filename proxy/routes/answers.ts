@@ -3,6 +3,7 @@ import { LRUCache } from "lru-cache";
 import { type Endpoint, type EndpointId, endpoints, type FileEndpointId } from "../../schemas/endpoints.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
+import { sharingAnswers } from "../delta-sharing/answers.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
@@ -28,6 +29,7 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
     ...archiveAnswers(parts),
     ...proofAnswers(parts),
     ...serviceAnswers(parts),
+    ...sharingAnswers(parts),
     scoreFeed: upgradeRequired,
   };
   const { now } = parts;

@@ -70,13 +70,12 @@ function received(request: IncomingMessage, maxBytes: number, seconds: number): 
 }
 
 function parse(bytes: Buffer, schema: RequestBody["schema"]): unknown {
-  const shape = 'a JSON object {"slugs": ["…", …]} and nothing else';
   const parsed = schema.safeParse(jsonOf(bytes));
   if (parsed.success) return parsed.data;
   const most = `A batch may have at most ${maxBatchSlugs} slugs; send several.`;
-  if (parsed.error.issues.some(({ code }) => code === "too_big"))
+  if (parsed.error.issues.some((issue) => issue.code === "too_big" && issue.origin === "array"))
     throw new ServiceError("BATCH_TOO_LARGE", most);
-  throw new ServiceError("INVALID_BODY", `The body must be ${shape}.`);
+  throw new ServiceError("INVALID_BODY", `The body must be ${schema.description}.`);
 }
 
 /** Undefined unless the bytes are JSON in UTF-8. */

@@ -1,17 +1,18 @@
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { historyDays } from "../../schemas/envelopes.ts";
 import { asOfParameter } from "../../schemas/query.ts";
+import { apiRootOf } from "../../schemas/sharing.ts";
 import { planSince, publishedAt } from "../../snapshots/read/catalog/as-of.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseAsOf } from "../../snapshots/read/query/query.ts";
 import { headerValues } from "../access/credentials.ts";
 import { type Identity, requirePlan, senderOf } from "../access/identity.ts";
+import { requireAddress } from "../delta-sharing/file-address.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Check, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { quotaExceeded } from "../quota/quota.ts";
-import { isApiPath } from "../reply/headers.ts";
 import { readBody } from "./body.ts";
 
 /**
@@ -22,9 +23,10 @@ export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
   const { credentials, metered, body, path } = endpoint;
   return [
     ...(credentials === "checked" ? [authenticate(endpoint, parts)] : []), // 400, 401
-    ...(isApiPath(path) ? [readQuery(endpoint)] : []), // pages and files ignore their query
+    ...(credentials === "address" ? [requireAddress(parts)] : []), // 401, 403
+    ...(apiRootOf(path) ? [readQuery(endpoint)] : []), // pages and files ignore their query
     requireLaunched(endpoint), // 501
-    ...(credentials === "checked" ? [requirePlanOf(endpoint, parts)] : []), // 401, 403
+    ...(credentials === "none" ? [] : [requirePlanOf(endpoint, parts)]), // 401, 403
     ...(metered ? [takeUnit(parts)] : []), // 429
     ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(parts)] : []), // 403
     ...(body ? [readBody(body, parts.limits)] : []), // 415, 413, 400

@@ -2,11 +2,11 @@ import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { marketIdPattern } from "../../schemas/market.ts";
 import { exportNamePattern, logFilePattern } from "../../schemas/primitives.ts";
 import { digestPattern } from "../../schemas/shapes.ts";
-import { isApiPath } from "../reply/headers.ts";
+import { apiRootOf } from "../../schemas/sharing.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
-const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile)/g;
+const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile|share|schema|table)/g;
 
 /** Addresses without a variable part, and those of all files. */
 const fixed = new Set(
@@ -20,22 +20,20 @@ const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
 /** A pattern without its ends. */
 const inner = ({ source }: RegExp) => source.slice(1, -1);
 const spelt: Record<string, string> = {
-  slug: segment,
   id: inner(marketIdPattern),
   hash: inner(digestPattern),
   snapshotId: inner(digestPattern),
   name: inner(exportNamePattern),
   logFile: inner(logFilePattern),
 };
+const spelling = (_: string, name: string) => spelt[name] ?? segment;
 const literal = (text: string) => text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
 const patterns = all
   .filter(({ path }) => path.search(variable) >= 0)
-  .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, (_, name) => spelt[name]!)}$`));
+  .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, spelling)}$`));
 
-/**
- * Targets without an endpoint, under /api/v1 and elsewhere. Where only a slash at the end is wrong, `slash` follows.
- */
-const nowhere = { api: "/api/v1/-", other: "/-", slash: "/slash" } as const;
+/** A target without an endpoint ends so; where only a slash at the end is wrong, `slash` follows. */
+const [nowhere, slash] = ["/-", "/slash"] as const;
 
 /**
  * Returns a raw request target if it is, byte for byte, an address of the endpoint table, and else a target that no
@@ -45,15 +43,15 @@ const nowhere = { api: "/api/v1/-", other: "/-", slash: "/slash" } as const;
 export function canonicalTarget(raw: string): string {
   const path = pathOf(raw);
   if (isKnown(path)) return raw;
-  const near = isKnown(path.endsWith("/") ? path.slice(0, -1) : `${path}/`) ? nowhere.slash : "";
-  return (isApiPath(path) ? nowhere.api : nowhere.other) + near;
+  const near = isKnown(path.endsWith("/") ? path.slice(0, -1) : `${path}/`) ? slash : "";
+  return (apiRootOf(path) ?? "") + nowhere + near;
 }
 
 const isKnown = (path: string) => fixed.has(path) || patterns.some((pattern) => pattern.test(path));
 
 /** What to say of the path of a target that no endpoint has. */
 export function detailOf(path: string): string {
-  const hint = path.endsWith(nowhere.slash) ? " One differs from this in a slash at its end only." : "";
+  const hint = path.endsWith(nowhere + slash) ? " One differs from this in a slash at its end only." : "";
   return `There is no such address; paths are matched byte for byte.${hint}`;
 }
 

@@ -25,6 +25,8 @@ export interface KeyRing {
   ready(): boolean;
   /** The state of a key now. */
   judge(key: string): KeyVerdict;
+  /** The state of the key with this id now. */
+  judgeId(id: string): KeyVerdict;
   /**
    * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. When
    * that is so of some objects alone, the others count: whoever can put such an object there must not hold up
@@ -140,18 +142,24 @@ export function keyRing(
     if (unread) throw unread;
   }
 
+  function verdictOn(record: KeyRecord): KeyVerdict {
+    if ((ends.get(record.id) ?? Number.POSITIVE_INFINITY) <= now()) return { state: "revoked" };
+    if (record.expiresAt !== undefined && Date.parse(record.expiresAt) <= now()) return { state: "expired" };
+    return { state: "active", record };
+  }
+
   return {
     ready: () => ready,
     reload,
     judge(key) {
       // Looking up the digest keeps the timing of the lookup from revealing anything about stored keys.
       const record = bySecret.get(sha256(key));
-      if (!record)
-        return { state: isWellFormedKey(key) ? "unknown" : keyPattern.test(key) ? "mistyped" : "malformed" };
-      if ((ends.get(record.id) ?? Number.POSITIVE_INFINITY) <= now()) return { state: "revoked" };
-      if (record.expiresAt !== undefined && Date.parse(record.expiresAt) <= now())
-        return { state: "expired" };
-      return { state: "active", record };
+      if (record) return verdictOn(record);
+      return { state: isWellFormedKey(key) ? "unknown" : keyPattern.test(key) ? "mistyped" : "malformed" };
+    },
+    judgeId(id) {
+      const record = records.get(id);
+      return record ? verdictOn(record) : { state: "unknown" };
     },
   };
 }

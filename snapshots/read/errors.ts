@@ -143,6 +143,12 @@ export class ExportNotFoundError extends ReadError {
   readonly code = "SNAPSHOT_NOT_FOUND";
 }
 
+/** The shared table has no such version. */
+export class VersionNotFoundError extends ReadError {
+  override readonly name = "VersionNotFoundError";
+  readonly code = "VERSION_NOT_FOUND";
+}
+
 /** A snapshot is no longer kept, or what is kept of it does not suffice. `parameter` named it. */
 export class SnapshotExpiredError extends ReadError {
   override readonly name = "SnapshotExpiredError";

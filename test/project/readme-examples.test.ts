@@ -18,6 +18,7 @@ import { type Answer, bearer } from "../helpers/http/proxy-client.ts";
 import { runCommand } from "../helpers/publish/commands.ts";
 import { loadSample, publishCounted, writeTables } from "../helpers/publish/editable-sources.ts";
 import { type Block, blocksIn, guide, guides } from "../helpers/publish/guides.ts";
+import { findClients } from "../helpers/servers/clients.ts";
 import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -349,6 +350,25 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
       `${disputed} of ${disputed} markets of snapshot ${newest}\n` +
         `the archive of ${all} markets has the root ${archiveRoot}\n`,
     );
+  });
+
+  test("Delta Sharing: a profile, and the share of disputed markets by tier with pandas", async () => {
+    await mkdir(join(folder, "sharing"));
+    await bash(block("sh", 'echo "{\\"shareCredentialsVersion'), "sharing");
+    const profile = JSON.parse(await readFile(join(folder, "sharing/prs.share"), "utf8"));
+    const endpoint = `http://127.0.0.1:${proxy.port}/delta-sharing/`;
+    expect(profile).toEqual({ shareCredentialsVersion: 1, endpoint, bearerToken: key });
+    await writeFile(join(folder, "sharing/load.py"), block("python", "import delta_sharing"));
+    const clients = findClients();
+    if (!clients) return;
+    await exportNewest(proxy.storage, folder);
+    proxy.clock.now += 60_000;
+    const printed = await prints(clients, ["load.py"], "sharing");
+    const { facets } = (await proxy.get("/api/v1/markets/facets?by=tier", { headers: bearer(key) })).json();
+    for (const { value, count, disputed } of facets.tier.buckets) {
+      const [, share] = new RegExp(`^${value} +([0-9.]+)$`, "m").exec(printed) ?? [];
+      expect(Number(share)).toBeCloseTo(disputed / count, 5);
+    }
   });
 
   test("Parquet files of one's own: published, with a key, and served", async () => {

@@ -258,8 +258,10 @@ describe("the API's description", () => {
         }
       }
     }
-    // The first is about methods that an address lacks, the second about an endpoint that is only announced.
-    const elsewhere = ["METHOD_NOT_ALLOWED", "COMING_SOON"];
+    // The first is about methods that an address lacks, the second about an endpoint that is only announced. Delta
+    // Sharing is described by its protocol.
+    const sharing = ["INVALID_FILE_ADDRESS", "SHARE_NOT_FOUND", "VERSION_NOT_FOUND"];
+    const elsewhere = ["METHOD_NOT_ALLOWED", "COMING_SOON", ...sharing];
     expect([...told, ...elsewhere].sort()).toEqual(Object.keys(errors).sort());
     const { Problem } = document.components?.schemas ?? {};
     for (const code of Object.keys(errors))

@@ -1492,7 +1492,7 @@ export interface Problem {
   title: string;
   status: number;
   /**
-   * BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SECTION_NOT_FOUND (404): No such part of an index. SNAPSHOT_NOT_FOUND (404): No such snapshot. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. RANGE_NOT_SATISFIABLE (416): The range is not within the file. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time.
+   * BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. INVALID_FILE_ADDRESS (403): The address of the file is not good any more. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SECTION_NOT_FOUND (404): No such part of an index. SNAPSHOT_NOT_FOUND (404): No such snapshot. SHARE_NOT_FOUND (404): No such share, schema or table. VERSION_NOT_FOUND (404): The table has no such version. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. RANGE_NOT_SATISFIABLE (416): The range is not within the file. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time.
    */
   code:
     | "BAD_REQUEST"
@@ -1506,11 +1506,14 @@ export interface Problem {
     | "API_KEY_REQUIRED"
     | "DEVELOPER_REQUIRED"
     | "AEGIS_REQUIRED"
+    | "INVALID_FILE_ADDRESS"
     | "NOT_FOUND"
     | "PROTOCOL_NOT_FOUND"
     | "MARKET_NOT_FOUND"
     | "SECTION_NOT_FOUND"
     | "SNAPSHOT_NOT_FOUND"
+    | "SHARE_NOT_FOUND"
+    | "VERSION_NOT_FOUND"
     | "METHOD_NOT_ALLOWED"
     | "REQUEST_TIMEOUT"
     | "CURSOR_EXPIRED"

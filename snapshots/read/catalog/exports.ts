@@ -68,12 +68,24 @@ export class Exports {
   async open(snapshotId: string, name: string): Promise<StoredFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, index) => exportFileName(index) === name);
-    if (file)
-      return { ...file, contentType: parquet, ranges: true, read: (range) => this.#stream(file, range) };
+    if (file) return this.#opened(file);
     // Throws where an export cannot be believed because the log does not lead to its commit.
     if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
     const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
     throw new ExportNotFoundError(`${what}; GET /api/v1/markets/exports lists all.`);
+  }
+
+  /** Opens a file of any export by its SHA-256. Throws ExportNotFoundError. */
+  async openFile(hash: string): Promise<StoredFile> {
+    for (const { files } of await this.list()) {
+      const file = files.find((each) => each.hash === hash);
+      if (file) return this.#opened(file);
+    }
+    throw new ExportNotFoundError("There is no such file any more; ask for the table's files again.");
+  }
+
+  #opened(file: ExportFile): StoredFile {
+    return { ...file, contentType: parquet, ranges: true, read: (range) => this.#stream(file, range) };
   }
 
   /**

@@ -1,0 +1,121 @@
+import { sharedTable, sharingLines, type TableQuery } from "../../schemas/sharing.ts";
+import { InvalidParameterError } from "../../snapshots/read/errors.ts";
+import { optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
+import { fileLine, type ResponseFormat, tableLines } from "../../snapshots/read/sharing/actions.ts";
+import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
+import { findVersion, type TableVersion, versionSince } from "../../snapshots/read/sharing/versions.ts";
+import { ServiceError } from "../errors/service-error.ts";
+import type { Request } from "../exchange.ts";
+import type { AppParts } from "../parts.ts";
+import { fileReply } from "../reply/file.ts";
+import { type Answer, type Reply, uncachedJson } from "../reply/reply.ts";
+import { fileAddresses } from "./file-address.ts";
+
+const { share, schema, name } = sharedTable;
+const [shares, schemas, tables] = [[{ name: share }], [{ name: schema, share }], [{ name, schema, share }]];
+const maxInt32 = 2 ** 31 - 1;
+
+/** Answers of Delta Sharing (INTERFACE 4.14; PROTOCOL.md of github.com/delta-io/delta-sharing). */
+export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
+  const current = () => catalog.current()?.commit.snapshotId;
+  const listing =
+    (items: readonly object[]): Answer =>
+    ({ params }, { locals }) => {
+      requireNames(params);
+      return uncachedJson(pageOf(items, locals.parameters!), current());
+    };
+
+  /** An answer about a version, in lines where there are any. */
+  function answer(request: Request, version: TableVersion, lines: readonly object[] = []): Reply {
+    const text = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const asked = request.headers["delta-sharing-capabilities"] !== undefined;
+    return {
+      ...uncachedJson(text, version.snapshotId),
+      headers: {
+        "Delta-Table-Version": version.version,
+        ...(asked && { "delta-sharing-capabilities": `responseformat=${formatOf(request)}` }),
+      },
+      bodyHeaders: { "Content-Type": sharingLines },
+    };
+  }
+
+  return {
+    listShares: listing(shares),
+    listSchemas: listing(schemas),
+    listTables: listing(tables),
+    listAllTables: listing(tables),
+
+    getShare({ params }) {
+      requireNames(params);
+      return uncachedJson({ share: shares[0] }, current());
+    },
+
+    async tableVersion(request, { locals }) {
+      requireNames(request.params);
+      const since = locals.parameters!.get("startingTimestamp");
+      return answer(
+        request,
+        await (since === undefined ? findVersion(catalog, {}) : versionSince(catalog, since)),
+      );
+    },
+
+    async tableMetadata(request, { locals: { parameters } }) {
+      requireNames(request.params);
+      const version = optionalInteger(parameters!, "version", 0, Number.MAX_SAFE_INTEGER);
+      const found = await findVersion(catalog, { version, timestamp: parameters!.get("timestamp") });
+      return answer(request, found, tableLines(formatOf(request), found, parameters!.size > 0));
+    },
+
+    async queryTable(request, { locals }) {
+      requireNames(request.params);
+      const query = locals.body as TableQuery;
+      if (query.startingVersion !== undefined)
+        throw new InvalidParameterError(
+          "startingVersion",
+          "A query gives the files of one version; GET …/changes gives what changed from version to version.",
+        );
+      const found = await findVersion(catalog, query);
+      const format = formatOf(request);
+      const base = apiUrl?.href.replace(/\/$/, "") ?? `http://${request.headers.host}`;
+      const address = fileAddresses(keys, locals.caller!, { base, now: now() });
+      const asked = query.version !== undefined || query.timestamp !== undefined;
+      const files = prunedFiles(found.files, query).map((file) =>
+        fileLine(format, found, file, address(file.hash)),
+      );
+      return answer(request, found, [...tableLines(format, found, asked), ...files]);
+    },
+
+    async sharedFile(request) {
+      catalog.requireCurrent();
+      const file = await catalog.exports.openFile(String(request.params.hash));
+      // Several snapshots may have it.
+      return { snapshotId: undefined, ...fileReply(request, file) };
+    },
+  } satisfies Record<string, Answer>;
+}
+
+/** Throws ServiceError SHARE_NOT_FOUND unless the names in a path are those of the share, in any case. */
+function requireNames(params: Request["params"]): void {
+  const known: Record<string, string> = { share, schema, table: name };
+  for (const [kind, given] of Object.entries(params))
+    if (String(given).toLowerCase() !== known[kind])
+      throw new ServiceError(
+        "SHARE_NOT_FOUND",
+        `There is no such ${kind}; the table is ${share}.${schema}.${name}.`,
+      );
+}
+
+/** A page of a list. The token of a page is the number of items before it. */
+function pageOf(items: readonly object[], parameters: Parameters) {
+  const from = optionalInteger(parameters, "pageToken", 0, items.length) ?? 0;
+  const to = from + (optionalInteger(parameters, "maxResults", 0, maxInt32) ?? items.length);
+  return { items: items.slice(from, to), ...(to < items.length && { nextPageToken: String(to) }) };
+}
+
+/** The form of lines that a request wants: the plain one unless it takes only the other. */
+function formatOf({ headers }: Request): ResponseFormat {
+  const capabilities = String(headers["delta-sharing-capabilities"] ?? "").toLowerCase();
+  const [, formats = ""] = /(?:^|;)\s*responseformat=([^;]*)/.exec(capabilities) ?? [];
+  const wanted = formats.split(",").map((format) => format.trim());
+  return wanted.includes("delta") && !wanted.includes("parquet") ? "delta" : "parquet";
+}

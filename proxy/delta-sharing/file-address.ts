@@ -1,0 +1,54 @@
+import { sharingRoot } from "../../schemas/sharing.ts";
+import type { KeyRing } from "../../snapshots/keys/ring.ts";
+import { addressSeconds, addressSignature, isAddressSignature } from "../../snapshots/keys/signed-address.ts";
+import type { FileAddress } from "../../snapshots/read/sharing/actions.ts";
+import { holderOf, type Identity } from "../access/identity.ts";
+import { ServiceError } from "../errors/service-error.ts";
+import type { Check } from "../exchange.ts";
+import type { AppParts } from "../parts.ts";
+
+/** Makes addresses of files that need no header and are counted to the caller. `base`: the service's own address. */
+export function fileAddresses(
+  keys: KeyRing,
+  { keyId = "" }: Identity,
+  { base, now }: { base: string; now: number },
+): (hash: string) => FileAddress {
+  const verdict = keys.judgeId(keyId);
+  // The key may have ended since it was checked.
+  if (verdict.state !== "active") throw refused("The key has ended.");
+  const expires = Math.floor(now / 1000) + addressSeconds;
+  return (hash) => {
+    const path = `${sharingRoot}/files/${hash}.parquet`;
+    const sig = addressSignature(verdict.record, path, expires);
+    // delta-kernel-rs takes an address for signed by one of a few names, of which `sp` is the permission.
+    const query = new URLSearchParams({ key: keyId, expires: String(expires), sp: "r", sig });
+    return { url: `${base}${path}?${query}`, expirationTimestamp: expires * 1000 };
+  };
+}
+
+/**
+ * Identifies the sender of a request by the key that signed its address; headers do not count. The address must be good
+ * when the request arrives, and the key to its end. Throws ServiceError INVALID_FILE_ADDRESS, or as senderOf does.
+ */
+export function requireAddress({ keys, now }: AppParts): Check {
+  return ({ url = "" }, exchange) => {
+    exchange.identify = holderOfAddress(url, keys, now());
+    exchange.caller = exchange.identify();
+  };
+}
+
+function holderOfAddress(url: string, keys: KeyRing, now: number): () => Identity {
+  const { pathname, searchParams } = new URL(url, "http://localhost");
+  const [key, expires, sig] = ["key", "expires", "sig"].map((name) => searchParams.get(name) ?? "");
+  const identify = () => holderOf(keys, keys.judgeId(key!));
+  identify();
+  const verdict = keys.judgeId(key!);
+  const sound =
+    verdict.state === "active" && isAddressSignature(sig!, verdict.record, pathname, Number(expires));
+  if (!sound) throw refused("This address was not given out by the service as it is.");
+  if (Number(expires) * 1000 <= now) throw refused("This address has expired.");
+  return identify;
+}
+
+const refused = (reason: string) =>
+  new ServiceError("INVALID_FILE_ADDRESS", `${reason} Query the table again for its files.`);

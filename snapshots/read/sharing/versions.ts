@@ -1,0 +1,78 @@
+import type { ExportRecord } from "../../../schemas/snapshot.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import { InvalidParameterError, VersionNotFoundError } from "../errors.ts";
+import { timeOf } from "../query/parameters.ts";
+
+/** A version of the shared table: a commit whose snapshot has an export. */
+export interface TableVersion {
+  version: number;
+  /** ISO 8601. */
+  publishedAt: string;
+  snapshotId: string;
+  files: ExportRecord["files"];
+}
+
+/** Which version somebody wants: the newest one unless it says more. */
+export interface WantedVersion {
+  version?: number | undefined;
+  timestamp?: string | undefined;
+}
+
+/** So many versions are named to those who ask for another. */
+const namedVersions = 20;
+
+/** The versions of the shared table, newest first. Every commit of an exported snapshot is one, if it still counts. */
+async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
+  const records = new Map((await exports.list()).map((record) => [record.snapshotId, record]));
+  const commits = records.size > 0 ? await log.believed() : [];
+  return commits.flatMap(({ commit, snapshotId, publishedAt }) => {
+    const record = records.get(snapshotId);
+    if (!record || log.isWithdrawn(commit)) return [];
+    return [{ version: commit, publishedAt, snapshotId, files: record.files }];
+  });
+}
+
+/** The version that is wanted. Throws InvalidParameterError or VersionNotFoundError, which names those that there are. */
+export async function findVersion(
+  catalog: Catalog,
+  { version, timestamp }: WantedVersion,
+): Promise<TableVersion> {
+  if (version !== undefined && timestamp !== undefined)
+    throw new InvalidParameterError("version", "version and timestamp exclude each other; give one of them.");
+  catalog.requireCurrent();
+  const versions = await versionsOf(catalog);
+  if (timestamp !== undefined) {
+    const time = isoOf("timestamp", timestamp);
+    const found = versions.find(({ publishedAt }) => publishedAt <= time);
+    return found ?? missing(versions, `The table has no version at or before ${time}`);
+  }
+  const found = version === undefined ? versions[0] : versions.find((each) => each.version === version);
+  return (
+    found ??
+    missing(
+      versions,
+      version === undefined ? "The table has no version yet" : `There is no version ${version}`,
+    )
+  );
+}
+
+/** The oldest version that was published at or after a time. Throws as `findVersion` does. */
+export async function versionSince(catalog: Catalog, startingTimestamp: string): Promise<TableVersion> {
+  catalog.requireCurrent();
+  const versions = await versionsOf(catalog);
+  const time = isoOf("startingTimestamp", startingTimestamp);
+  const found = versions.findLast(({ publishedAt }) => publishedAt >= time);
+  return found ?? missing(versions, `The table has no version at or after ${time}`);
+}
+
+/** A time of the protocol as commits tell theirs. Throws InvalidParameterError. */
+export const isoOf = (name: string, text: string) => new Date(timeOf(name, text, 0)).toISOString();
+
+function missing(versions: readonly TableVersion[], what: string): never {
+  const named = versions
+    .slice(0, namedVersions)
+    .map(({ version, publishedAt }) => `${version} (${publishedAt})`);
+  const rest = versions.length > named.length ? ` and ${versions.length - named.length} older ones` : "";
+  const there = named.length > 0 ? `it has ${named.join(", ")}${rest}` : "the publisher exports snapshots";
+  throw new VersionNotFoundError(`${what}; ${there}.`);
+}

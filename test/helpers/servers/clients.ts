@@ -1,0 +1,31 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/**
+ * A Python that has the clients of others, or undefined where none is installed; `.ci/run` installs it and sets the
+ * variable.
+ */
+export function findClients(): string | undefined {
+  const { TEST_CLIENTS_PYTHON: python } = process.env;
+  if (python) return python;
+  if (process.env.CI)
+    throw new Error("CI runs the tests with other clients too: TEST_CLIENTS_PYTHON must name a Python");
+  console.warn("Tests with other clients are skipped: test/servers/clients-install.sh installs them");
+  return undefined;
+}
+
+/** Runs Python code, which gets `given` as `given` and puts its answer into `answer`. Throws what Python says. */
+export async function python<Answer>(program: string, given: object, code: string): Promise<Answer> {
+  const lines = [
+    "import json, sys, warnings",
+    "warnings.simplefilter('ignore')",
+    "given = json.loads(sys.argv[1])",
+    code,
+    "print('\\n' + json.dumps(answer, default=str))",
+  ];
+  const options = { maxBuffer: 64 * 1024 * 1024, env: { PATH: process.env.PATH, NO_PROXY: "127.0.0.1" } };
+  const { stdout } = await run(program, ["-c", lines.join("\n"), JSON.stringify(given)], options);
+  return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+}

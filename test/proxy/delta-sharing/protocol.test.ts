@@ -1,0 +1,349 @@
+import { mkdtemp } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { revokeKey } from "../../../snapshots/keys/records.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { sha256 } from "../../../snapshots/store/layout.ts";
+import { exportNewest } from "../../helpers/archive/exports.ts";
+import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
+import { type Answer, bearer, type Call, until } from "../../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const folder = testFolder();
+const markets = Array.from({ length: 60 }, (_, index) => market(index));
+const shares = "/delta-sharing/shares";
+const table = `${shares}/prs/schemas/archive/tables/markets`;
+const day = (date: number) => `2026-02-${String(date).padStart(2, "0")}T00:00:00.000Z`;
+
+interface FileLine {
+  file: {
+    url: string;
+    id: string;
+    size: number;
+    stats: string;
+    version: number;
+    expirationTimestamp: number;
+  };
+}
+
+const proxies: TestProxy[] = [];
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.stop();
+});
+
+/** Commits 1 to 4 of one day each, of which 1, 3 and 4 are exported; 4 has files of few markets. */
+async function served(options: TestProxyOptions & { quota?: number } = {}) {
+  const { quota = 100_000, ...others } = options;
+  const proxy = await startTestProxy({ empty: true, apiUrl: new URL("https://api.example.org/"), ...others });
+  proxies.push(proxy);
+  const files = await mkdtemp(join(folder, "exports-"));
+  for (const number of [1, 2, 3, 4]) {
+    await publishRecords(proxy.storage, markets.slice(0, 56 + number), 500 + number, {
+      now: () => new Date(day(number)),
+    });
+    if (number !== 2) await exportNewest(proxy.storage, files, number === 4 ? { maxTextBytes: 10_000 } : {});
+  }
+  proxy.clock.now += 60_000;
+  const key = await proxy.issue({ quota });
+  const get = (path: string, how: Call = {}) =>
+    proxy.get(path, { ...how, headers: { ...bearer(key), ...how.headers } });
+  const query = (body: object, headers: Record<string, string> = {}) =>
+    get(`${table}/query`, {
+      method: "POST",
+      headers: { "content-type": "application/json; charset=utf-8", ...headers },
+      body: JSON.stringify(body),
+    });
+  await until("the newest version to be seen", async () => (await versionOf(`${table}/version`, get)) === 4);
+  return {
+    proxy,
+    key,
+    get,
+    query,
+    left: async () => (await get("/api/v1/usage")).json().remaining as number,
+  };
+}
+
+const versionOf = async (path: string, get: (path: string) => Promise<Answer>) =>
+  Number((await get(path)).headers["delta-table-version"]);
+const linesOf = ({ text }: Answer) =>
+  text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+const filesOf = (answer: Answer): FileLine["file"][] => linesOf(answer).flatMap(({ file }) => file ?? []);
+const pathOf = (url: string) => url.replace(/^https:\/\/api\.example\.org/, "");
+
+/** An error in the protocol's form. */
+function errorOf({ status, headers, text }: Answer): string {
+  const { errorCode, message, ...rest } = JSON.parse(text);
+  expect([headers["content-type"], rest, typeof message]).toEqual(["application/json", {}, "string"]);
+  return `${status} ${errorCode}`;
+}
+
+describe("Delta Sharing", () => {
+  let all: Awaited<ReturnType<typeof served>>;
+  beforeAll(async () => {
+    all = await served();
+  });
+
+  test("lists one table in one schema of one share, page by page", async () => {
+    const items = {
+      [shares]: { name: "prs" },
+      [`${shares}/PRS/schemas`]: { name: "archive", share: "prs" },
+      [`${shares}/prs/schemas/Archive/tables`]: { name: "markets", schema: "archive", share: "prs" },
+      [`${shares}/prs/all-tables`]: { name: "markets", schema: "archive", share: "prs" },
+    };
+    for (const [path, item] of Object.entries(items)) {
+      const listed = await all.get(path);
+      expect([listed.status, listed.json()]).toEqual([200, { items: [item] }]);
+      expect((await all.get(`${path}?maxResults=1`)).json()).toEqual({ items: [item] });
+      const none = (await all.get(`${path}?maxResults=0`)).json();
+      expect(none.items).toEqual([]);
+      const rest = await all.get(`${path}?maxResults=5&pageToken=${none.nextPageToken}`);
+      expect(rest.json()).toEqual({ items: [item] });
+      for (const wrong of ["maxResults=-1", "maxResults=one", "pageToken=x", "pageToken=9", "page=1"])
+        expect(errorOf(await all.get(`${path}?${wrong}`))).toBe("400 INVALID_PARAMETER");
+    }
+    expect((await all.get(`${shares}/Prs`)).json()).toEqual({ share: { name: "prs" } });
+  });
+
+  test("says what there is not, in the protocol's form of errors", async () => {
+    const unknown = [
+      `${shares}/other`,
+      `${shares}/other/schemas`,
+      `${shares}/prs/schemas/other/tables`,
+      `${shares}/other/all-tables`,
+      table.replace("markets", "scores/metadata").replace(/$/, ""),
+      `${table.replace("prs", "prs2")}/version`,
+    ];
+    for (const path of unknown) expect(errorOf(await all.get(path))).toBe("404 SHARE_NOT_FOUND");
+    for (const path of [
+      "/delta-sharing",
+      `${shares}/`,
+      `${table}/unheard-of`,
+      "/delta-sharing/files/x.parquet",
+    ])
+      expect(errorOf(await all.get(path))).toBe("404 NOT_FOUND");
+    expect(errorOf(await all.get(`${table}/query`))).toBe("405 METHOD_NOT_ALLOWED");
+  });
+
+  test("is for keys of the Aegis plan", async () => {
+    const developer = await all.proxy.issue({ plan: "developer", owner: "dev" });
+    const ended = await all.proxy.issue({ owner: "ended", expiresAt: new Date(all.proxy.clock.now + 1000) });
+    all.proxy.clock.now += 2000;
+    for (const path of [shares, `${table}/metadata`]) {
+      expect(errorOf(await all.proxy.get(path))).toBe("401 API_KEY_REQUIRED");
+      expect(errorOf(await all.proxy.get(path, { headers: bearer("nonsense") }))).toBe("401 INVALID_API_KEY");
+      expect(errorOf(await all.proxy.get(path, { headers: bearer(ended) }))).toBe("401 INVALID_API_KEY");
+      expect(errorOf(await all.proxy.get(path, { headers: bearer(developer) }))).toBe("403 AEGIS_REQUIRED");
+    }
+  });
+
+  test("gives the newest exported version, the one that is asked for, or the one of a time", async () => {
+    const found = async (body: object) => {
+      const answer = await all.query(body);
+      const [, { metaData }, ...files] = linesOf(answer);
+      const rows = files.map(({ file }) => JSON.parse(file.stats).numRecords);
+      expect(files).toHaveLength(metaData.numFiles);
+      expect(files.reduce((sum, { file }) => sum + file.size, 0)).toBe(metaData.size);
+      expect(metaData.version).toBe(
+        "version" in body || "timestamp" in body ? files[0].file.version : undefined,
+      );
+      return [Number(answer.headers["delta-table-version"]), rows.reduce((sum, each) => sum + each)];
+    };
+    expect(await found({})).toEqual([4, 60]);
+    expect(await found({ version: 1 })).toEqual([1, 57]);
+    expect(await found({ version: "3", later: [] })).toEqual([3, 59]);
+    expect(await found({ timestamp: day(3) })).toEqual([3, 59]);
+    expect(await found({ timestamp: "2026-02-02T23:59:59Z" })).toEqual([1, 57]);
+    expect(await found({ timestamp: "2030-01-01T00:00:00Z" })).toEqual([4, 60]);
+    const metadata = await all.get(`${table}/metadata?version=3`);
+    expect(metadata.headers["delta-table-version"]).toBe("3");
+    expect(linesOf(metadata)[1].metaData).toMatchObject({ version: 3, numFiles: 1 });
+    const newest = linesOf(await all.get(`${table}/metadata`));
+    expect(newest).toHaveLength(2);
+    expect(newest[1].metaData.version).toBeUndefined();
+  });
+
+  test("names the versions that there are to those who want another", async () => {
+    for (const body of [
+      { version: 2 },
+      { version: 5 },
+      { version: 0 },
+      { timestamp: "2026-01-31T00:00:00Z" },
+    ]) {
+      const answer = await all.query(body);
+      expect(errorOf(answer)).toBe("404 VERSION_NOT_FOUND");
+      expect(answer.json().message).toContain(`4 (${day(4)}), 3 (${day(3)}), 1 (${day(1)})`);
+    }
+    expect(errorOf(await all.get(`${table}/metadata?version=2`))).toBe("404 VERSION_NOT_FOUND");
+    expect(errorOf(await all.query({ version: 1, timestamp: day(1) }))).toBe("400 INVALID_PARAMETER");
+    expect(errorOf(await all.query({ timestamp: "yesterday" }))).toBe("400 INVALID_PARAMETER");
+    expect(errorOf(await all.query({ startingVersion: 1 }))).toBe("400 INVALID_PARAMETER");
+  });
+
+  test("tells the first version since a time", async () => {
+    const since = async (time: string) => versionOf(`${table}/version?startingTimestamp=${time}`, all.get);
+    expect(await since("2020-01-01T00:00:00Z")).toBe(1);
+    expect(await since(day(1))).toBe(1);
+    expect(await since("2026-02-01T00:00:01Z")).toBe(3);
+    const late = await all.get(`${table}/version?startingTimestamp=2026-02-05T00:00:00Z`);
+    expect(errorOf(late)).toBe("404 VERSION_NOT_FOUND");
+  });
+
+  test("answers in the form that the caller takes", async () => {
+    const form = async (capabilities?: string) => {
+      const answer = await all.query({}, capabilities ? { "delta-sharing-capabilities": capabilities } : {});
+      expect(answer.headers["content-type"]).toBe("application/x-ndjson; charset=utf-8");
+      const [{ protocol }] = linesOf(answer);
+      const told = answer.headers["delta-sharing-capabilities"];
+      return [told, protocol.deltaProtocol ? "delta" : protocol.minReaderVersion && "parquet"];
+    };
+    expect(await form()).toEqual([undefined, "parquet"]);
+    expect(await form("responseformat=delta;readerfeatures=deletionvectors")).toEqual([
+      "responseformat=delta",
+      "delta",
+    ]);
+    for (const both of ["ResponseFormat=Delta,Parquet", "asyncquery=true", "responseformat=parquet"])
+      expect(await form(both)).toEqual(["responseformat=parquet", "parquet"]);
+  });
+
+  test("refuses bodies that are no queries", async () => {
+    const send = (body: string, type = "application/json") =>
+      all.get(`${table}/query`, { method: "POST", headers: { "content-type": type }, body });
+    expect(errorOf(await send("{}", "text/plain"))).toBe("415 UNSUPPORTED_MEDIA_TYPE");
+    for (const body of [
+      "",
+      "[]",
+      "{",
+      '{"limitHint":-1}',
+      '{"predicateHints":"composite > 5"}',
+      '{"version":1.5}',
+      '{"version":1e20}',
+    ])
+      expect(errorOf(await send(body))).toBe("400 INVALID_BODY");
+    expect(errorOf(await send(`{"jsonPredicateHints":"${"x".repeat(70_000)}"}`))).toBe("413 BODY_TOO_LARGE");
+  });
+
+  test("follows a rollback to the version that it makes", async () => {
+    const { proxy, get, query } = await served();
+    await rollback(proxy.storage, "1", () => new Date(day(5)));
+    await until("the rollback to be seen", async () => (await versionOf(`${table}/version`, get)) === 5);
+    const [, , { file }] = linesOf(await query({ version: 5 }));
+    expect(JSON.parse(file.stats).numRecords).toBe(57);
+    const withdrawn = await query({ version: 4 });
+    expect(errorOf(withdrawn)).toBe("404 VERSION_NOT_FOUND");
+    expect(withdrawn.json().message).toContain(`5 (${day(5)}), 1 (${day(1)}).`);
+  });
+
+  test("says that there is no version yet", async () => {
+    const proxy = await startTestProxy();
+    proxies.push(proxy);
+    const headers = bearer(await proxy.issue());
+    expect((await proxy.get(shares, { headers })).status).toBe(200);
+    expect(errorOf(await proxy.get(`${table}/version`, { headers }))).toBe("404 VERSION_NOT_FOUND");
+  });
+});
+
+describe("the address of a file", () => {
+  let all: Awaited<ReturnType<typeof served>>;
+  beforeAll(async () => {
+    all = await served();
+  });
+  const first = async () => filesOf(await all.query({ version: 1 }))[0]!;
+
+  test("begins with API_URL, or the host of the request, and needs no header", async () => {
+    const { url, id, size, expirationTimestamp } = await first();
+    expect(url.startsWith("https://api.example.org/delta-sharing/files/")).toBe(true);
+    expect(expirationTimestamp).toBe(Math.floor(all.proxy.clock.now / 1000 + 900) * 1000);
+    const whole = await all.proxy.get(pathOf(url));
+    expect([whole.status, whole.body.length, sha256(whole.body)]).toEqual([200, size, id]);
+    const part = await all.proxy.get(pathOf(url), {
+      headers: { range: "bytes=4-9", "x-api-key": "nonsense" },
+    });
+    expect([part.status, part.body.equals(whole.body.subarray(4, 10))]).toEqual([206, true]);
+    const head = await all.proxy.get(pathOf(url), { method: "HEAD" });
+    expect([head.status, head.headers["content-length"]]).toEqual([200, String(size)]);
+    const other = await all.proxy.another({ apiUrl: undefined });
+    proxies.push(other);
+    const key = bearer(await other.issue());
+    const call = { method: "POST", headers: { ...key, "content-type": "application/json" }, body: "{}" };
+    const [file] = filesOf(await other.get(`${table}/query`, call));
+    expect(file!.url.startsWith("http://proxy.test/delta-sharing/files/")).toBe(true);
+  });
+
+  test("is good for 15 minutes, and for nothing else", async () => {
+    const [one, two] = filesOf(await all.query({}));
+    const path = pathOf(one!.url);
+    const stranger = new URL(filesOf(await all.query({}))[0]!.url).searchParams.get("key")!;
+    const ask = async (changed: string) => {
+      expect(changed).not.toBe(path);
+      return errorOf(await all.proxy.get(changed));
+    };
+    expect(await ask(path.replace(one!.id, two!.id))).toBe("403 INVALID_FILE_ADDRESS");
+    expect(await ask(path.replace(/expires=(\d+)/, (_, at) => `expires=${Number(at) + 1}`))).toBe(
+      "403 INVALID_FILE_ADDRESS",
+    );
+    expect(await ask(path.replace(/sig=./, (text) => (text === "sig=A" ? "sig=B" : "sig=A")))).toBe(
+      "403 INVALID_FILE_ADDRESS",
+    );
+    expect(await ask(path.replace(/&sig=.*/, ""))).toBe("403 INVALID_FILE_ADDRESS");
+    expect(await ask(path.split("?")[0]!)).toBe("401 INVALID_API_KEY");
+    expect(await ask(path.replace(stranger, "0".repeat(16)))).toBe("401 INVALID_API_KEY");
+    const before = await all.left();
+    expect(await ask(`${path}&more=1`)).toBe("400 INVALID_PARAMETER");
+    expect(await all.left()).toBe(before - 1);
+    all.proxy.clock.now += 899_000;
+    expect((await all.proxy.get(path)).status).toBe(200);
+    all.proxy.clock.now += 2_000;
+    expect(await all.proxy.get(path).then(errorOf)).toBe("403 INVALID_FILE_ADDRESS");
+  });
+
+  test("dies with the key that was given it, and with no other key of the owner", async () => {
+    const { url } = await first();
+    const key = await all.proxy.issue();
+    const call = {
+      method: "POST",
+      headers: { ...bearer(key), "content-type": "application/json" },
+      body: "{}",
+    };
+    const [file] = filesOf(await all.proxy.get(`${table}/query`, call));
+    expect((await all.proxy.get(pathOf(file!.url))).status).toBe(200);
+    await revokeKey(
+      all.proxy.storage,
+      new URL(file!.url).searchParams.get("key")!,
+      new Date(all.proxy.clock.now),
+    );
+    await until(
+      "the revocation to be seen",
+      // One that is being sent then is cut off.
+      async () => (await all.proxy.get(pathOf(file!.url)).catch(() => undefined))?.status === 401,
+    );
+    expect(errorOf(await all.proxy.get(pathOf(file!.url)))).toBe("401 INVALID_API_KEY");
+    expect((await all.proxy.get(pathOf(url))).status).toBe(200);
+  });
+
+  test("is counted to its key, a unit for every 256 KiB", async () => {
+    const { url } = await first();
+    const before = await all.left();
+    const { headers } = await all.proxy.get(pathOf(url));
+    expect(headers["x-ratelimit-remaining"]).toBe(String(before - 1));
+    expect(await all.left()).toBe(before - 1);
+    const { proxy, query } = await served({ quota: 3 });
+    const [file] = filesOf(await query({}));
+    expect((await proxy.get(pathOf(file!.url))).status).toBe(200);
+    const spent = await proxy.get(pathOf(file!.url));
+    expect(errorOf(spent)).toBe("429 QUOTA_EXCEEDED");
+    expect(spent.headers["retry-after"]).toBeDefined();
+    expect(errorOf(await query({}))).toBe("429 QUOTA_EXCEEDED");
+  });
+
+  test("is written to no log", async () => {
+    const { url } = await first();
+    await all.proxy.get(pathOf(url));
+    const secret = new URL(url).searchParams.get("sig")!;
+    expect(all.proxy.logged.some((line) => line.includes("/delta-sharing/files/:hash.parquet"))).toBe(true);
+    expect(all.proxy.logged.filter((line) => line.includes(secret))).toEqual([]);
+  });
+});

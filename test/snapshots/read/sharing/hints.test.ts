@@ -1,0 +1,216 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { ExportFile } from "../../../../schemas/snapshot.ts";
+import { prunedFiles } from "../../../../snapshots/read/sharing/hints.ts";
+
+/** Rows with a column of each kind that has an order. */
+interface Row {
+  composite: number | null;
+  tier: string | null;
+  resolved_at: string | null;
+}
+const columns = ["composite", "tier", "resolved_at"] as const;
+const [tiers, times] = [
+  ["CAST", "RAW", "\u{1f600}", "\uffee"],
+  ["2025-01-01T00:00:00.000Z", "2025-06-01T00:00:00.000Z", "2026-01-01T00:00:00.500Z"],
+];
+const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+const rowOf = fc.record<Row>({
+  composite: fc.option(fc.integer({ min: 300, max: 310 })),
+  tier: fc.option(fc.constantFrom(...tiers)),
+  resolved_at: fc.option(fc.constantFrom(...times)),
+});
+
+/** A file of rows, as an export tells of it. */
+function fileOf(rows: readonly Row[], index: number): ExportFile {
+  const stats = { minValues: {}, maxValues: {}, nullCount: {} } as NonNullable<ExportFile["stats"]>;
+  for (const name of columns) {
+    const values = rows.flatMap((row) => row[name] ?? []);
+    values.sort((a, b) => (typeof a === "string" ? byBytes(a, String(b)) : a - Number(b)));
+    stats.nullCount[name] = rows.length - values.length;
+    if (values.length === 0) continue;
+    stats.minValues[name] = values[0]!;
+    stats.maxValues[name] = values.at(-1)!;
+  }
+  const hash = String(index).padStart(64, "0");
+  return { hash, bytes: 1, rows: rows.length, root: hash, chunks: { hash, bytes: 32 }, stats };
+}
+
+const valueTypes = { composite: ["int", "long", "double"], tier: ["string"], resolved_at: ["timestamp"] };
+const literalOf = fc.constantFrom(...columns).chain((name) =>
+  fc.record({
+    name: fc.constant(name),
+    valueType: fc.constantFrom(...valueTypes[name]),
+    value: fc.constantFrom(
+      ...{ composite: ["299", "300", "305", "310", "311"], tier: [...tiers, "A"], resolved_at: times }[name],
+    ),
+  }),
+);
+type Json = { op: string; children?: Json[]; name?: string; value?: string; valueType?: string };
+const signs = {
+  equal: "=",
+  lessThan: "<",
+  lessThanOrEqual: "<=",
+  greaterThan: ">",
+  greaterThanOrEqual: ">=",
+};
+const comparison = fc
+  .tuple(fc.constantFrom(...Object.keys(signs)), literalOf, fc.boolean())
+  .map(([op, { name, value, valueType }, turned]): Json => {
+    const children = [
+      { op: "column", name, valueType },
+      { op: "literal", value, valueType },
+    ];
+    return { op, children: turned ? children.reverse() : children };
+  });
+const nullCheck = fc
+  .constantFrom(...columns)
+  .map(
+    (name): Json => ({ op: "isNull", children: [{ op: "column", name, valueType: valueTypes[name][0]! }] }),
+  );
+const { tree } = fc.letrec<{ tree: Json }>((tie) => ({
+  tree: fc.oneof(
+    { maxDepth: 3 },
+    comparison,
+    nullCheck,
+    tie("tree").map((child) => ({ op: "not", children: [child] })),
+    fc
+      .tuple(fc.constantFrom("and", "or"), fc.array(tie("tree"), { minLength: 2, maxLength: 3 }))
+      .map(([op, children]) => ({ op, children })),
+  ),
+}));
+
+/** Whether a condition holds for a row in SQL's logic; null where that is unknown. */
+function holdsFor(row: Row, { op, children = [] }: Json): boolean | null {
+  const each = () => children.map((child) => holdsFor(row, child));
+  if (op === "and") return each().includes(false) ? false : each().includes(null) ? null : true;
+  if (op === "or") return each().includes(true) ? true : each().includes(null) ? null : false;
+  if (op === "not") {
+    const [child = null] = each();
+    return child === null ? null : !child;
+  }
+  const named = row[(children.find((child) => child.op === "column")?.name ?? "tier") as keyof Row];
+  if (op === "isNull") return named === null;
+  if (named === null) return null;
+  const sides = children.map((child) => (child.op === "column" ? named : child.value!));
+  const order =
+    typeof named === "number"
+      ? Number(sides[0]) - Number(sides[1])
+      : byBytes(String(sides[0]), String(sides[1]));
+  const results: Record<string, boolean> = {
+    equal: order === 0,
+    lessThan: order < 0,
+    lessThanOrEqual: order <= 0,
+    greaterThan: order > 0,
+    greaterThanOrEqual: order >= 0,
+  };
+  return results[op]!;
+}
+
+const files = fc.array(fc.array(rowOf, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 6 });
+
+describe("hints", () => {
+  test("in JSON spare files that hold no row which is wanted, and no other", () => {
+    let spared = 0;
+    const property = fc.property(files, tree, (all, condition) => {
+      const listed = all.map(fileOf);
+      const kept = prunedFiles(listed, { jsonPredicateHints: JSON.stringify(condition) });
+      spared += listed.length - kept.length;
+      for (const [index, rows] of all.entries())
+        if (rows.some((row) => holdsFor(row, condition))) expect(kept).toContain(listed[index]);
+    });
+    fc.assert(property, { numRuns: 500 });
+    expect(spared).toBeGreaterThan(100);
+  });
+
+  test("in SQL do the same, and all of them count", () => {
+    const sqlOf = ({ op, children = [] }: Json) => {
+      const side = ({ op: kind, name, value = "", valueType }: Json) =>
+        kind === "column" ? `\`${name}\`` : valueType === "int" ? value : `'${value}'`;
+      return `${side(children[0]!)} ${signs[op as keyof typeof signs]} ${side(children[1]!)}`;
+    };
+    let spared = 0;
+    const property = fc.property(
+      files,
+      fc.array(comparison, { minLength: 1, maxLength: 3 }),
+      (all, conditions) => {
+        const listed = all.map(fileOf);
+        const kept = prunedFiles(listed, { predicateHints: conditions.map(sqlOf) });
+        spared += listed.length - kept.length;
+        const whole = { op: "and", children: conditions };
+        for (const [index, rows] of all.entries())
+          if (rows.some((row) => holdsFor(row, whole))) expect(kept).toContain(listed[index]);
+      },
+    );
+    fc.assert(property, { numRuns: 300 });
+    expect(spared).toBeGreaterThan(100);
+  });
+
+  const two = [
+    fileOf([{ composite: 300, tier: "RAW", resolved_at: null }], 1),
+    fileOf([{ composite: 310, tier: "CAST", resolved_at: times[0]! }], 2),
+  ];
+  test.each([
+    ["composite > 305", 1],
+    ["305 < composite", 1],
+    ["Composite <> 300", 1],
+    ["composite = 299", 0],
+    ["tier = 'RAW'", 1],
+    ["resolved_at IS NULL", 1],
+    ["resolved_at is not null", 1],
+    ["resolved_at >= '2024-01-01T00:00:00Z'", 1],
+    ["resolved_at >= '2024-01-01'", 2],
+    ["composite > 305 OR true", 2],
+    ["question = 'Why?'", 2],
+    ["tier = 5", 2],
+    ["composite = ''", 2],
+    ["", 2],
+  ])("in SQL: %s", (condition, count) => {
+    expect(prunedFiles(two, { predicateHints: [condition] })).toHaveLength(count);
+  });
+
+  const literal = { op: "literal", value: "400", valueType: "int" };
+  test.each<[string, unknown]>([
+    ["no JSON", "{"],
+    ["no object", JSON.stringify(null)],
+    ["an unknown operation", JSON.stringify({ op: "like", children: [] })],
+    ["no children", JSON.stringify({ op: "and" })],
+    ["children that are no list", JSON.stringify({ op: "or", children: 5 })],
+    ["two literals", JSON.stringify({ op: "equal", children: [literal, literal] })],
+    [
+      "another type",
+      JSON.stringify({
+        op: "equal",
+        children: [{ op: "column", name: "composite", valueType: "string" }, literal],
+      }),
+    ],
+    [
+      "an unknown column",
+      JSON.stringify({
+        op: "equal",
+        children: [{ op: "column", name: "toString", valueType: "int" }, literal],
+      }),
+    ],
+  ])("spare nothing where they cannot be read: %s", (_, text) => {
+    expect(prunedFiles(two, { jsonPredicateHints: String(text), limitHint: 1 })).toEqual(two);
+  });
+
+  test("name columns and not what else objects have", () => {
+    expect(prunedFiles(two, { predicateHints: ["constructor IS NOT NULL", "constructor IS NULL"] })).toEqual(
+      two,
+    );
+  });
+
+  test("limit the files to those that suffice, but only where no condition counts", () => {
+    expect(prunedFiles(two, { limitHint: 0 })).toEqual([]);
+    expect(prunedFiles(two, { limitHint: 1 })).toEqual(two.slice(0, 1));
+    expect(prunedFiles(two, { limitHint: 2 })).toEqual(two);
+    expect(prunedFiles(two, { limitHint: 1, predicateHints: ["composite >= 300"] })).toEqual(two);
+  });
+
+  test("keep files of which nothing is told", () => {
+    const { stats: _, ...bare } = two[0]!;
+    expect(prunedFiles([bare], { predicateHints: ["composite > 900"] })).toEqual([bare]);
+  });
+});
