@@ -47,6 +47,9 @@ export function uncachedJson(value: object, snapshotId?: string): Reply {
   return { snapshotId, cacheControl: "no-store", body: encoded(() => json) };
 }
 
+/** The body of a reply that is a JSON text. */
+export const jsonBody = (value: object) => ({ body: encoded(() => Buffer.from(JSON.stringify(value))) });
+
 /** A text that every caller gets alike who may have it. */
 export function textReply(text: Buffer, snapshotId: string): Reply {
   return { etag: tagsOf(sha256(text)), snapshotId, body: encoded(() => text) };

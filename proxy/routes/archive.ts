@@ -21,7 +21,7 @@ import type { Request } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { fileReply } from "../reply/file.ts";
-import { type Answer, lately, type Reply, textReply } from "../reply/reply.ts";
+import { type Answer, jsonBody, lately, type Reply, textReply } from "../reply/reply.ts";
 import { changesOf, negotiated, nextLink, preferredRows, requireChunks, rowsOf } from "../reply/rows.ts";
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.12). */
@@ -68,9 +68,7 @@ export function archiveAnswers({ catalog, now }: AppParts) {
     },
 
     marketFacets: async (_request, { locals: { parameters, asOf } }) =>
-      lately(catalog, await askFacets(catalog, parseFacetQuery(parameters!, asOf)), (facets) => ({
-        body: encoded(() => Buffer.from(JSON.stringify(facets))),
-      })),
+      lately(catalog, await askFacets(catalog, parseFacetQuery(parameters!, asOf)), jsonBody),
 
     listExports: async () => {
       const { snapshotId } = catalog.requireCurrent().commit;

@@ -7,7 +7,7 @@ import { proveScore } from "../../snapshots/read/scores/scores.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
-import { type Answer, lately } from "../reply/reply.ts";
+import { type Answer, jsonBody, lately } from "../reply/reply.ts";
 import { negotiated } from "../reply/rows.ts";
 
 const media = { json: "application/json", text: "text/plain; charset=utf-8" };
@@ -30,13 +30,12 @@ export function proofAnswers({ catalog }: AppParts) {
       const asked = await askProven(catalog, locals.asOf, ["proof", form, name], plan);
       return lately(catalog, asked, reply, { headers: negotiated });
     };
-  const jsonOf = (value: object) => ({ body: encoded(() => Buffer.from(JSON.stringify(value))) });
   return {
     marketProof: proven(proveMarket),
     scoreProof: proven(proveScore),
     marketIndex: async (_request, { locals }) =>
-      lately(catalog, await askIndex(catalog, locals.asOf), jsonOf),
+      lately(catalog, await askIndex(catalog, locals.asOf), jsonBody),
     marketAbsence: async (_request, { locals: { parameters, asOf } }) =>
-      lately(catalog, await askAbsence(catalog, parseAbsenceQuery(parameters!), asOf), jsonOf),
+      lately(catalog, await askAbsence(catalog, parseAbsenceQuery(parameters!), asOf), jsonBody),
   } satisfies Record<string, Answer>;
 }
