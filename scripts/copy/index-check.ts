@@ -3,6 +3,7 @@ import { linesFromEnd } from "../../proxy/site/client/client.js";
 import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import { textOf } from "../../snapshots/format/bytes.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
 import { buildIndex, type IndexRow } from "../../snapshots/index/build-index.ts";
@@ -122,7 +123,7 @@ async function readSegment(file: File, { start, end }: CopySegment, name: string
   const hashes: number[] = [];
   const words: string[][] = [];
   const take = (line: Uint8Array) => {
-    const market: HistoricalMarket = JSON.parse(Buffer.from(line).toString());
+    const market: HistoricalMarket = JSON.parse(textOf(line));
     rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) });
     hashes.push(idHash(market.id));
     words.push(wordsOf(market.question));
