@@ -8,30 +8,29 @@ import type { Reply } from "./reply.ts";
  * file.
  */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Reply {
-  const byPath = new Map(files.map((file) => [file.path, file]));
-  const replies = new Map<string, Reply>();
+  const replies = new Map(files.map((file) => [file.path, replyOf(file)]));
   return (path) => {
-    const known = replies.get(path);
-    if (known) return known;
-    const file = byPath.get(path);
-    if (!file) throw new Error(`the address ${path} has no file`);
-    const reply = replyOf(file);
-    replies.set(path, reply);
+    const reply = replies.get(path);
+    if (!reply) throw new Error(`the address ${path} has no file`);
     return reply;
   };
 }
 
-function replyOf({ contentType, bytes, headers }: StaticFile): Reply {
+function replyOf(file: StaticFile): Reply {
+  let tag: ReturnType<typeof tagsOf> | undefined;
   let zipped: Promise<Buffer> | undefined;
   return {
     snapshotId: undefined,
-    etag: tagsOf(sha256(bytes)),
+    etag(coding) {
+      tag ??= tagsOf(sha256(file.bytes));
+      return tag(coding);
+    },
     // File names stay while contents change with the version of the service, and a page must not get an older script.
     cacheControl: "no-cache",
-    headers: { "Content-Type": contentType, Vary: "Accept-Encoding", ...headers },
+    headers: { "Content-Type": file.contentType, Vary: "Accept-Encoding", ...file.headers },
     async body(coding) {
-      if (coding === "identity") return [bytes];
-      zipped ??= compress(bytes, { level: 9 });
+      if (coding === "identity") return [file.bytes];
+      zipped ??= compress(file.bytes, { level: 9 });
       return [await zipped];
     },
   };

@@ -4,7 +4,7 @@ import * as fields from "../../schemas/fields.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ApiAddress, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { recomputeModule } from "./client/files.ts";
+import { recomputeModule } from "./link.ts";
 import { lean, pagePolicy, policyHeader, type StaticFile } from "./static-file.ts";
 
 type FileName = (typeof endpoints.siteFile.files)[number];

@@ -1,20 +1,12 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../../../schemas/endpoints.ts";
-import { lean, type StaticFile } from "../static-file.ts";
-import { link } from "./link.ts";
+import { recomputeModule } from "../link.ts";
+import type { StaticFile } from "../static-file.ts";
 
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
 /** Programs and pages on other sites may load it. */
 const headers = { "access-control-allow-origin": "*" };
-
-let linked: Buffer | undefined;
-
-/** What the client loads to evaluate queries. Linked at the first call, which takes a fifth of a second. */
-export function recomputeModule(): Buffer {
-  linked ??= Buffer.from(lean(link(new URL("recompute.mjs", import.meta.url))));
-  return linked;
-}
 
 const contentType = "text/javascript; charset=utf-8";
 const script = { contentType, bytes: readOwn("client.js"), headers };

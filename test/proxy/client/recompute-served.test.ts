@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientFiles } from "../../../proxy/site/client/files.ts";
-import { link } from "../../../proxy/site/client/link.ts";
+import { link } from "../../../proxy/site/link.ts";
 import { lean } from "../../../proxy/site/static-file.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
 import { facetNames } from "../../../schemas/filters.ts";
@@ -108,18 +108,18 @@ describe("link", () => {
   test("keeps what every form of import and export means, and runs each module once", async () => {
     const text = linkOf({
       "entry.mjs": `import { a, b as other } from "./names.ts";
-        export { type, default_ as renamed } from "./more.mjs";
+        export { type, default_ as renamed } from "./more.ts";
         export * from "./names.ts";
         const b = "own";
         export { b as own };
         export const all = () => [a, b, other, "import { x } from './nowhere'"].join();`,
       "names.ts": `import type { Unknown } from "./nowhere.ts";
-        import { count } from "./more.mjs";
+        import { count } from "./more.ts";
         export const [a, { c }]: [string, { c: number }] = ["a", { c: count() }];
         export function b(): Unknown { return a as never; }
         export class B<T> { readonly value: T | undefined = undefined; }
         export async function* later() { yield b(); }`,
-      "more.mjs": `let counted = 0;
+      "more.ts": `let counted = 0;
         const a = "another";
         export const type = a, default_ = 2;
         export const count = () => { counted += 1; return counted; };`,
@@ -137,14 +137,14 @@ describe("link", () => {
   test.each([
     ["a package", 'import { z } from "zod";', /import \{ z \} from "zod"/],
     ["a module of Node", 'export { hash } from "node:crypto";', /node:crypto/],
-    ["a dynamic import", 'export const a = () => import("./other.mjs");', /import\("\.\/other\.mjs"\)/],
+    ["a dynamic import", 'export const a = () => import("./other.ts");', /import\("\.\/other\.ts"\)/],
     ["import.meta", "export const { url } = import.meta;", /import\.meta/],
     ["a default export", "export default 1;", /export default/],
-    ["a default import", 'import a from "./other.mjs";', /import a from/],
-    ["a namespace", 'import * as a from "./other.mjs";', /import \* as a/],
-    ["a name that is not there", 'import { b } from "./other.mjs";', /other\.mjs does not export b/],
-    ["itself", 'import { a } from "./refused.mjs"; export const b = a;', /refused\.mjs imports itself/],
+    ["a default import", 'import a from "./other.ts";', /import a from/],
+    ["a namespace", 'import * as a from "./other.ts";', /import \* as a/],
+    ["a name that is not there", 'import { b } from "./other.ts";', /other\.ts does not export b/],
+    ["itself", 'import { a } from "./refused.ts"; export const b = a;', /refused\.ts imports itself/],
   ])("refuses %s", (_, text, message) => {
-    expect(() => linkOf({ "refused.mjs": text, "other.mjs": "export const a = 1;" })).toThrow(message);
+    expect(() => linkOf({ "refused.ts": text, "other.ts": "export const a = 1;" })).toThrow(message);
   });
 });
