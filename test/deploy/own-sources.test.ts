@@ -153,6 +153,27 @@ describe.skipIf(!programs || !home)("PostgreSQL", () => {
     expect(await made("postgres.sql")).toEqual(await made("csv.sql"));
   });
 
+  test("is seen as it is at one moment", async () => {
+    for (const [name, value] of Object.entries({ ...server.env, HOME: home! })) vi.stubEnv(name, value);
+    const client = await server.connect();
+    try {
+      // Whoever reads the markets waits for a lock, so that scores can change between the two tables.
+      await client.query(`ALTER TABLE markets RENAME TO kept; SELECT pg_advisory_lock(7);
+        CREATE VIEW markets AS SELECT * FROM kept WHERE (SELECT pg_advisory_xact_lock(7)) IS NOT NULL`);
+      const checked = check("postgres.sql");
+      const waiting =
+        "SELECT count(*)::integer AS n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+      await expect.poll(async () => (await client.query(waiting)).rows[0].n).toBe(1);
+      await client.query(`CREATE TEMP TABLE more AS SELECT * FROM scores LIMIT 1;
+        UPDATE more SET slug = 'later';
+        INSERT INTO scores SELECT * FROM more; SELECT pg_advisory_unlock(7)`);
+      expect(await checked).toMatchObject(sound("2 markets and 3 scores of 2 protocols"));
+      expect(await check("postgres.sql")).toMatchObject(sound("2 markets and 4 scores of 3 protocols"));
+    } finally {
+      await client.end();
+    }
+  });
+
   test("that cannot be reached is named with the statement", async () => {
     for (const [name, value] of Object.entries({ ...server.env, PGPORT: "1", HOME: home! }))
       vi.stubEnv(name, value);
