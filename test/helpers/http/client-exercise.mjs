@@ -15,7 +15,32 @@ export async function exercise({ Client, ApiError, archiveRoot, linesFromEnd }, 
   const texts = [];
   for await (const { text, market } of client.rows()) texts.push([market.id, text]);
   const copy = new Blob(texts.map(([, text]) => `${text}\n`));
+  const asked = { filters: { disputed: true }, by: ["tier", "month"] };
+  const { total, facets, vouched } = await client.recompute(asked);
+  const trust = { entry: vouched.entry };
+  const again = await client.recompute({ ...asked, trust });
+  const verified = [];
+  for await (const { text, market } of client.rows(asked.filters, { verified: true, trust }))
+    verified.push([market.id, text]);
+  const proved = verified.every(([id, text]) => texts.some(([other, same]) => other === id && same === text));
+  const { id } = (await client.page()).markets[0];
   return {
+    recomputed: [
+      total,
+      JSON.stringify(facets) === JSON.stringify((await client.facets(asked.by, asked.filters)).facets),
+    ],
+    again: [again.total, again.requests, again.vouched.by.join()],
+    proved: [verified.length, proved],
+    absent: [
+      (
+        await client.absent(
+          id.replace(/^./, (digit) => (digit === "0" ? "1" : "0")),
+          { trust },
+        )
+      ).markets,
+      await codeOf(client.absent(id, { trust })),
+      await codeOf(client.recompute({ trust: { entry: "0".repeat(64) } })),
+    ],
     record: (await client.score(slug)).slug === slug,
     batch: (await client.batch([slug, "nobody"])).notFound,
     history: (await client.history(slug)).days,
@@ -37,7 +62,12 @@ export async function exercise({ Client, ApiError, archiveRoot, linesFromEnd }, 
 const { argv } = globalThis.process ?? { argv: [] };
 if (argv[1]?.endsWith("client-exercise.mjs")) {
   const [, , url, key] = argv;
-  const source = await (await fetch(`${url}/client.js`)).text();
-  const client = await import(`data:text/javascript,${encodeURIComponent(source)}`);
+  const { mkdtempSync, rmSync, writeFileSync } = await import("node:fs");
+  const { tmpdir } = await import("node:os");
+  const folder = mkdtempSync(`${tmpdir()}/prs-client-`);
+  globalThis.process.on("exit", () => rmSync(folder, { recursive: true }));
+  for (const name of ["client.mjs", "recompute.mjs"])
+    writeFileSync(`${folder}/${name}`, await (await fetch(`${url}/${name}`)).text());
+  const client = await import(`file://${folder}/client.mjs`);
   console.log(JSON.stringify(await exercise(client, url, key)));
 }

@@ -39,6 +39,10 @@ beforeAll(async () => {
     markets,
     walked: true,
     root: { archiveRoot: head.archiveRoot, markets },
+    recomputed: [markets / 5, true],
+    again: [markets / 5, 1, "entry"],
+    proved: [markets / 5, true],
+    absent: [markets, "NOT_FOUND 404", "MISMATCH 0"],
     codes: [
       "PROTOCOL_NOT_FOUND 404",
       "API_KEY_REQUIRED 401",
