@@ -352,6 +352,20 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     );
   });
 
+  test("JavaScript: a total, rows and an absence that the client recomputes", async () => {
+    await bash(
+      'set -e; for name in client.mjs recompute.mjs; do curl -sS --fail "$BASE/$name" -o $name; done',
+      "client",
+    );
+    await writeFile(join(folder, "client/recomputing.mjs"), block("js", "import { Client } from"));
+    const total = await totalOf({ disputed: "true", min_composite: 600 });
+    const printed = await prints("node", ["recomputing.mjs"], "client");
+    expect(printed).toMatch(
+      new RegExp(`^${total} markets, [1-7] tiers; checked against nothing\n${total} rows, and none left`),
+    );
+    expect(printed).toContain(`out of ${await totalOf({})} markets`);
+  });
+
   test("Delta Sharing: a profile, and the share of disputed markets by tier with pandas", async () => {
     await mkdir(join(folder, "sharing"));
     await bash(block("sh", 'echo "{\\"shareCredentialsVersion'), "sharing");

@@ -3,6 +3,7 @@ import { measureFacets } from "./facets.ts";
 import { measureFilters } from "./filters.ts";
 import { measureMemory } from "./memory.ts";
 import { measurePublish } from "./publish.ts";
+import { measureRecompute } from "./recompute.ts";
 import { measureScores } from "./scores.ts";
 import { measureTurns } from "./turns.ts";
 import { measureWalk } from "./walk.ts";
@@ -17,6 +18,7 @@ export const parts: readonly Part[] = [
   { rows: [11], measure: measureFacets },
   { rows: [12], measure: measureWords },
   { rows: [15], measure: measureTurns },
+  { rows: [16], measure: measureRecompute },
 ];
 
 export const rowNumbers = parts.flatMap(({ rows }) => rows);

@@ -6,6 +6,7 @@ import { ApiError, Client } from "../../../proxy/site/client/client.js";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { randomNumbers } from "../../bench/load/filters.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
@@ -141,17 +142,7 @@ async function recordedOf(name: string, run: Operation["run"]): Promise<Operatio
   return { name, run, answers, finds: await run(clientWith(fetch)) };
 }
 
-/** Random numbers below a bound, always the same of a seed. */
-function chooser(start: number) {
-  let state = start;
-  return (bound: number): number => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % bound;
-  };
-}
-type Choose = ReturnType<typeof chooser>;
+type Choose = ReturnType<typeof randomNumbers>;
 
 const flipped = (bytes: Buffer, choose: Choose, at = choose(bytes.length)): Buffer => {
   const altered = Buffer.from(bytes);
@@ -316,7 +307,7 @@ test(`every one of ${runs} altered answers is refused (seed ${seed})`, { timeout
   }
   await fc.assert(
     fc.asyncProperty(fc.integer(), async (start) => {
-      const choose = chooser(start);
+      const choose = randomNumbers(start);
       const index = choose(operations.length);
       const { name, run, answers, finds } = operations[index]!;
       const targets = [...answers.keys()];
