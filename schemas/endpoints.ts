@@ -418,6 +418,7 @@ export const endpoints = {
       "meanings.js",
       "protocol.js",
       "recompute.mjs",
+      "recomputing.js",
       "reliability.js",
       "router.js",
       "scoreboard.js",

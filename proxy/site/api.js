@@ -3,6 +3,7 @@ import { ApiError, Client } from "./client.js";
 /**
  * @import { Status } from "../../schemas/envelopes.ts"
  * @import { Usage } from "./client.js"
+ * @import { Own } from "./recomputing.js"
  */
 
 /**
@@ -37,6 +38,13 @@ export class Api {
   /** The snapshot that the page shows, and goes on showing while it can be read; undefined until it is known.
    * @type {Status | undefined} */
   shown;
+  /** What numbers of the archive are recomputed from, once the reader wants that.
+   * @type {Own | undefined} */
+  own;
+  /** What came of the archive's index so far. */
+  fetched = { bytes: 0, requests: 0 };
+  /** Called whenever `fetched` changes. */
+  onfetched = () => {};
   /** Called when the service has said which snapshot it serves.
    * @type {(newest: Status) => void} */
   onstatus = () => {};
@@ -121,14 +129,14 @@ export class Api {
   async useKey(key) {
     const service = this.#clientWith(key);
     const { plan, limit, remaining, reset } = await service.usage();
-    [this.#key, this.service] = [key, service];
+    [this.#key, this.service, this.own] = [key, service, undefined];
     this.plan = plan;
     this.quota = { limit, remaining, reset };
     this.onquota();
   }
 
   forgetKey() {
-    this.#key = undefined;
+    [this.#key, this.own] = [undefined, undefined];
     this.service = this.#clientWith(undefined);
     this.plan = "free";
     this.quota = undefined;
@@ -160,6 +168,21 @@ export class Api {
     });
   }
 
+  /** Tells of the bytes of an answer as they come.
+   * @param {Response} response */
+  #counted(response) {
+    this.fetched.requests += 1;
+    /** @type {TransformStream<Uint8Array, Uint8Array>} */
+    const counter = new TransformStream({
+      transform: (bytes, controller) => {
+        this.fetched.bytes += bytes.length;
+        this.onfetched();
+        controller.enqueue(bytes);
+      },
+    });
+    return new Response(response.body?.pipeThrough(counter) ?? null, response);
+  }
+
   /**
    * @param {string} address
    * @param {RequestInit | undefined} how
@@ -178,7 +201,7 @@ export class Api {
       this.quota = { limit, remaining, reset };
       this.onquota();
     }
-    return response;
+    return response.ok && address.includes("/markets/index") ? this.#counted(response) : response;
   }
 }
 

@@ -1,4 +1,4 @@
-import { ApiError } from "./client.js";
+import { ApiError, VerificationError } from "./client.js";
 import { closedTo } from "./closed.js";
 import { copyable, failure, fill, html } from "./dom.js";
 import { choiceList, histogram } from "./facets.js";
@@ -17,18 +17,29 @@ import {
   without,
 } from "./filters.js";
 import { marketItem } from "./market.js";
+import { Recomputing } from "./recomputing.js";
 import { comparedIn, reliability, wantedFor } from "./reliability.js";
 import { counted, grouped } from "./words.js";
 
 /**
- * @import { LabelFacet, MarketPage, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
+ * @import { MarketPage } from "../../schemas/envelopes.ts"
  * @import { Filters } from "./client.js"
  * @import { Site } from "./app.js"
  * @import { Ask, Counts } from "./filters.js"
  * @import { View } from "./router.js"
  */
 
+/** @typedef {ReturnType<typeof choiceList> | ReturnType<typeof histogram>} Facet */
+
 const defaultPageSize = "25";
+
+/** Waits until the page was painted as it is now. */
+const painted = () =>
+  new Promise((resolve) => {
+    // A page that nobody sees is not painted.
+    if (document.hidden) resolve(undefined);
+    else requestAnimationFrame(() => setTimeout(resolve));
+  });
 
 /**
  * The archive of resolved markets: the explorer with an Aegis key, and without one what the address asks.
@@ -63,7 +74,7 @@ export function openArchive(site, query) {
   return {
     title,
     element,
-    close: () => explorer.close(),
+    close: () => explorer.end(),
     update(route) {
       if (route.name === "archive") explorer.show(route.query);
     },
@@ -83,19 +94,30 @@ class Explorer {
   #problem = html("div", { class: "problem" });
   #tabs = html("nav", { class: "tabs", "aria-label": "What is shown" });
   #side = html("div", { class: "side" });
+  #recomputing;
   #explorer;
   #search;
-  #lists;
-  #histograms;
+  /** The query to which a brush that moves would lead.
+   * @type {URLSearchParams | undefined} */
+  #aim;
+  /** @type {Map<string, Facet>} */
+  #facets;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #typing;
 
   /** @param {Site} site */
   constructor({ api }) {
     this.#api = api;
+    this.#recomputing = new Recomputing(api, () => this.show(this.#query));
     const go = (/** @type {URLSearchParams} */ query) => this.#go(query);
-    this.#lists = new Map(labels.map((facet) => [facet, choiceList(facet, go)]));
-    this.#histograms = new Map([...scores, "month"].map((facet) => [facet, histogram(facet, go)]));
+    const preview = (/** @type {string} */ facet) => (/** @type {URLSearchParams} */ query) =>
+      this.#preview(query, facet);
+    this.#facets = new Map([
+      ...labels.map((facet) => /** @type {const} */ ([facet, choiceList(facet, go)])),
+      ...[...scores, "month"].map(
+        (facet) => /** @type {const} */ ([facet, histogram(facet, go, preview(facet))]),
+      ),
+    ]);
     this.#search = html("input", {
       id: "q",
       type: "search",
@@ -109,8 +131,7 @@ class Explorer {
         this.#typing = setTimeout(() => this.#find(), 250);
       },
     });
-    const element = (/** @type {string} */ facet) =>
-      (this.#lists.get(facet) ?? this.#histograms.get(facet))?.element;
+    const element = (/** @type {string} */ facet) => this.#facets.get(facet)?.element;
     const versions = labels.filter((name) => name.endsWith("_version"));
     const [composite = "", ...signals] = scores;
     const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
@@ -141,13 +162,19 @@ class Explorer {
         html("div", { class: "joined" }, this.#search, html("button", { type: "submit" }, "Search")),
         html("div", { id: "problem-q" }),
       ),
-      html("div", { class: "found" }, this.#total, this.#chosen),
+      html("div", { class: "found" }, this.#total, this.#recomputing.button, this.#chosen),
+      this.#recomputing.panel,
       this.#problem,
       this.#explorer,
     ];
   }
 
-  close() {
+  end() {
+    this.#stop();
+    this.#recomputing.close();
+  }
+
+  #stop() {
     this.#asked.abort();
     clearTimeout(this.#typing);
   }
@@ -176,13 +203,13 @@ class Explorer {
    * @param {URLSearchParams} query
    */
   async show(query) {
-    this.close();
+    this.#stop();
     this.#asked = new AbortController();
     this.#query = query;
     remember(query);
     const { signal } = this.#asked;
     const filters = filtersOf(query);
-    for (const { use } of [...this.#lists.values(), ...this.#histograms.values()]) use(query);
+    for (const { use } of this.#facets.values()) use(query);
     if (document.activeElement !== this.#search) this.#search.value = query.get("q") ?? "";
     fill(
       this.#chosen,
@@ -204,20 +231,31 @@ class Explorer {
     this.#drawTabs();
     this.#clearProblems();
     // What stands there is of the query before until the answers are here.
-    for (const part of [this.#total, this.#explorer]) part.setAttribute("aria-busy", "true");
+    const figures = [this.#total, this.#explorer];
+    for (const part of [...figures, this.#side]) part.setAttribute("aria-busy", "true");
     try {
       const asOf = filters.get("asOf") ?? (await this.#api.pin()).snapshotId;
       signal.throwIfAborted();
-      await Promise.all([
-        this.#loadPage(filters, asOf, signal),
-        this.#loadCounts(this.#served(asOf, signal), signal),
-      ]);
+      this.#recomputing.use(asOf);
+      const own = this.#recomputing.ask(signal);
+      if (own) {
+        const total = await this.#recount(own, query, signal);
+        for (const part of figures) part.removeAttribute("aria-busy");
+        await this.#loadList(query, asOf, total, signal);
+      } else {
+        const ask = this.#served(asOf, signal);
+        await Promise.all([
+          this.#loadSide(query, asOf, undefined, signal),
+          this.#loadCounts([...this.#facets.keys()], query, ask, false, signal),
+        ]);
+      }
     } catch (error) {
       if (signal.aborted) return;
       this.#asked.abort();
+      if (error instanceof VerificationError) this.#recomputing.refuse(error);
       this.#refuse(error);
     }
-    for (const part of [this.#total, this.#explorer]) part.removeAttribute("aria-busy");
+    for (const part of [...figures, this.#side]) part.removeAttribute("aria-busy");
   }
 
   #drawTabs() {
@@ -245,26 +283,73 @@ class Explorer {
   }
 
   /**
-   * @param {URLSearchParams} filters
+   * The same where the total was recomputed, which stands although the list fails.
+   * @param {URLSearchParams} query
+   * @param {string} asOf
+   * @param {number} counted
+   * @param {AbortSignal} signal
+   */
+  async #loadList(query, asOf, counted, signal) {
+    try {
+      await this.#loadSide(query, asOf, counted, signal);
+    } catch (error) {
+      if (signal.aborted || error instanceof VerificationError) throw error;
+      fill(
+        this.#side,
+        failure(error, () => this.show(this.#query)),
+      );
+    }
+  }
+
+  /**
+   * Shows what the chosen tab does, except for the shares of disputed markets, which are drawn with the counts.
+   * @param {URLSearchParams} query
+   * @param {string} asOf
+   * @param {number | undefined} counted the total, where it was recomputed
+   * @param {AbortSignal} signal
+   */
+  async #loadSide(query, asOf, counted, signal) {
+    const show = query.get("show") ?? "";
+    const listed = show !== "score" && show !== "file";
+    let total = counted;
+    if (total === undefined || listed) {
+      const page = await this.#page(query, asOf, signal);
+      if (total === undefined) this.#drawTotal(page.total, false);
+      total = page.total;
+      const recomputed = counted !== undefined && "recomputed";
+      if (listed) fill(this.#side, html("div", { class: recomputed }, ...this.#markets(page)));
+    }
+    if (show === "file") fill(this.#side, this.#takeAlong(filtersOf(query), asOf, total));
+  }
+
+  /**
+   * @param {URLSearchParams} query
    * @param {string} asOf
    * @param {AbortSignal} signal
    */
-  async #loadPage(filters, asOf, signal) {
-    const asked = without(this.#query, ["show", "compare"]);
+  async #page(query, asOf, signal) {
+    const asked = without(query, ["show", "compare"]);
     if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
     asked.set("asOf", asOf);
     const cursor = this.#next?.address === pageAddress(asked, Number(asked.get("page"))) && this.#next.cursor;
-    const page = await this.#api.service.page(
-      cursor ? { cursor } : /** @type {Filters} */ (Object.fromEntries(asked)),
-      { signal },
-    );
+    const numbers = { pageSize: Number(asked.get("pageSize")), page: Number(asked.get("page") ?? 1) };
+    const filters = /** @type {Filters} */ ({ ...Object.fromEntries(asked), ...numbers });
+    const page = await this.#api.service.page(cursor ? { cursor } : filters, {
+      signal,
+      ...this.#recomputing.proof,
+    });
     signal.throwIfAborted();
-    const { total } = page;
     this.#next = { address: pageAddress(asked, page.page + 1), cursor: page.nextCursor };
+    return page;
+  }
+
+  /**
+   * @param {number} total
+   * @param {boolean} recomputed
+   */
+  #drawTotal(total, recomputed) {
+    this.#total.classList.toggle("recomputed", recomputed);
     fill(this.#total, html("b", {}, grouped(total)), total === 1 ? " market matches" : " markets match");
-    const show = this.#query.get("show") ?? "";
-    if (show === "file") fill(this.#side, this.#takeAlong(filters, asOf, total));
-    else if (show !== "score") fill(this.#side, ...this.#markets(page));
   }
 
   /** @param {MarketPage} page */
@@ -378,32 +463,115 @@ class Explorer {
   }
 
   /**
-   * @param {Ask} ask
+   * Shows the total and counts as this browser evaluates them: first what is in view, and the rest when that was
+   * painted. Returns the total.
+   * @param {Ask} own
+   * @param {URLSearchParams} query
    * @param {AbortSignal} signal
    */
-  async #loadCounts(ask, signal) {
-    const query = this.#query;
+  async #recount(own, query, signal) {
+    const seen = this.#inView();
+    const total = await this.#recountSome(seen, query, own, signal);
+    await painted();
+    const others = [...this.#facets.keys()].filter((facet) => !seen.includes(facet));
+    await this.#loadCounts(others, query, own, true, signal);
+    return total;
+  }
+
+  /**
+   * @param {readonly string[]} facets
+   * @param {URLSearchParams} query
+   * @param {Ask} own
+   * @param {AbortSignal} signal
+   */
+  async #recountSome(facets, query, own, signal) {
+    const filters = filtersOf(query);
+    const counts = await countsOf(
+      own,
+      facets.map((facet) => [facet, othersOf(facet, filters)]),
+    );
+    const { total } = await own([], /** @type {Filters} */ (Object.fromEntries(filters)));
+    signal.throwIfAborted();
+    this.#drawTotal(total, true);
+    this.#drawCounts(facets, filters, counts, true);
+    return total;
+  }
+
+  /** The facets that the reader sees some of. */
+  #inView() {
+    return [...this.#facets].flatMap(([facet, { element }]) => {
+      const { top, bottom } = element.getBoundingClientRect();
+      return top < innerHeight && bottom > 0 ? [facet] : [];
+    });
+  }
+
+  /**
+   * Shows what would match while a brush moves, where that asks nobody.
+   * @param {URLSearchParams} query
+   * @param {string} brushed the facet, whose own counts stay
+   */
+  async #preview(query, brushed) {
+    const { signal } = this.#asked;
+    const own = this.#recomputing.ask(signal);
+    if (!own) return;
+    // The list stays that of the query before.
+    if (`${query}` === `${this.#query}`) this.#side.removeAttribute("aria-busy");
+    else this.#side.setAttribute("aria-busy", "true");
+    const busy = this.#aim !== undefined;
+    this.#aim = query;
+    if (busy) return;
+    try {
+      for (let drawn; drawn !== this.#aim; ) {
+        drawn = this.#aim;
+        const seen = this.#inView().filter((facet) => facet !== brushed);
+        await this.#recountSome(seen, drawn, own, signal);
+      }
+    } catch {
+      // What is chosen at the end is asked for anew, and its errors are shown.
+    }
+    this.#aim = undefined;
+  }
+
+  /**
+   * @param {readonly string[]} facets
+   * @param {URLSearchParams} query
+   * @param {Ask} ask
+   * @param {boolean} recomputed
+   * @param {AbortSignal} signal
+   */
+  async #loadCounts(facets, query, ask, recomputed, signal) {
     const filters = filtersOf(query);
     const scored = query.get("show") === "score";
-    const wanted = [...this.#lists.keys(), ...this.#histograms.keys()].map(
+    const wanted = facets.map(
       (facet) => /** @type {[string, URLSearchParams]} */ ([facet, othersOf(facet, filters)]),
     );
     if (scored) wanted.push(...wantedFor(filters, comparedIn(query)));
     const counts = await countsOf(ask, wanted);
     signal.throwIfAborted();
-    this.#keepFocus(() => this.#drawCounts(filters, counts));
-    if (scored) this.#keepFocus(() => fill(this.#side, ...reliability(query, filters, counts, signal)));
+    this.#drawCounts(facets, filters, counts, recomputed);
+    if (!scored) return;
+    const shares = html(
+      "div",
+      { class: recomputed && "recomputed" },
+      ...reliability(query, filters, counts, signal),
+    );
+    this.#keepFocus(() => fill(this.#side, shares));
   }
 
   /**
+   * @param {readonly string[]} facets
    * @param {URLSearchParams} filters
    * @param {Counts} counts
+   * @param {boolean} recomputed
    */
-  #drawCounts(filters, counts) {
-    for (const [facet, { draw }] of this.#lists)
-      draw(/** @type {LabelFacet} */ (counts(facet, othersOf(facet, filters))));
-    for (const [facet, { draw }] of this.#histograms)
-      draw(/** @type {ScoreFacet | MonthFacet} */ (counts(facet, othersOf(facet, filters))));
+  #drawCounts(facets, filters, counts, recomputed) {
+    this.#keepFocus(() => {
+      for (const facet of facets) {
+        const { element, draw } = /** @type {Facet} */ (this.#facets.get(facet));
+        draw(/** @type {never} */ (counts(facet, othersOf(facet, filters))));
+        element.classList.toggle("recomputed", recomputed);
+      }
+    });
   }
 
   /** Shows the error, and no figures: those before it are of another query.
@@ -411,7 +579,11 @@ class Explorer {
   #refuse(error) {
     fill(this.#total);
     fill(this.#side);
-    for (const { clear } of [...this.#lists.values(), ...this.#histograms.values()]) clear();
+    this.#total.classList.remove("recomputed");
+    for (const { clear, element } of this.#facets.values()) {
+      clear();
+      element.classList.remove("recomputed");
+    }
     const name = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
     const panel = document.getElementById(`problem-${name}`);
     if (!panel)

@@ -108,17 +108,22 @@ export function brush(frame, count, moved, ended) {
   };
   const run = (/** @type {number} */ from) =>
     /** @type {const} */ ([Math.min(from, end), Math.max(from, end)]);
+  let told = "";
   const move = (/** @type {PointerEvent} */ event) => {
     if (start === undefined) return;
     end = columnAt(event);
     const [first, last] = run(start);
+    if (told === `${run(start)}`) return;
+    told = `${run(start)}`;
+    // It may measure the page, which takes longer after a change.
+    moved(first, last);
     for (const [index, group] of [...picture.children].entries())
       group.setAttribute("class", index >= first && index <= last ? "hot" : "cold");
-    moved(first, last);
   };
   picture.classList.add("brush");
   picture.addEventListener("pointerdown", (event) => {
     start = columnAt(event);
+    told = "";
     picture.setPointerCapture(event.pointerId);
     move(event);
   });

@@ -130,8 +130,9 @@ export function choiceList(facet, go) {
  * A histogram with a brush, and beside it the same as two fields.
  * @param {string} facet
  * @param {(query: URLSearchParams) => void} go
+ * @param {(query: URLSearchParams) => void} preview is told where the brush would lead to, while it moves
  */
-export function histogram(facet, go) {
+export function histogram(facet, go, preview) {
   const [low = "", high = ""] = ownOf(facet);
   const months = facet === "month";
   const direction = dimensions.includes(facet) ? "riskier →" : "safer →";
@@ -179,7 +180,8 @@ export function histogram(facet, go) {
   }
 
   /** @param {ScoreFacet | MonthFacet} counts */
-  function drawNow({ buckets }) {
+  function drawNow(counts) {
+    const { buckets } = counts;
     const query = current;
     const spans = buckets.map((bucket) =>
       "value" in bucket
@@ -224,13 +226,16 @@ export function histogram(facet, go) {
       spans.length,
       (start, end) => {
         dragging = true;
-        fill(said, `${spans[start]?.from} to ${spans[end]?.to}: ${compact(count(start, end))}`);
+        const [min, max] = [`${spans[start]?.from}`, `${spans[end]?.to}`];
+        preview(changed(current, { [low]: min, [high]: max }));
+        fill(said, html("span", { class: "tally" }, `${min} to ${max}: ${compact(count(start, end))}`));
       },
       (run) => {
         dragging = false;
+        if (!run) waiting ??= () => drawNow(counts);
         waiting?.();
         waiting = undefined;
-        if (!run) return;
+        if (!run) return preview(current);
         const [min, max] = [`${spans[run[0]]?.from}`, `${spans[run[1]]?.to}`];
         const again = current.get(low) === min && current.get(high) === max;
         go(changed(current, { [low]: again ? null : min, [high]: again ? null : max }));
@@ -251,7 +256,11 @@ export function histogram(facet, go) {
           )
         : peak &&
             peak.count > 0 &&
-            `most ${months ? `in ${peak.name}` : `from ${peak.from}`}: ${compact(peak.count)}`,
+            html(
+              "span",
+              { class: "tally" },
+              `most ${months ? `in ${peak.name}` : `from ${peak.from}`}: ${compact(peak.count)}`,
+            ),
     );
   }
 

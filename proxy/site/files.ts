@@ -20,7 +20,8 @@ const policyMark = "CONTENT_SECURITY_POLICY";
 function policyFor(api: ApiAddress): string {
   // A relative place lies on the page's own origin.
   const requests = api !== null && URL.canParse(api) ? `'self' ${new URL(api).origin}` : "'self'";
-  return pagePolicy({ images: "'self' data:", requests });
+  // Recomputing compiles the loops of snapshots/index/slice-kernel.ts, which are WebAssembly.
+  return pagePolicy({ scripts: "'self' 'wasm-unsafe-eval'", images: "'self' data:", requests });
 }
 
 function pageFor(api: ApiAddress): Buffer {

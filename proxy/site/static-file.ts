@@ -16,13 +16,21 @@ export function lean(text: string): string {
 }
 
 /**
- * The Content-Security-Policy of a page that loads scripts and styles from its own origin only. `images` and `requests`
- * are the sources that img-src and connect-src allow. A page may state it in a `meta` element.
+ * The Content-Security-Policy of a page that loads scripts and styles from its own origin only. `scripts`, `images` and
+ * `requests` are the sources that script-src, img-src and connect-src allow. A page may state it in a `meta` element.
  */
-export function pagePolicy({ images, requests }: { images: string; requests: string }): string {
+export function pagePolicy({
+  scripts = "'self'",
+  images,
+  requests,
+}: {
+  scripts?: string;
+  images: string;
+  requests: string;
+}): string {
   return [
     "default-src 'none'",
-    "script-src 'self'",
+    `script-src ${scripts}`,
     "style-src 'self'",
     `connect-src ${requests}`,
     `img-src ${images}`,

@@ -17,6 +17,13 @@ export const grouped = (value) => numbers.format(value);
  * @param {number} value */
 export const compact = (value) => short.format(value);
 
+/** Formats a number of bytes: 2.77 MB
+ * @param {number} bytes */
+export const size = (bytes) =>
+  bytes < 1e6
+    ? `${numbers.format(Math.ceil(bytes / 1000))} kB`
+    : `${Number((bytes / 1e6).toPrecision(3))} MB`;
+
 /** Formats a share of 0 to 1: 2.6 %
  * @param {number} share
  * @param {number} [digits] behind the point */
