@@ -13,6 +13,7 @@ import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
 import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
+import { nameOfAll } from "../sources/files/source-files.ts";
 import type { Sources } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { divideManifest } from "../store/manifest.ts";
@@ -48,7 +49,8 @@ export interface Before {
 export async function buildSnapshot(options: BuildOptions, read: ReadSources, before: Before) {
   const { storage, dryRun = false } = options;
   const { current, previous } = before;
-  requireAtMost("protocol_scores", read.scores.records.size, maxProtocols, "protocols");
+  const scoresName = nameOfAll(read.sources.scoreFiles, "protocol_scores");
+  requireAtMost(scoresName, read.scores.records.size, maxProtocols, "protocols");
   const present = new Set(previous?.present.keys());
   if (previous) present.add(layout.manifest(previous.commit.manifest.hash));
   const objects = new ObjectWriter(storage, present, dryRun);
@@ -143,7 +145,7 @@ async function writeManifest(
   { sources, scores, fileRows }: ReadSources,
   { segments, pages, markets, newestResolvedAt }: WrittenArchive,
 ): Promise<{ manifest: Manifest; stored: Buffer }> {
-  requireAtMost("markets", segments.length, maxSegments, "segments");
+  requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
   const scoreRefs = await writeScores(objects, scores);
   const files = holdSourceFiles(objects, sources.files, fileRows);
   const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };

@@ -160,8 +160,8 @@ export function checkGuards(
   }
 }
 
-/** Refuses sources that make more of something than readers take. Throws SourceRefusal. */
+/** Refuses files of a source that make more of something than readers take. Throws SourceRefusal. */
 export function requireAtMost(file: string, count: number, most: number, what: string): void {
   const rule = `would make ${count} ${what}, more than the ${most} that a snapshot can have`;
-  if (count > most) throw new SourceRefusal([{ file: `${file}.parquet`, rule }]);
+  if (count > most) throw new SourceRefusal([{ file, rule }]);
 }

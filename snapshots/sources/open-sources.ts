@@ -15,7 +15,7 @@ import { countRows, type ListedSource, type OpenSource } from "./duckdb/read-sou
 import { readScores } from "./duckdb/scores.ts";
 import { groupFiles } from "./files/file-groups.ts";
 import { contentOf, type HashedFiles, hashContents } from "./files/file-hashes.ts";
-import { listSourceFiles, type SourceFile } from "./files/source-files.ts";
+import { listSourceFiles, nameOfAll, type SourceFile } from "./files/source-files.ts";
 import { type KnownFiles, type MarketsFile, type Sources, UnreadFilesError } from "./sources.ts";
 
 /** How to read the sources. */
@@ -254,8 +254,7 @@ export async function countSomeRows(source: OpenSource): Promise<number> {
   const { files, table } = source;
   const rows = await countRows(source);
   if (rows > 0) return rows;
-  const file = files.length === 1 ? files[0]!.name : `${table.name}/`;
-  throw new SourceRefusal([{ file, rule: "has no rows" }]);
+  throw new SourceRefusal([{ file: nameOfAll(files, table.name), rule: "has no rows" }]);
 }
 
 /** A sentence about columns of these parts that the contract does not name, if there are any. */

@@ -50,6 +50,11 @@ export async function listSourceFiles(
   return script === undefined ? files : files.map((file) => ({ ...file, name: tableOfScript(script, name) }));
 }
 
+/** How messages name all files of a source. */
+export function nameOfAll(files: readonly { name: string }[], source: string): string {
+  return files.length === 1 ? files[0]!.name : `${source}/`;
+}
+
 /** How messages name a table that a script leaves. */
 export function tableOfScript(script: string, table: string): string {
   return `${script} (${table})`;

@@ -122,10 +122,18 @@ test("a publish refuses more protocols than a snapshot can have", async () => {
       ...row!,
       entry: { ...row!.entry, slug: `p${n}` },
     }));
-  const publishing = publishRecords(storage, [], 700, {
-    sources: async () => ({ ...sourcesOf([], 700), scores }),
-  });
-  await expect(publishing).rejects.toThrow("would make 10001 protocols, more than the 10000");
+  for (const [named, name] of [
+    [["own.sql (protocol_scores)"], "own.sql (protocol_scores)"],
+    [["protocol_scores/a.parquet", "protocol_scores/b.parquet"], "protocol_scores/"],
+  ] as const) {
+    const scoreFiles = named.map((name) => ({ name, hash: "", bytes: 0 }));
+    const publishing = publishRecords(storage, [], 700, {
+      sources: async () => ({ ...sourcesOf([], 700), scoreFiles, scores }),
+    });
+    await expect(publishing).rejects.toThrow(
+      `${name}: would make 10001 protocols, more than the 10000 that a snapshot can have`,
+    );
+  }
 });
 
 test("the format states them", async () => {
