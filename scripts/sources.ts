@@ -1,9 +1,11 @@
+import { stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
 import { isScript, runScript } from "../snapshots/sources/duckdb/run-script.ts";
 import { type Inspection, inspectSources } from "../snapshots/sources/inspect-sources.ts";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
 import type { KnownFiles, OpenSources } from "../snapshots/sources/sources.ts";
+import { ifPresent } from "../snapshots/store/errors.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";
 import { counted, UsageError } from "./cli.ts";
@@ -43,7 +45,7 @@ function fetching(
     return () => {
       running ??= isScript(location)
         ? tablesOfScript(shell, location, temporaryDirectory)
-        : Promise.resolve({ directory: location, more: {}, close: nothing });
+        : folderAt(location);
       return running;
     };
   }
@@ -66,6 +68,16 @@ function fetching(
 }
 
 const nothing = async () => {};
+
+/** A folder of sources, which may not be there. Throws UsageError for a file. */
+async function folderAt(directory: string): Promise<LocalSources> {
+  if ((await ifPresent(stat(directory)))?.isFile())
+    throw new UsageError(
+      `--sources: ${directory} is a file; a DuckDB script *.sql can read it (.github/deploy/SOURCES.md), ` +
+        "and Parquet files are named by their directory",
+    );
+  return { directory, more: {}, close: nothing };
+}
 
 /** Runs a script in the user's folder. Its tables stay until the temporary folder is removed. */
 async function tablesOfScript(shell: Shell, path: string, temporaryDirectory: string): Promise<LocalSources> {

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { removeLeftFolders } from "../snapshots/store/backends/leftovers.ts";
 import { ownerMark, ownerPattern } from "../snapshots/store/backends/process-mark.ts";
 import { localFailure } from "../snapshots/store/errors.ts";
@@ -14,7 +14,8 @@ const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);
  * Throws LocalFolderError when the folder cannot be made or the disk is full.
  */
 export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
-  let folder = tmpdir();
+  // A script of sources runs in another folder.
+  let folder = resolve(tmpdir());
   try {
     await removeLeftTemporaryFolders();
     folder = await mkdtemp(join(folder, `${prefix}${ownerMark()}`));
@@ -27,7 +28,7 @@ export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T
   } catch (error) {
     throw localFailure(error, folder, "set TMPDIR to use another folder");
   } finally {
-    if (folder !== tmpdir()) await rm(folder, { recursive: true, force: true });
+    if (folder !== resolve(tmpdir())) await rm(folder, { recursive: true, force: true });
   }
 }
 

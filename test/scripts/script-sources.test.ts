@@ -68,7 +68,8 @@ describe("a script", () => {
     ],
     [
       "an attached database",
-      () => `ATTACH ${quoted(join(folder, "own.duckdb"))} AS own (READ_ONLY); USE own;`,
+      // Editors on Windows begin a file with a byte order mark.
+      () => `\ufeffATTACH ${quoted(join(folder, "own.duckdb"))} AS own (READ_ONLY); USE own;`,
     ],
   ] as const)("over %s publishes the snapshot that its rows in Parquet files make", async ([name, text]) => {
     const file = await script(`${name.replaceAll(/\W/g, "-")}.sql`, text());
@@ -166,6 +167,12 @@ describe("a script is refused", () => {
       ["postgres://me:***@host/db password=*** password = ***"],
     ],
     [
+      "signs",
+      `SELECT error('postgres://me:x@"secret@host/db password=x"secret password=''x \\''secret'' https://host/x?Signature=secret')`,
+      ["postgres://me:***@host/db password=*** password=*** https://host/x?Signature=***"],
+    ],
+    ["nothing", "-- A comment alone\n", ["nothing.sql: has no statement"]],
+    [
       "missing",
       "SELECT 1",
       [
@@ -227,12 +234,27 @@ describe("a script is refused", () => {
     }
   });
 
-  test("when it is not there, or not local", async () => {
+  test("when it is not there, no text, or not local", async () => {
     const missing = await run("check --sources nowhere.sql --json");
     expect([missing.code, JSON.parse(missing.stdout).error.refusals]).toEqual([
       3,
       [{ file: join(folder, "nowhere.sql"), rule: "is missing", total: 1 }],
     ]);
+    for (const command of ["check", "publish --store store"]) {
+      await mkdir(join(folder, "folder.SQL"), { recursive: true });
+      const place = await run(`${command} --sources folder.SQL`);
+      expect(place).toMatchObject({
+        code: 3,
+        stderr: expect.stringContaining("folder.SQL: is not a regular file"),
+      });
+      const data = await run(`${command} --sources markets.csv`);
+      expect(data).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("markets.csv is a file; a DuckDB script"),
+      });
+    }
+    await writeFile(join(folder, "latin.sql"), Buffer.from("SELECT '\xe9'", "latin1"));
+    expect((await run("check --sources latin.sql")).stderr).toContain("latin.sql: is not valid UTF-8");
     const remote = await run("check --sources s3://bucket/own.sql");
     expect(remote).toMatchObject({ code: 2, stderr: expect.stringContaining("a local file *.sql") });
   });

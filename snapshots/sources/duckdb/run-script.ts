@@ -1,4 +1,5 @@
-import { mkdtemp, readFile, realpath, rm } from "node:fs/promises";
+import { isUtf8 } from "node:buffer";
+import { mkdtemp, readFile, realpath, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { ifPresent, messageOf } from "../../store/errors.ts";
@@ -24,7 +25,7 @@ export type ScriptTables = { directory: string } & Record<SourceTable["name"], n
 
 /** Whether a place of sources is a script. */
 export function isScript(path: string): boolean {
-  return path.endsWith(".sql");
+  return /\.sql$/i.test(path);
 }
 
 /**
@@ -35,8 +36,7 @@ export function isScript(path: string): boolean {
  */
 export async function runScript(path: string, options: ScriptOptions): Promise<ScriptTables> {
   const script = basename(path);
-  const text = await ifPresent(readFile(path, "utf8"));
-  if (text === undefined) throw new SourceRefusal([{ file: path, rule: "is missing" }]);
+  const text = await textOf(path);
   const { temporaryDirectory, memoryMegabytes = 600 } = options;
   const directory = await realpath(await mkdtemp(join(temporaryDirectory, "script-")));
   const spill = join(directory, "spill");
@@ -59,12 +59,27 @@ export async function runScript(path: string, options: ScriptOptions): Promise<S
   }
 }
 
+/** The text of a script, without a byte order mark. Throws SourceRefusal when it cannot be one. */
+async function textOf(path: string): Promise<string> {
+  const refuse = (rule: string) => new SourceRefusal([{ file: path, rule }]);
+  const info = await ifPresent(stat(path));
+  if (!info) throw refuse("is missing");
+  // Opening a pipe would wait for a writer, possibly for ever.
+  if (!info.isFile()) throw refuse("is not a regular file; a folder of Parquet files must not end in .sql");
+  const bytes = await readFile(path);
+  if (!isUtf8(bytes)) throw refuse("is not valid UTF-8");
+  return new TextDecoder().decode(bytes);
+}
+
 const fileOf = (directory: string, name: string) => join(directory, `${name}.parquet`);
 
 async function runStatements(connection: DuckDBConnection, script: string, text: string): Promise<void> {
   const refuse = (error: unknown, row?: string) =>
     new SourceRefusal([{ file: script, ...(row && { row }), rule: `fails: ${said(error)}` }]);
+  // DuckDB itself has no words for it.
   const statements = await connection.extractStatements(text).catch((error: unknown) => {
+    if (messageOf(error) === "Error in native callback")
+      throw new SourceRefusal([{ file: script, rule: "has no statement" }]);
     const line = /\nLINE (\d+):/.exec(messageOf(error))?.[1];
     throw refuse(error, line && `line ${line}`);
   });
@@ -152,7 +167,10 @@ function unreadable(script: string, table: string, error: unknown): SourceRefusa
   return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${said(error)}` }]);
 }
 
-/** The first paragraph of what DuckDB says, on one line and without passwords, which stand in addresses of databases. */
+/**
+ * The first paragraph of what DuckDB says, on one line and without passwords, which stand in addresses of databases.
+ * Where a password's end is not certain, what follows it is left out too.
+ */
 function said(error: unknown): string {
   const [paragraph = ""] = faultOf(error)
     .replace(/^Failed to extract statements: /, "")
@@ -160,7 +178,7 @@ function said(error: unknown): string {
   return paragraph
     .replace(/\s+/g, " ")
     .trim()
-    .replace(/(:\/\/[^\s:@/]*):[^\s@]*@/g, "$1:***@")
-    .replace(/(password\s*=\s*)('[^']*'|[^\s'"]+)/gi, "$1***")
+    .replace(/(:\/\/[^\s:@/]*):\S*@/g, "$1:***@")
+    .replace(/((?:password|passwd|secret|token|signature)\s*=\s*)('(?:\\.|''|[^'\\])*'|\S+)/gi, "$1***")
     .slice(0, 1000);
 }
