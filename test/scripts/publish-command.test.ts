@@ -227,7 +227,7 @@ describe("a wrong command line ends with exit code 2, says why and shows the usa
   test.for([
     [
       "",
-      "the command must be one of publish, verify, list, diff, rollback, export, signing-key, witness, gc",
+      "the command must be one of contract, check, publish, verify, list, diff, rollback, export, signing-key, witness, gc",
     ],
     ["publsh --store store", "signing-key, witness, gc. Did you mean publish?"],
     ["publish --store store", "--sources is missing"],

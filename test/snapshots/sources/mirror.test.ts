@@ -320,7 +320,7 @@ describe.skipIf(!environment)("sources on S3", () => {
       const other = await run("gs://bucket/x", "never");
       expect(other).toMatchObject({ code: 2 });
       expect(errorOf(other).refusals).toEqual([]);
-      expect(other.stderr).toContain("--sources takes a directory or s3://bucket/prefix");
+      expect(other.stderr).toContain("--sources takes a directory, s3://bucket/prefix");
       expect(await readdir(folder)).not.toContain("never");
     });
   });
