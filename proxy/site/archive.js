@@ -33,6 +33,9 @@ import { counted, grouped } from "./words.js";
 
 const defaultPageSize = "25";
 
+/** @param {string} facet */
+const isList = (facet) => labels.includes(facet);
+
 /** Waits until the page was painted as it is now. */
 const painted = () =>
   new Promise((resolve) => {
@@ -463,14 +466,14 @@ class Explorer {
   }
 
   /**
-   * Shows the total and counts as this browser evaluates them: first what is in view, and the rest when that was
-   * painted. Returns the total.
+   * Shows the total and counts as this browser evaluates them: first the histograms in view, and the rest when those
+   * were painted. Returns the total.
    * @param {Ask} own
    * @param {URLSearchParams} query
    * @param {AbortSignal} signal
    */
   async #recount(own, query, signal) {
-    const seen = this.#inView();
+    const seen = this.#inView().filter((facet) => !isList(facet));
     const total = await this.#recountSome(seen, query, own, signal);
     await painted();
     const others = [...this.#facets.keys()].filter((facet) => !seen.includes(facet));
@@ -517,19 +520,21 @@ class Explorer {
     // The list stays that of the query before.
     if (`${query}` === `${this.#query}`) this.#side.removeAttribute("aria-busy");
     else this.#side.setAttribute("aria-busy", "true");
-    const busy = this.#aim !== undefined;
     this.#aim = query;
-    if (busy) return;
+    const seen = this.#inView().filter((facet) => facet !== brushed);
     try {
-      for (let drawn; drawn !== this.#aim; ) {
-        drawn = this.#aim;
-        const seen = this.#inView().filter((facet) => facet !== brushed);
-        await this.#recountSome(seen, drawn, own, signal);
-      }
+      await this.#recountSome(
+        seen.filter((facet) => !isList(facet)),
+        query,
+        own,
+        signal,
+      );
+      await painted();
+      // The brush may have moved on.
+      if (this.#aim === query) await this.#recountSome(seen.filter(isList), query, own, signal);
     } catch {
       // What is chosen at the end is asked for anew, and its errors are shown.
     }
-    this.#aim = undefined;
   }
 
   /**
