@@ -10,7 +10,7 @@ import type { Archive, Location } from "./archive.ts";
 
 const joint = storedPiece(separator);
 // The S3 client has this many connections.
-const fetchedAtOnce = 32;
+const fetchedAtOnce = 128;
 
 /** Adjacent lines of one page, newest first: `from` (inclusive) to `to` (exclusive). */
 interface Stretch {

@@ -3,6 +3,7 @@ import { Checked, type Commit, type SegmentRef } from "../../../schemas/snapshot
 import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
 import { CorruptObjectError, MissingObjectError } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
 import { readManifest } from "../../store/manifest.ts";
@@ -27,6 +28,9 @@ const derivedShare = 1 / 8;
 const pageShare = 3 / 8;
 /** Superseded snapshots may take this much beside the caches. */
 const supersededShare = 1 / 4;
+
+// Each takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
+const segmentsAtOnce = 32;
 
 /** The options of a catalog. */
 export interface CatalogOptions {
@@ -166,12 +170,16 @@ export class Catalog {
     try {
       await this.#followLog();
       const { newest } = this.log;
+      // Read beside the snapshot: a run that ends meanwhile is told by the next look.
+      const checked = this.#storage.get(layout.checked, { maxBytes: 4096 });
+      // What the snapshot throws comes first.
+      checked.catch(() => {});
       if (newest && newest.digest !== this.#current?.commit.digest)
         this.#makeCurrent(await this.#load(await this.#list(newest)));
       // Without a wait in between: nobody is told that what is shown is held back.
       this.#heldBack = this.#reader.refusal();
       await this.#reader.remember();
-      this.#checkedAt = await this.#readChecked();
+      this.#checkedAt = this.#checkedAtBy(await checked);
     } finally {
       // Also beside a log or a record that cannot be believed, which may stay so for long.
       await this.#forgetCollected();
@@ -294,7 +302,13 @@ export class Catalog {
   /** Loads and verifies the indexes of a snapshot. Readers see it only once it is complete. */
   async #load({ commit, manifest }: ListedSnapshot): Promise<Snapshot> {
     const segments: Segment[] = [];
-    for (const ref of manifest.segments) segments.push(await this.#loadSegment(ref));
+    await inParallel(
+      manifest.segments.entries(),
+      async ([index, ref]) => {
+        segments[index] = await this.#loadSegment(ref);
+      },
+      segmentsAtOnce,
+    );
     const snapshot = { commit, manifest, archive: new Archive(segments, this.#tables) };
     this.#forgetLabels();
     return snapshot;
@@ -322,8 +336,7 @@ export class Catalog {
     }
   }
 
-  async #readChecked(): Promise<string | undefined> {
-    const bytes = await this.#storage.get(layout.checked, { maxBytes: 4096 });
+  #checkedAtBy(bytes: Buffer | undefined): string | undefined {
     const checked = bytes && unseal(layout.checked, bytes, Checked);
     const { commit, publishedAt } = this.#current?.commit ?? {};
     const believed = checked && this.#reader.believesRun(checked, this.log.newest?.commit ?? 0);

@@ -38,7 +38,7 @@ export interface S3Limits {
 const defaultLimits: S3Limits = { connectSeconds: 5, attemptSeconds: 30, operationSeconds: 90, attempts: 4 };
 
 /** The most requests in flight at the same time. */
-const maxSockets = 32;
+const maxSockets = 128;
 /**
  * Attempts at a conditional put that is answered with 409 because another is in progress. The SDK does not retry it.
  */

@@ -24,15 +24,26 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
  */
 export async function newestCommit(storage: Storage, known = 0): Promise<Commit | undefined> {
   const hint = Math.max(known, (await headCommit(storage)) ?? 0);
-  let newest = hint > 0 ? await readCommit(storage, hint) : undefined;
-  newest ??= await readCommit(storage, await newestListed(storage));
-  if (!newest) return undefined;
-  // A publisher may have been killed after it wrote its commit and before it updated head.json.
-  for (;;) {
-    const next = await readCommit(storage, newest.commit + 1);
-    if (!next) return newest;
-    newest = next;
-  }
+  const hinted = hint > 0 && (await newestFrom(storage, hint));
+  return hinted || newestFrom(storage, await newestListed(storage));
+}
+
+/**
+ * The last of the commits from this number on; undefined when there is none of this number. A publisher may have been
+ * killed after it wrote its commit and before it updated head.json.
+ */
+async function newestFrom(storage: Storage, number: number): Promise<Commit | undefined> {
+  // Side by side, since the first is nearly always there.
+  const [commit, next] = await Promise.allSettled([
+    readCommit(storage, number),
+    readCommit(storage, number + 1),
+  ]);
+  if (commit.status === "rejected") throw commit.reason;
+  if (!commit.value) return undefined;
+  if (next.status === "rejected") throw next.reason;
+  let newest = commit.value;
+  for (let after = next.value; after; after = await readCommit(storage, newest.commit + 1)) newest = after;
+  return newest;
 }
 
 /** The commit number in head.json, which anybody may have put there; undefined when it cannot be read. */

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { aroundCalls, memoryStorage, type StorageCall } from "../../helpers/store/storages.ts";
+import { goodStore } from "../../helpers/store/tamper.ts";
+
+/** The same store, which answers calls of one group only once so many of them have been asked. */
+function answeredTogether(
+  objects: Map<string, Buffer>,
+  groups: readonly { of: (call: StorageCall) => boolean; together: number }[],
+) {
+  const gates = groups.map((group) => ({ ...group, asked: 0, open: Promise.withResolvers<void>() }));
+  return aroundCalls(memoryStorage(objects), async (work, call) => {
+    const gate = gates.find(({ of }) => of(call));
+    if (gate) {
+      gate.asked += 1;
+      if (gate.asked === gate.together) gate.open.resolve();
+      await gate.open.promise;
+    }
+    return work();
+  });
+}
+
+const isUnder =
+  (...prefixes: string[]) =>
+  ({ key }: StorageCall) =>
+    prefixes.some((prefix) => key.startsWith(prefix));
+
+test("a start reads side by side what does not follow from each other", async () => {
+  const storage = answeredTogether(await goodStore(), [
+    // The commit that head.json names and the one after it, which there may be.
+    { of: isUnder(layout.commits), together: 2 },
+    { of: isUnder(layout.manifests, layout.checked), together: 2 },
+    { of: isUnder(layout.segmentLists, layout.scoreRefs), together: 2 },
+    { of: isUnder(layout.segments), together: 2 },
+  ]);
+  const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
+  await catalog.refresh();
+  expect(catalog.requireCurrent().archive.segments.map(({ markets }) => markets)).toHaveLength(2);
+  expect(catalog.requireCurrent().commit.commit).toBe(3);
+  expect(catalog.checkedAt()).toBeDefined();
+});
