@@ -1,9 +1,14 @@
+import { type FileHandle, open } from "node:fs/promises";
 import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/keys.ts";
 import { KeyPlan, plans } from "../../schemas/plans.ts";
+import { sharingRoot } from "../../schemas/sharing.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
+import { apiPlaceAt } from "../../snapshots/publish/site.ts";
 import { printable } from "../../snapshots/sources/contract/printable.ts";
+import { messageOf } from "../../snapshots/store/errors.ts";
 import { exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
+import type { Shell } from "../shell.ts";
 import { openStore, openStoreToWrite, storeOption } from "../store.ts";
 
 const json = { type: "boolean", does: "one JSON object on stdout, nothing else" } as const;
@@ -22,6 +27,11 @@ const issue = command({
       does: "the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ",
       otherwise: "never",
     },
+    profile: {
+      type: "string",
+      value: "FILE",
+      does: "also writes a profile for clients of Delta Sharing (mode 0600), which holds the key; API_URL names the service",
+    },
     ...storeOption,
     create: { type: "boolean", does: "makes the store's directory where there is no store" },
     json,
@@ -38,8 +48,18 @@ const issue = command({
     const expiresAt = values.expires ? moment("expires", values.expires, dayMilliseconds) : undefined;
     if (expiresAt && expiresAt <= now) throw new UsageError("--expires lies in the past");
 
+    const endpoint = values.profile === undefined ? undefined : sharingEndpoint(shell, plan.data);
+
     const storage = await openStoreToWrite(shell, values.store, values.create ?? false);
+    // Opened before there is a key: a path that cannot be written to, or is taken, shows here.
+    await using profile = endpoint === undefined ? undefined : await openProfile(shell.path(values.profile!));
     const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
+    if (profile) {
+      const { expiresAt: expirationTime } = record;
+      const said = { shareCredentialsVersion: 1, endpoint, bearerToken: key, expirationTime };
+      await profile.writeFile(`${JSON.stringify(said, null, 2)}\n`);
+      shell.say(`${shell.path(values.profile!)} holds the key; hand it over as you would the key`);
+    }
     shell.say(`${describe(record, undefined)}\nThe key is shown this once:`);
     shell.report(values.json ?? false, { key, ...shown(record, undefined) }, [key]);
     return exitCodes.done;
@@ -130,6 +150,28 @@ function keyIdOption(name: string, operand: string): string {
 }
 
 const unknownKey = (id: string) => new UsageError(`there is no key ${id} in this store`);
+
+/** A file that nobody else may read, and that was not there. Throws UsageError. */
+async function openProfile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, "wx", 0o600);
+  } catch (error) {
+    throw new UsageError(`--profile: ${messageOf(error)}`);
+  }
+}
+
+/** Where clients of Delta Sharing find the service. Throws UsageError. */
+function sharingEndpoint({ env }: Shell, plan: KeyPlan): string {
+  if (plan !== "aegis")
+    throw new UsageError("--profile is for keys of the aegis plan, which the archive needs");
+  const named = "--profile needs the address of the service: set API_URL to https://HOST";
+  if (!env.API_URL) throw new UsageError(named);
+  try {
+    return `${apiPlaceAt(env.API_URL).replace(/\/api\/v1$/, sharingRoot)}/`;
+  } catch {
+    throw new UsageError(named);
+  }
+}
 
 /** Parses a time span of at most 30 days into milliseconds. Throws UsageError. */
 function duration(name: string, value: string): number {

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -32,6 +32,28 @@ describe("npm run keys", () => {
     expect(listed.stdout).toMatch(/^[0-9a-f]{16} {2}aegis {2}100000\/day {2}acme {2}issued at .*Z\n$/);
     expect(listed.stdout + listed.stderr).not.toContain(stdout.trim());
     expect(await readdir(join(directory, "store", "keys"))).toHaveLength(1);
+  });
+
+  test("writes a profile for Delta Sharing that only its owner may read, and replaces none", async () => {
+    const env = { API_URL: "https://scores.example.org/prs/" };
+    const issue = (plan: string, more: NodeJS.ProcessEnv = env) => {
+      const line = `issue --plan ${plan} --owner acme --expires 2030-01-01 --profile acme.share --store store --create`;
+      return runCommand("keys", line.split(" "), { from: directory, env: more });
+    };
+    const { stdout, stderr, code } = await issue("aegis");
+    expect([code, stderr.includes(stdout.trim())]).toEqual([0, false]);
+    const path = join(directory, "acme.share");
+    expect(JSON.parse(await readFile(path, "utf8"))).toEqual({
+      shareCredentialsVersion: 1,
+      endpoint: "https://scores.example.org/prs/delta-sharing/",
+      bearerToken: stdout.trim(),
+      expirationTime: "2030-01-02T00:00:00.000Z",
+    });
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    const refused = [await issue("aegis"), await issue("developer"), await issue("aegis", { API_URL: "" })];
+    for (const each of refused)
+      expect([each.code, each.stderr]).toEqual([2, expect.stringContaining("--profile")]);
+    expect((await readKeys(storage)).records).toHaveLength(1);
   });
 
   test("issue, list and revoke speak JSON; a day of expiry is the last one", async () => {
