@@ -50,7 +50,7 @@ export interface Endpoint {
   method: "GET" | "POST" | "WS";
   /**
    * `:slug` matches one path segment, `:id` a market's id, `:snapshotId` and `:name` a snapshot and a file of its
-   * export, `:hash` a SHA-256, `:share`, `:schema` and `:table` names of Delta Sharing, `:file` one of
+   * export, `:hash` and `:changes` a SHA-256, `:share`, `:schema` and `:table` names of Delta Sharing, `:file` one of
    * `files`, and `*logFile` the name of a file of the log, slashes included.
    */
   path: string;
@@ -308,6 +308,27 @@ export const endpoints = {
     path: `${tables}/:table/query`,
     body: { schema: TableQuery, maxBytes: 64 * 1024 },
     summary: "Delta Sharing: the files of a table, with addresses that need no header",
+  },
+  tableChanges: {
+    ...sharing,
+    path: `${tables}/:table/changes`,
+    query: [
+      "startingVersion",
+      "startingTimestamp",
+      "endingVersion",
+      "endingTimestamp",
+      "includeHistoricalMetadata",
+      "includeHistoricalProtocol",
+    ],
+    summary: "Delta Sharing: what versions of a table changed",
+  },
+  sharedChanges: {
+    ...sharing,
+    path: `${sharingRoot}/files/:changes/:hash.parquet`,
+    credentials: "address",
+    query: ["key", "expires", "sp", "sig"],
+    media: parquet,
+    summary: "Delta Sharing: a file of changes, for 15 minutes after they were asked for",
   },
   sharedFile: {
     ...sharing,

@@ -207,14 +207,29 @@ export const ColumnStats = z.object({
 });
 export type ColumnStats = z.infer<typeof ColumnStats>;
 
+/** A Parquet file with its rows and the SHA-256 of each of its chunks. */
+const ParquetFile = ObjectRef.extend({ rows: z.int().min(1), chunks: ObjectRef });
+export type ParquetFile = z.infer<typeof ParquetFile>;
+
+/**
+ * `private/exports/changes/<hash>.json`: a change record, by its hash `changes`, as Parquet files (snapshots/SPEC.md,
+ * "Exports"); `note` as in Checked.
+ */
+export const ChangeFiles = z.object({
+  formatVersion: FormatVersion,
+  changes: Digest,
+  files: z.array(ParquetFile),
+  digest: Digest,
+  note: z.string().optional(),
+});
+export type ChangeFiles = z.infer<typeof ChangeFiles>;
+
 /**
  * A Parquet file of an export. `root` is that of a tree over the pages that it was made from, as in a segment; `chunks`
  * refers to the SHA-256 of each of its chunks (snapshots/SPEC.md, "Exports").
  */
-export const ExportFile = ObjectRef.extend({
-  rows: z.int().min(1),
+export const ExportFile = ParquetFile.extend({
   root: Digest,
-  chunks: ObjectRef,
   /** Without them, the file was made before they were, and lacks the columns that came with them. */
   stats: ColumnStats.optional(),
 });

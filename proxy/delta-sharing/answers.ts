@@ -1,11 +1,17 @@
 import { sharedTable, sharingLines, type TableQuery } from "../../schemas/sharing.ts";
 import { InvalidParameterError } from "../../snapshots/read/errors.ts";
 import { optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
-import { fileLine, type ResponseFormat, tableLines } from "../../snapshots/read/sharing/actions.ts";
+import {
+  changeLine,
+  fileLine,
+  type ResponseFormat,
+  tableLines,
+} from "../../snapshots/read/sharing/actions.ts";
+import { changesOf } from "../../snapshots/read/sharing/changes.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import { findVersion, type TableVersion, versionSince } from "../../snapshots/read/sharing/versions.ts";
 import { ServiceError } from "../errors/service-error.ts";
-import type { Request } from "../exchange.ts";
+import type { Exchange, Request } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { fileReply } from "../reply/file.ts";
 import { type Answer, type Reply, uncachedJson } from "../reply/reply.ts";
@@ -37,6 +43,18 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
       },
       bodyHeaders: { "Content-Type": sharingLines },
     };
+  }
+
+  function addressesFor({ headers }: Request, { caller }: Exchange) {
+    const base = apiUrl?.href.replace(/\/$/, "") ?? `http://${headers.host}`;
+    return fileAddresses(keys, caller!, { base, now: now() });
+  }
+
+  async function file(request: Request): Promise<Reply> {
+    catalog.requireCurrent();
+    const { hash, changes } = request.params as { hash: string; changes?: string };
+    // Several snapshots may have it.
+    return { snapshotId: undefined, ...fileReply(request, await catalog.exports.openFile(hash, changes)) };
   }
 
   return {
@@ -76,8 +94,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
         );
       const found = await findVersion(catalog, query);
       const format = formatOf(request);
-      const base = apiUrl?.href.replace(/\/$/, "") ?? `http://${request.headers.host}`;
-      const address = fileAddresses(keys, locals.caller!, { base, now: now() });
+      const address = addressesFor(request, locals);
       const asked = query.version !== undefined || query.timestamp !== undefined;
       const files = prunedFiles(found.files, query).map((file) =>
         fileLine(format, found, file, address(file.hash)),
@@ -85,12 +102,23 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
       return answer(request, found, [...tableLines(format, found, asked), ...files]);
     },
 
-    async sharedFile(request) {
-      catalog.requireCurrent();
-      const file = await catalog.exports.openFile(String(request.params.hash));
-      // Several snapshots may have it.
-      return { snapshotId: undefined, ...fileReply(request, file) };
+    async tableChanges(request, { locals }) {
+      requireNames(request.params);
+      const { newest, first, versions } = await changesOf(catalog, locals.parameters!);
+      const [format, address] = [formatOf(request), addressesFor(request, locals)];
+      const lines = versions.flatMap((version) =>
+        version.files.map((each) => {
+          const changes = version.kind === "cdf" ? version.changes : undefined;
+          return changeLine(format, version, version.kind, each, address(each.hash, changes));
+        }),
+      );
+      // The schema is the same in all versions.
+      const table = tableLines(format, { ...newest, version: first }, true);
+      return answer(request, { ...newest, version: first }, [...table, ...lines]);
     },
+
+    sharedFile: file,
+    sharedChanges: file,
   } satisfies Record<string, Answer>;
 }
 

@@ -12,13 +12,13 @@ export function fileAddresses(
   keys: KeyRing,
   { keyId = "" }: Identity,
   { base, now }: { base: string; now: number },
-): (hash: string) => FileAddress {
+): (hash: string, changes?: string) => FileAddress {
   const verdict = keys.judgeId(keyId);
   // The key may have ended since it was checked.
   if (verdict.state !== "active") throw refused("The key has ended.");
   const expires = Math.floor(now / 1000) + addressSeconds;
-  return (hash) => {
-    const path = `${sharingRoot}/files/${hash}.parquet`;
+  return (hash, changes) => {
+    const path = `${sharingRoot}/files/${changes === undefined ? "" : `${changes}/`}${hash}.parquet`;
     const sig = addressSignature(verdict.record, path, expires);
     // delta-kernel-rs takes an address for signed by one of a few names, of which `sp` is the permission.
     const query = new URLSearchParams({ key: keyId, expires: String(expires), sp: "r", sig });

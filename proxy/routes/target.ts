@@ -6,7 +6,7 @@ import { apiRootOf } from "../../schemas/sharing.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
-const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile|share|schema|table)/g;
+const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile|share|schema|table|changes)/g;
 
 /** Addresses without a variable part, and those of all files. */
 const fixed = new Set(
@@ -21,8 +21,7 @@ const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
 const inner = ({ source }: RegExp) => source.slice(1, -1);
 const spelt: Record<string, string> = {
   id: inner(marketIdPattern),
-  hash: inner(digestPattern),
-  snapshotId: inner(digestPattern),
+  ...Object.fromEntries(["hash", "snapshotId", "changes"].map((name) => [name, inner(digestPattern)])),
   name: inner(exportNamePattern),
   logFile: inner(logFilePattern),
 };

@@ -20,21 +20,29 @@ export class ExportCheckError extends Error {
   override readonly name = "ExportCheckError";
 }
 
+/** The column of files of changes that says what happened to the market. */
+export const changeColumn = "_change_type";
+/** What stands between the values of a line: JSON never contains it. */
+export const valueSeparator = "\u0001";
+
 /**
  * Writes the markets of a file with one JSON text a line to a Parquet file. `blocks`: the bytes of each block of rows.
+ * With `changes`, a line has what happened, the separator and the text.
  */
 export async function writeParquet(
   from: string,
   to: string,
   temporaryDirectory: string,
   blocks: readonly number[],
+  { changes = false } = {},
 ): Promise<void> {
   const groupBlocks = blocksPerGroup(blocks);
   const largest = Math.max(0, ...groupsOf(blocks, groupBlocks)) / 1e6;
   const columns = exportColumns("json");
+  const also = changes ? `, ${changeColumn}` : "";
   // An empty quote, and a delimiter that JSON never contains: each line is one value.
   const lines =
-    `read_csv(${quoted(from)}, columns = {'json': 'VARCHAR'}, auto_detect = false, header = false, delim = chr(1), ` +
+    `read_csv(${quoted(from)}, columns = {${changes ? `'${changeColumn}': 'VARCHAR', ` : ""}'json': 'VARCHAR'}, auto_detect = false, header = false, delim = chr(1), ` +
     `quote = '', escape = '', new_line = '\\n', max_line_size = ${2 * maxRecordBytes})`;
   const options = {
     ...memoryFor(largest),
@@ -44,7 +52,7 @@ export async function writeParquet(
   };
   await inSession(
     options,
-    `COPY (SELECT ${columns.columns}, json FROM (SELECT json, ${columns.from} FROM ${lines})) TO ${quoted(to)}
+    `COPY (SELECT ${columns.columns}, json${also} FROM (SELECT json${also}, ${columns.from} FROM ${lines})) TO ${quoted(to)}
      (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupBlocks * blockRows})`,
   );
 }
@@ -108,8 +116,11 @@ export async function checkParquet(
   }
 }
 
-/** The leaf hash of each row's `json`, in the file's order. */
-async function* readRows(path: string, temporaryDirectory: string): AsyncGenerator<Buffer, void, void> {
+/** The leaf hash of each row's `json`, in the file's order. Throws ExportCheckError. */
+export async function* readRows(
+  path: string,
+  temporaryDirectory: string,
+): AsyncGenerator<Buffer, void, void> {
   const options = {
     memoryMegabytes: 600,
     temporaryDirectory,

@@ -1,23 +1,28 @@
-import { readFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
   type Commit,
   type ExportFile,
   type ExportRecord,
   formatVersion,
+  type ObjectRef,
   type Size,
 } from "../../schemas/snapshot.ts";
-import { chunkHashes, readChunks } from "../export/chunks.ts";
+import { readChangeRecord } from "../changes/record.ts";
+import { readSoundChanges, writeChangeFiles } from "../export/change-files.ts";
+import { putFile } from "../export/chunks.ts";
 import { readSoundExport } from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
 import { fileStats } from "../export/file-stats.ts";
 import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
 import { updateMutableObjects } from "../publish/mutable-objects.ts";
-import { MissingObjectError } from "../store/errors.ts";
-import { hashIn, layout, sha256 } from "../store/layout.ts";
+import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
+import { hashIn, layout } from "../store/layout.ts";
+import { logFrom } from "../store/log/commit-chain.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
+import { readObject } from "../store/objects.ts";
 import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun } from "../trust/log/run-log.ts";
@@ -33,6 +38,8 @@ export interface ExportOptions {
   progress: (step: string, done: number, of: number) => void;
   /** Bytes of text in a file at most; tests set fewer than the format allows. */
   maxTextBytes?: number;
+  /** Also writes what commits changed, from the last one on whose changes, or whose snapshot, is exported. */
+  changes?: boolean;
   /** Signs the record. Records that this does not trust are not built on. */
   signing?: Signing;
 }
@@ -68,7 +75,9 @@ export async function exportSnapshot(
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
     throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
   try {
+    const exported = options.changes ? await exportedCommits(storage) : undefined;
     const report = await exportCommit(storage, commit, options);
+    if (exported) await exportChanges(storage, commit, exported, options);
     // The description of the data names the files.
     await updateMutableObjects(storage, { signing: options.signing });
     return report;
@@ -138,6 +147,40 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   return report("exported", files, sizeOf(made));
 }
 
+/** The commits of all exports, by their numbers. */
+async function exportedCommits(storage: Storage): Promise<ReadonlySet<number>> {
+  const exported = new Set<number>();
+  for await (const { key } of storage.list(layout.exportRecords)) {
+    const record = await readSoundExport(storage, hashIn(key));
+    if (record) exported.add(record.commit);
+  }
+  return exported;
+}
+
+/**
+ * Writes the changes of a commit and of those before it, back to one whose changes are there, or which is among
+ * `exported`. Where a change record is gone, they end.
+ */
+async function exportChanges(
+  storage: Storage,
+  newest: Commit,
+  exported: ReadonlySet<number>,
+  options: ExportOptions,
+): Promise<void> {
+  const trust = trustOf(options.signing ?? {});
+  for await (const { commit, changes } of logFrom(storage, newest)) {
+    if (commit < newest.commit && exported.has(commit)) return;
+    if (!changes) continue;
+    const found = await readSoundChanges(storage, changes.hash);
+    if (found && !trust?.changes(found)) return;
+    const record = await unless(ObjectError, () => readChangeRecord(storedObject(storage), changes));
+    if (!record) return;
+    await writeChangeFiles(storage, changes.hash, record, options);
+  }
+}
+
+const storedObject = (storage: Storage) => (key: string, ref: ObjectRef) => readObject(storage, key, ref);
+
 function sizeOf(files: readonly ExportFile[]): Size {
   return { objects: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
@@ -200,21 +243,9 @@ async function make(
   await rm(path);
   await checkParquet(parquet, temporaryDirectory, pagesOfFile(storage, planned));
   const stats = await fileStats(parquet, temporaryDirectory);
-  const bytes = await readFile(parquet);
+  const file = await putFile(storage, parquet);
   await rm(parquet);
-  const hashes = chunkHashes(bytes);
-  const ref = { hash: sha256(bytes), bytes: bytes.length };
-  const chunks = { hash: sha256(hashes), bytes: hashes.length };
-  await putRenewed(storage, layout.exportChunksOf(chunks.hash), hashes);
-  await putRenewed(storage, layout.exportFile(ref.hash), bytes);
-  // The run, and not a reader, must notice what the store changed or lost.
-  for await (const _ of readChunks(storage, ref, hashes, { from: 0, to: ref.bytes }));
-  return { ...ref, rows: planned.rows, root: planned.root, chunks, stats };
-}
-
-/** Creates an object. One that is there is written again, so that a collection finds it changed. */
-async function putRenewed(storage: Storage, key: string, body: Buffer): Promise<void> {
-  if (!(await storage.putIfAbsent(key, body))) await storage.put(key, body);
+  return { ...file, rows: planned.rows, root: planned.root, stats };
 }
 
 /** Does a piece of work for each item, in order, one item ahead of the caller. */

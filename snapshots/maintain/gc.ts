@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
 import { changeObjects } from "../changes/record.ts";
+import { keysOfChanges } from "../export/change-files.ts";
 import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public-names.ts";
@@ -260,6 +261,7 @@ class Survey {
       const key = layout.changeRecord(commit.changes.hash);
       if (this.#reachable.has(key) || !(young.has(key) || keepsChanges(commit, this.#options))) return;
       try {
+        this.#reach(await keysOfChanges(this.#storage, commit.changes.hash), tiers.changes);
         this.#reach(await changeObjects(this.#storage, commit.changes), tiers.changes);
       } catch (error) {
         // An earlier collection deleted it, or it is damaged and of no use.

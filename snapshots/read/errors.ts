@@ -149,6 +149,12 @@ export class VersionNotFoundError extends ReadError {
   readonly code = "VERSION_NOT_FOUND";
 }
 
+/** What a version of the shared table changed was not exported. */
+export class ChangesNotExportedError extends ReadError {
+  override readonly name = "ChangesNotExportedError";
+  readonly code = "VERSION_NOT_FOUND";
+}
+
 /** A snapshot is no longer kept, or what is kept of it does not suffice. `parameter` named it. */
 export class SnapshotExpiredError extends ReadError {
   override readonly name = "SnapshotExpiredError";

@@ -1,4 +1,4 @@
-import type { Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { type NotedCheckpoint, parseCheckpoint } from "./notes/checkpoint.ts";
@@ -73,6 +73,14 @@ export class Trust {
     const { digest, note, snapshotId } = record;
     const key = layout.exportRecord(snapshotId);
     return this.#refusal(key, note, (name) => recordText(name, subjectOf.export(record), digest));
+  }
+
+  /** Why the record of a change as Parquet files is not trusted; undefined when it is. */
+  changes(record: ChangeFiles): UntrustedError | undefined {
+    const key = layout.exportedChangesOf(record.changes);
+    return this.#refusal(key, record.note, (name) =>
+      recordText(name, subjectOf.changes(record), record.digest),
+    );
   }
 
   /** Why a record's note does not count: it must have the text expected of a key of that name that signed it. */

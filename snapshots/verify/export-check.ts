@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Commit, ExportFile, ExportRecord } from "../../schemas/snapshot.ts";
+import type { Commit, ExportRecord, ParquetFile } from "../../schemas/snapshot.ts";
+import { readSoundChanges } from "../export/change-files.ts";
 import { readChunkHashes, readChunks } from "../export/chunks.ts";
 import { readExport } from "../export/export-records.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
@@ -19,6 +20,8 @@ export async function checkExports(
 ): Promise<void> {
   const { storage } = check;
   const checked = new Set<string>();
+  for await (const { key } of storage.list(layout.exportedChanges))
+    await check.attempt(() => checkChangeFiles(check, hashIn(key), trust));
   for await (const { key, bytes } of storage.list(layout.exportRecords)) {
     const record = await check.attempt(() => readRecord(storage, key, commits, trust));
     if (!record) continue;
@@ -29,6 +32,17 @@ export async function checkExports(
       await check.attempt(() => checkFile(check, file));
     }
   }
+}
+
+/** Checks a change record's Parquet files, where there are any. */
+async function checkChangeFiles(check: StoreCheck, changes: string, trust: Trust | undefined): Promise<void> {
+  const key = layout.exportedChangesOf(changes);
+  const record = await readSoundChanges(check.storage, changes);
+  if (!record) return;
+  const refusal = trust?.changes(record);
+  if (refusal) throw new CorruptObjectError(key, refusal.reason);
+  check.count(key, JSON.stringify(record).length);
+  for (const file of record.files) await check.attempt(() => checkFile(check, file));
 }
 
 async function readRecord(
@@ -54,7 +68,7 @@ async function readRecord(
   return record;
 }
 
-async function checkFile(check: StoreCheck, file: ExportFile): Promise<void> {
+async function checkFile(check: StoreCheck, file: ParquetFile): Promise<void> {
   const key = layout.exportFile(file.hash);
   const hashes = await readChunkHashes(check.storage, file);
   check.count(layout.exportChunksOf(file.chunks.hash), hashes.length);

@@ -1,4 +1,5 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, realpath } from "node:fs/promises";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/site.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
@@ -6,10 +7,14 @@ import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { maxNoteBytes } from "../../../snapshots/trust/notes/signed-note.ts";
-import { exitCodes, UsageError } from "../../cli.ts";
+import type { Signing } from "../../../snapshots/trust/signing.ts";
+import { counted, exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
+import { progressOn } from "../../progress.ts";
+import type { Shell } from "../../shell.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
 import { openNewStore } from "../../store.ts";
+import { withTemporaryFolder } from "../../temporary.ts";
 import { describePublish } from "./describe.ts";
 import { common, flag } from "./options.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
@@ -52,6 +57,7 @@ export const publishCommand = command({
       value: "FILE",
       does: "writes a JSON file with the SHA-256 of each source file, the snapshot and the checkpoint",
     },
+    export: flag("then exports the snapshot as Parquet files, and what its commit changed"),
     "dry-run": flag("writes nothing"),
   },
   async run(values, _operand, shell) {
@@ -74,6 +80,7 @@ export const publishCommand = command({
     const storage = await openNewStore(shell, values.store);
     const { report, files } = await publishFrom(shell, choices, storage, { ...told, signing, dryRun });
     if (report.signature === "lost") shell.say(lostSignature);
+    if (values.export && !dryRun) await exportNewest(shell, storage, signing);
     shell.report(values.json ?? false, report, describePublish(report));
     try {
       if (statement) await writeStatement(statement, files, storage, report);
@@ -84,6 +91,20 @@ export const publishCommand = command({
     }
   },
 });
+
+/** Exports what was published (--export). */
+async function exportNewest(shell: Shell, storage: Storage, signing: Signing): Promise<void> {
+  const progress = progressOn(shell.stderr);
+  const { total } = await withTemporaryFolder(async (folder) =>
+    exportSnapshot(storage, undefined, {
+      temporaryDirectory: await realpath(folder),
+      progress,
+      signing,
+      changes: true,
+    }),
+  );
+  shell.say(`Exported in ${counted(total.objects, "file")} (${total.bytes} bytes)`);
+}
 
 /** Writes what was published and from what (--statement). */
 async function writeStatement(

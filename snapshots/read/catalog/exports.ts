@@ -1,6 +1,8 @@
+import { LRUCache } from "lru-cache";
 import type { ExportList } from "../../../schemas/envelopes.ts";
 import { parquet } from "../../../schemas/media.ts";
-import type { ExportFile, ExportRecord } from "../../../schemas/snapshot.ts";
+import type { ExportRecord, ParquetFile } from "../../../schemas/snapshot.ts";
+import { readSoundChanges } from "../../export/change-files.ts";
 import { checkedHashes, readChunks } from "../../export/chunks.ts";
 import { exportFileName, readSoundExport } from "../../export/export-records.ts";
 import { inParallel } from "../../store/in-parallel.ts";
@@ -45,6 +47,8 @@ export class Exports {
   readonly #log: CommitLog;
   readonly #reader: LogReader;
   readonly #recent: Recent<readonly ExportRecord[]>;
+  /** The files of change records, by their hashes. */
+  readonly #changes = new LRUCache<string, readonly ParquetFile[]>({ max: 1000 });
   /** By key and tag, what the last look made of the records, so that each is read once. */
   #known = new Map<string, ExportRecord | undefined>();
 
@@ -75,16 +79,28 @@ export class Exports {
     throw new ExportNotFoundError(`${what}; GET /api/v1/markets/exports lists all.`);
   }
 
-  /** Opens a file of any export by its SHA-256. Throws ExportNotFoundError. */
-  async openFile(hash: string): Promise<StoredFile> {
-    for (const { files } of await this.list()) {
+  /** A change record, by its hash, as Parquet files that can be believed; undefined where there are none. */
+  async changes(hash: string): Promise<readonly ParquetFile[] | undefined> {
+    const known = this.#changes.get(hash);
+    if (known) return known;
+    const record = await readSoundChanges(this.#storage, hash);
+    if (!record || !this.#reader.believesChanges(record)) return undefined;
+    this.#changes.set(hash, record.files);
+    return record.files;
+  }
+
+  /** Opens a file of any export, or of the change record that is named, by its SHA-256. Throws ExportNotFoundError. */
+  async openFile(hash: string, changes?: string): Promise<StoredFile> {
+    const records =
+      changes === undefined ? await this.list() : [{ files: (await this.changes(changes)) ?? [] }];
+    for (const { files } of records) {
       const file = files.find((each) => each.hash === hash);
       if (file) return this.#opened(file);
     }
     throw new ExportNotFoundError("There is no such file any more; ask for the table's files again.");
   }
 
-  #opened(file: ExportFile): StoredFile {
+  #opened(file: ParquetFile): StoredFile {
     return { ...file, contentType: parquet, ranges: true, read: (range) => this.#stream(file, range) };
   }
 
@@ -92,7 +108,7 @@ export class Exports {
    * The bytes of a file from `from` to `to` (exclusive), each chunk checked before any byte of it is passed on. Reading
    * throws MissingObjectError, CorruptObjectError or StorageError.
    */
-  #stream(file: ExportFile, range: ByteRange): Stream {
+  #stream(file: ParquetFile, range: ByteRange): Stream {
     const [storage, objects] = [this.#storage, this.#objects];
     return {
       count: range.to - range.from,

@@ -1,5 +1,5 @@
 import { sharedTable } from "../../../schemas/sharing.ts";
-import type { ExportFile } from "../../../schemas/snapshot.ts";
+import type { ExportFile, ParquetFile } from "../../../schemas/snapshot.ts";
 import { deltaSchema } from "../../export/delta-schema.ts";
 import type { TableVersion } from "./versions.ts";
 
@@ -41,6 +41,25 @@ export function tableLines(
 
 /** The statistics of a file, in the JSON of Delta tables. */
 const statsOf = ({ rows, stats }: ExportFile) => JSON.stringify({ numRecords: rows, ...stats });
+
+/** The line of a file of what a version changed: `cdf` where its rows say what happened, `add` where all are new. */
+export function changeLine(
+  format: ResponseFormat,
+  { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,
+  kind: "add" | "cdf",
+  file: ParquetFile,
+  { url, expirationTimestamp }: FileAddress,
+): object {
+  const [id, size, timestamp] = [file.hash, file.bytes, Date.parse(publishedAt)];
+  const common = { id, size, version, timestamp, expirationTimestamp };
+  if (format === "parquet") return { [kind]: { url, partitionValues: {}, ...common } };
+  const action = { path: url, partitionValues: {}, size };
+  const deltaSingleAction =
+    kind === "cdf"
+      ? { cdc: { ...action, dataChange: false } }
+      : { add: { ...action, modificationTime: timestamp, dataChange: true } };
+  return { file: { ...common, deltaSingleAction } };
+}
 
 /** The line of a file of a version. */
 export function fileLine(

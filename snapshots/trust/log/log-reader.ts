@@ -1,4 +1,4 @@
-import type { Checked, Commit, ExportRecord } from "../../../schemas/snapshot.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/snapshot.ts";
 import { headFromTiles, inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { headFrom, leafHash } from "../../format/tree.ts";
@@ -35,6 +35,8 @@ export interface LogReader {
   believesRun(run: Checked, newest: number): boolean;
   /** Whether the record of an export is believed. */
   believesExport(record: ExportRecord): boolean;
+  /** The same of a change as Parquet files. */
+  believesChanges(record: ChangeFiles): boolean;
   /** Remembers over restarts the log that was taken up. Throws CheckpointFileError. */
   remember(): Promise<void>;
 }
@@ -52,6 +54,7 @@ export function readAnyLog(storage: Storage): LogReader {
     refusal: () => undefined,
     believesRun: () => true,
     believesExport: () => true,
+    believesChanges: () => true,
     async remember() {},
   };
 }
@@ -108,6 +111,11 @@ export function readSignedLog(
     },
     believesExport(record) {
       const error = trust.export(record);
+      tell("export", error);
+      return error === undefined;
+    },
+    believesChanges(record) {
+      const error = trust.changes(record);
       tell("export", error);
       return error === undefined;
     },

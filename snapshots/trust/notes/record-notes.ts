@@ -1,4 +1,4 @@
-import type { Checked, Commit, ExportRecord } from "../../../schemas/snapshot.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Signature } from "../../store/records.ts";
@@ -21,6 +21,7 @@ export function signEntry(key: SigningKey, commit: Commit): string {
 export const subjectOf = {
   run: ({ checkedAt }: Pick<Checked, "checkedAt">) => `checked ${checkedAt}`,
   export: ({ snapshotId }: Pick<ExportRecord, "snapshotId">) => `export ${snapshotId}`,
+  changes: ({ changes }: Pick<ChangeFiles, "changes">) => `changes ${changes}`,
 };
 
 /** The text of the note about such a record. */

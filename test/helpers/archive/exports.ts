@@ -7,7 +7,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 export async function exportNewest(
   storage: Storage,
   folder: string,
-  choices: Partial<Pick<ExportOptions, "maxTextBytes" | "signing">> = {},
+  choices: Partial<Pick<ExportOptions, "maxTextBytes" | "signing" | "changes">> = {},
 ): Promise<ExportReport> {
   const temporaryDirectory = await realpath(await mkdtemp(join(folder, "export-")));
   return exportSnapshot(storage, undefined, { temporaryDirectory, progress: () => {}, ...choices });

@@ -1,6 +1,8 @@
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
@@ -128,5 +130,79 @@ for column in ["id", "json", "composite", "oracle", "disputed"]:
 answer = len(read)
 `);
     expect(rows).toBe(markets.length);
+  });
+});
+
+describe.skipIf(!program)("changes, as the Python client reads them,", () => {
+  test("lead from each version to the next, across a rollback too", async () => {
+    const proxy = await startTestProxy({ empty: true });
+    const { storage } = proxy;
+    const files = await mkdtemp(join(folder, "changes-"));
+    const publish = async (number: number, rows: readonly HistoricalMarket[], exported = true) => {
+      const now = () => new Date(Date.UTC(2026, 1, number));
+      await publishRecords(storage, rows, 500 + number, { now, resume: true });
+      if (exported) await exportNewest(storage, files, { changes: true });
+    };
+    const all = markets.slice(0, 60);
+    const corrected = all.map((row, index) => (index % 20 ? row : { ...row, resolvedOutcome: "Corrected" }));
+    await publish(1, all);
+    await publish(2, corrected.slice(0, 58));
+    // Its changes are exported with the next ones.
+    await publish(3, [...corrected, market(90)], false);
+    await rollback(storage, "2", () => new Date(Date.UTC(2026, 1, 4)));
+    await publish(5, [...all.slice(1), market(91)]);
+    proxy.clock.now += 60_000;
+    const key = await proxy.issue({ quota: 1_000_000 });
+    const given = { base: `http://127.0.0.1:${proxy.port}`, key };
+    const answer = await python<{ counts: Record<string, number>[]; missing: string; times: number[] }>(
+      program!,
+      given,
+      `${prelude}
+def applied(rows, changes):
+    rows = dict(rows)
+    for version in sorted(set(changes._commit_version)):
+        step = changes[changes._commit_version == version]
+        for _, row in step[step._change_type.isin(["delete", "update_preimage"])].iterrows():
+            assert rows.pop(row.id) == row.json
+        for _, row in step[step._change_type.isin(["insert", "update_postimage"])].iterrows():
+            assert row.id not in rows
+            rows[row.id] = row.json
+    return rows
+of = lambda frame: dict(zip(frame.id, frame.json))
+newest, second = of(exported(0)), of(delta_sharing.load_as_pandas(table, version=2))
+read = delta_sharing.load_table_changes_as_pandas
+counts = []
+for delta in [False, True]:
+    changes = read(table, starting_version=1, use_delta_format=delta)
+    assert applied({}, changes) == newest
+    assert applied({}, changes[changes._commit_version <= 2]) == second
+    counts.append({str(key): int(value) for key, value in changes.groupby(["_commit_version", "_change_type"]).size().items()})
+later = read(table, starting_timestamp="2026-02-02T00:00:01Z")
+assert applied(second, later) == newest
+assert applied(second, read(table, starting_version=3, ending_version=4)) == second
+assert sorted(set(later._commit_version)) == [3, 4, 5]
+try:
+    missing = str(read(table, starting_version=9))
+except Exception as error:
+    missing = str(error)
+answer = {"counts": counts, "missing": missing, "times": sorted(int(time) for time in set(later._commit_timestamp))}
+`,
+    );
+    await proxy.stop();
+    expect(answer.counts[0]).toEqual({
+      "(1, 'insert')": 60,
+      "(2, 'delete')": 2,
+      "(2, 'update_preimage')": 3,
+      "(2, 'update_postimage')": 3,
+      "(3, 'insert')": 3,
+      "(4, 'delete')": 3,
+      "(5, 'delete')": 1,
+      "(5, 'insert')": 3,
+      "(5, 'update_preimage')": 2,
+      "(5, 'update_postimage')": 2,
+    });
+    expect(answer.counts[1]).toEqual(answer.counts[0]);
+    expect(answer.missing).toContain("INVALID_PARAMETER");
+    expect(answer.times).toEqual([3, 4, 5].map((day) => Date.UTC(2026, 1, day)));
   });
 });

@@ -1,0 +1,144 @@
+import { type FileHandle, open, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { ChangeFiles, type ChangeRecord, formatVersion, type ParquetFile } from "../../schemas/snapshot.ts";
+import { ChangePart, putLine } from "../format/change-part.ts";
+import { leafHash } from "../format/tree.ts";
+import { CorruptObjectError, unless } from "../store/errors.ts";
+import { layout } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
+import { seal, unseal } from "../store/records.ts";
+import type { Storage } from "../store/storage.ts";
+import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
+import type { Signing } from "../trust/signing.ts";
+import { putFile } from "./chunks.ts";
+import { blockRows, ExportCheckError, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
+
+const maxRecordBytes = 1024 * 1024;
+/** The text of a file is at most this large, and one part of a change record more. */
+const maxTextBytes = 256 * 1024 * 1024;
+const lineEnds = putLine(Buffer.alloc(0)).length - "}\n".length;
+
+/** Reads the record of a change as Parquet files; undefined when there is none, or it is damaged. */
+export function readSoundChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
+  return unless(CorruptObjectError, async () => {
+    const key = layout.exportedChangesOf(changes);
+    const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
+    if (!bytes) return undefined;
+    const record = unseal(key, bytes, ChangeFiles);
+    if (record.changes !== changes) throw new CorruptObjectError(key, "it is of another change");
+    return record;
+  });
+}
+
+/** The keys of such a record, and of its files and their chunks. */
+export async function keysOfChanges(storage: Storage, changes: string): Promise<string[]> {
+  const { files = [] } = (await readSoundChanges(storage, changes)) ?? {};
+  const objects = files.flatMap(({ hash, chunks }) => [
+    layout.exportFile(hash),
+    layout.exportChunksOf(chunks.hash),
+  ]);
+  return [layout.exportedChangesOf(changes), ...objects];
+}
+
+/** What happened to a market in a change record. */
+type ChangeType = "insert" | "update_preimage" | "update_postimage" | "delete";
+
+/**
+ * Writes a change record as Parquet files with the columns of an export and what happened. Each is read back before it
+ * is put; the record, which names all, is put last. Throws ExportCheckError, MissingObjectError or CorruptObjectError.
+ */
+export async function writeChangeFiles(
+  storage: Storage,
+  changes: string,
+  record: ChangeRecord,
+  { temporaryDirectory, signing = {} }: { temporaryDirectory: string; signing?: Signing },
+): Promise<void> {
+  const text = join(temporaryDirectory, "changes.ndjson");
+  const files: ParquetFile[] = [];
+  let [leaves, blocks, bytes]: [Buffer[], number[], number] = [[], [], 0];
+  let file: FileHandle | undefined;
+  const close = async () => {
+    await file?.close();
+    if (leaves.length > 0) files.push(await makeFile(storage, text, temporaryDirectory, { leaves, blocks }));
+    [file, leaves, blocks, bytes] = [undefined, [], [], 0];
+  };
+  try {
+    for await (const { type, lines } of changedLines(storage, record)) {
+      file ??= await open(text, "w");
+      for (const line of lines) {
+        if (leaves.length % blockRows === 0) blocks.push(0);
+        blocks[blocks.length - 1]! += line.length;
+        leaves.push(leafHash(line));
+        bytes += line.length;
+      }
+      const prefix = Buffer.from(`${type}${valueSeparator}`);
+      await file.appendFile(Buffer.concat(lines.flatMap((line) => [prefix, line, Buffer.from("\n")])));
+      if (bytes >= maxTextBytes) await close();
+    }
+    await close();
+  } finally {
+    await file?.close();
+    await rm(text, { force: true });
+  }
+  const made: Omit<ChangeFiles, "digest"> = { formatVersion, changes, files };
+  const sign = signRecord(signing.key, subjectOf.changes(made));
+  await storage.put(layout.exportedChangesOf(changes), seal(made, sign));
+}
+
+/** Makes a file of the lines of a text, checks it, and puts it into the store. */
+async function makeFile(
+  storage: Storage,
+  text: string,
+  temporaryDirectory: string,
+  { leaves, blocks }: { leaves: readonly Buffer[]; blocks: readonly number[] },
+): Promise<ParquetFile> {
+  const parquet = join(temporaryDirectory, "changes.parquet");
+  await writeParquet(text, parquet, temporaryDirectory, blocks, { changes: true });
+  let row = 0;
+  for await (const leaf of readRows(parquet, temporaryDirectory)) {
+    if (!leaves[row]?.equals(leaf))
+      throw new ExportCheckError("a file of changes differs from the change record");
+    row += 1;
+  }
+  if (row !== leaves.length) throw new ExportCheckError("a file of changes lacks rows");
+  const file = await putFile(storage, parquet);
+  await rm(parquet);
+  return { ...file, rows: leaves.length };
+}
+
+/** The texts of the markets of a change record with what happened to them: what went, and what came. */
+async function* changedLines(
+  storage: Storage,
+  record: ChangeRecord,
+): AsyncGenerator<{ type: ChangeType; lines: Buffer[] }, void, void> {
+  const came = new Set<string>();
+  for await (const part of partsOf(storage, record.after))
+    for (let line = 0; line < part.lines; line += 1) came.add(part.market(line).id);
+  const updated = new Set<string>();
+  const typesOf = { before: ["update_preimage", "delete"], after: ["update_postimage", "insert"] } as const;
+  for (const side of ["before", "after"] as const) {
+    for await (const part of partsOf(storage, record[side])) {
+      const lines = part.checked().map((line) => line.subarray(lineEnds, -2));
+      const isUpdate = (index: number) => {
+        const { id } = part.market(index);
+        if (side === "before" && came.has(id)) updated.add(id);
+        return updated.has(id);
+      };
+      const updates = new Set(lines.keys().filter(isUpdate));
+      const [update, other] = typesOf[side];
+      const [first, second] = [
+        lines.filter((_, n) => updates.has(n)),
+        lines.filter((_, n) => !updates.has(n)),
+      ];
+      if (first.length > 0) yield { type: update, lines: first };
+      if (second.length > 0) yield { type: other, lines: second };
+    }
+  }
+}
+
+async function* partsOf(storage: Storage, refs: ChangeRecord["before"]): AsyncGenerator<ChangePart> {
+  for (const ref of refs) {
+    const key = layout.changePart(ref.hash);
+    yield new ChangePart(key, await readObject(storage, key, ref));
+  }
+}

@@ -1,0 +1,83 @@
+import type { ParquetFile } from "../../../schemas/snapshot.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import { ChangesNotExportedError, InvalidParameterError } from "../errors.ts";
+import { optionalInteger, type Parameters } from "../query/parameters.ts";
+import { findVersion, isoOf, type TableVersion } from "./versions.ts";
+
+/** What one version changed, as Parquet files. Where all its rows are new, they are those of an export. */
+export interface VersionChanges {
+  version: number;
+  publishedAt: string;
+  kind: "add" | "cdf";
+  /** The hash of the change record that the files are of. */
+  changes: string | undefined;
+  files: readonly ParquetFile[];
+}
+
+/** Versions of an answer at most. */
+const maxVersions = 1000;
+
+/**
+ * What the versions from a first to a last one changed, both included. Throws InvalidParameterError, or
+ * ChangesNotExportedError that names the first version whose changes were not exported.
+ */
+export async function changesOf(
+  catalog: Catalog,
+  parameters: Parameters,
+): Promise<{ newest: TableVersion; first: number; versions: VersionChanges[] }> {
+  const newest = await findVersion(catalog, {});
+  const commits = await catalog.log.believed();
+  const known = commits.filter(({ commit }) => commit <= newest.version).reverse();
+  const end = (name: "starting" | "ending") => {
+    const version = optionalInteger(parameters, `${name}Version`, 0, Number.MAX_SAFE_INTEGER);
+    const timestamp = parameters.get(`${name}Timestamp`);
+    if (version !== undefined && timestamp !== undefined)
+      throw new InvalidParameterError(
+        `${name}Version`,
+        `${name}Version and ${name}Timestamp exclude each other.`,
+      );
+    if (timestamp === undefined) return version;
+    const time = isoOf(`${name}Timestamp`, timestamp);
+    if (name === "ending") return known.findLast(({ publishedAt }) => publishedAt <= time)?.commit ?? 0;
+    return known.find(({ publishedAt }) => publishedAt >= time)?.commit ?? newest.version + 1;
+  };
+  const [first, last = newest.version] = [end("starting"), end("ending")];
+  if (first === undefined)
+    throw new InvalidParameterError("startingVersion", "Give startingVersion or startingTimestamp.");
+  if (first > newest.version || first > last)
+    throw new InvalidParameterError(
+      "startingVersion",
+      `The changes begin after they end: the newest version is ${newest.version}.`,
+    );
+  // There is no version 0, which clients begin with.
+  const wanted = known.filter(({ commit }) => commit >= first && commit <= last);
+  if (wanted.length > maxVersions)
+    throw new InvalidParameterError("endingVersion", `Ask for at most ${maxVersions} versions at a time.`);
+  const versions: VersionChanges[] = [];
+  for (const entry of wanted) {
+    const before = known.find(({ commit }) => commit === entry.commit - 1);
+    versions.push(await changesOfVersion(catalog, entry, before));
+  }
+  return { newest, first: Math.max(first, 1), versions };
+}
+
+async function changesOfVersion(
+  catalog: Catalog,
+  { commit: version, publishedAt, snapshotId, changes }: LogEntry,
+  before: LogEntry | undefined,
+): Promise<VersionChanges> {
+  const of = { version, publishedAt, kind: "cdf" as const, changes: changes?.hash };
+  if (before?.snapshotId === snapshotId) return { ...of, files: [] };
+  if (changes) {
+    const files = await catalog.exports.changes(changes.hash);
+    if (files) return { ...of, files };
+  } else if (version === 1) {
+    const record = (await catalog.exports.list()).find((each) => each.snapshotId === snapshotId);
+    if (record) return { ...of, kind: "add", files: record.files };
+  }
+  throw new ChangesNotExportedError(
+    `What version ${version} changed was not exported; begin with a later version, or read the table anew. The ` +
+      "publisher exports changes with publish --export.",
+  );
+}
