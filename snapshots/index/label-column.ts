@@ -1,4 +1,4 @@
-import type { IntegerRange } from "../../schemas/filters.ts";
+import { firstWhere } from "../format/first-where.ts";
 import { type Bitmap, copyBits, countFrom, hasBit, nthBit, setBit, wordsFor } from "./bitmap.ts";
 import { frequentShare } from "./columns.ts";
 import { buildIntegerColumn, type IntegerColumn, keepRanges } from "./integer-column.ts";
@@ -78,17 +78,24 @@ export function faultIn({ rare, frequent, postings, starts }: LabelColumn, marke
   return each && begun ? undefined : "starts does not begin a list for each label";
 }
 
-/** Clears every ordinal in `result` whose label is none of `ids`. */
+// Looking each id up among a column's takes longer than looking up the column's among more ids than this.
+const fewIds = 16;
+
+/** Those of `ids`, which ascend, that are in a column, by their positions there. */
+function positionsIn(columnIds: Uint32Array, ids: readonly number[]): number[] {
+  if (ids.length <= fewIds) return ids.map((id) => columnIds.indexOf(id)).filter((position) => position >= 0);
+  const isAsked = (id: number) => ids[firstWhere(0, ids.length, (index) => ids[index]! >= id)] === id;
+  return Array.from(columnIds.keys()).filter((position) => isAsked(columnIds[position]!));
+}
+
+/** Clears every ordinal in `result` whose label is none of `ids`, which ascend. */
 export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
   const { codes, frequentIds, rareIds } = column;
-  const frequent: IntegerRange[] = [];
-  const rare: Uint16Array[] = [];
-  for (const id of ids) {
-    const code = frequentIds.indexOf(id) + 1;
-    const rank = code > 0 ? -1 : rareIds.indexOf(id);
-    if (code > 0) frequent.push({ min: code, max: code });
-    if (rank >= 0) rare.push(postingsOf(column, rank));
-  }
+  const frequent = positionsIn(frequentIds, ids).map((position) => ({
+    min: position + 1,
+    max: position + 1,
+  }));
+  const rare = positionsIn(rareIds, ids).map((rank) => postingsOf(column, rank));
   const before = rare.length > 0 ? result.slice() : result;
   keepRanges(codes, frequent, result);
   for (const ordinals of rare) copyBits(before, ordinals, result);

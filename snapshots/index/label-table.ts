@@ -15,6 +15,8 @@ export class LabelTable {
   #generation = 0;
   /** A hash table with open addressing: ids or `nothing`. Its length is a power of two, and it is at most half full. */
   #slots = new Uint32Array(128).fill(nothing);
+  /** Where hashes begin. As nobody knows it, nobody can publish labels that all fall into one slot. */
+  #seed = Math.trunc(Math.random() * 2 ** 32);
   /** In a table that ignores letter case: the folded labels, and the id of label n's folded form among them. */
   #folds: LabelTable | undefined;
   #foldOf = new Uint32Array(0);
@@ -46,7 +48,7 @@ export class LabelTable {
     return id === nothing ? undefined : id;
   }
 
-  /** The ids of all labels that equal the value, regardless of letter case in a table with `fold`. */
+  /** The ids of all labels that equal the value, regardless of letter case in a table with `fold`, ascending. */
   matching(value: string): number[] {
     const find = (table: LabelTable, label: string) => table.find(label) ?? nothing;
     if (!this.#folds) return [find(this, value)].filter((id) => id !== nothing);
@@ -98,6 +100,7 @@ export class LabelTable {
       if (renumbered[id] === 0) renumbered[id] = fresh.intern(this.label(id));
     for (const ids of live) for (let n = 0; n < ids.length; n += 1) ids[n] = renumbered[ids[n]!]!;
     this.#generation += 1;
+    this.#seed = fresh.#seed;
     this.#text = fresh.#text;
     this.#ends = fresh.#ends;
     this.#slots = fresh.#slots;
@@ -141,7 +144,7 @@ export class LabelTable {
 
   /** FNV-1a, whose upper bits reach the lower ones at the end. */
   #hash(start: number, end: number): number {
-    let hash = 0x811c9dc5;
+    let hash = this.#seed;
     for (let at = start; at < end; at += 1) hash = Math.imul(hash ^ this.#text[at]!, 0x01000193);
     return hash ^ (hash >>> 15);
   }

@@ -58,7 +58,9 @@ export function sectionLookup(
   limit: number,
 ): SectionLookup {
   return (name, expectedBytes) => {
-    const [offset, bytes] = sections[name] ?? [0, Number.POSITIVE_INFINITY];
+    // An index header may name a section like a member that every object has.
+    const place = Object.hasOwn(sections, name) ? sections[name] : undefined;
+    const [offset, bytes] = place ?? [0, Number.POSITIVE_INFINITY];
     const sized = expectedBytes === undefined || bytes === expectedBytes;
     if (!sized || offset % alignment !== 0 || offset + bytes > limit)
       throw new CorruptObjectError(key, `its section ${name} is missing or cut`);

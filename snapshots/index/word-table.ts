@@ -122,6 +122,8 @@ export class WordTable {
         bytes.set(shorter);
       }
       numbers.read(bytes, shared, length);
+      // Gaps that take more than a bitmap are stored as one, so no word takes longer to read.
+      if (postingBytes > wordsFor(this.markets) * 4) throw this.#corrupt("dictionary has too long a posting");
       yield { bytes, length, postingStart, postingBytes };
       postingStart += postingBytes;
     }

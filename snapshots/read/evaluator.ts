@@ -80,13 +80,16 @@ export function sectionsFor(
   for (const name of by) if (name !== "month") fields.add(name);
   // Every count says how many of the markets were disputed.
   if (by.length > 0) fields.add("disputed");
+  // Evaluating names the columns that a segment lacks.
+  const rows = filterFields.filter((row) => fields.has(row.field) && columnOf(header, row));
   return [
     ...(cut || by.includes("month") ? ["times"] : []),
-    ...filterFields
-      .filter(({ field }) => fields.has(field))
-      .flatMap(({ field, kind }) => sectionsOf({ name: field, kind })),
+    ...rows.flatMap(({ field, kind }) => sectionsOf({ name: field, kind })),
   ];
 }
+
+const columnOf = ({ columns }: IndexHeader, row: FilterField) =>
+  columns.find((column) => fieldOf(column) === row);
 
 /** The markets that a filter selects. */
 export class Evaluation {
@@ -202,7 +205,7 @@ class LoadedSegment implements SegmentColumns {
 
   #load(row: FilterField): void {
     if (this.integers.has(row.field as never) || this.labels.has(row.field as never)) return;
-    const column = this.#index.header.columns.find((column) => fieldOf(column) === row);
+    const column = columnOf(this.#index.header, row);
     if (!column)
       throw new InvalidParameterError(row.field, `The archive has no index for ${row.field}; leave it out.`);
     if (row.kind === "integer") this.integers.set(row.field, readIntegers(this.#source, row));
@@ -222,7 +225,7 @@ class LoadedSegment implements SegmentColumns {
           key,
           `its section ${name} has ${bytes.length} bytes, not ${expectedBytes}`,
         );
-      return bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
+      return bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes);
     };
     return { key, markets, section };
   }

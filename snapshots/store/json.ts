@@ -22,8 +22,9 @@ export function versionIn(value: unknown): unknown {
 
 /** The error for an object of a version of the format that this program has no reader for. */
 export function unknownVersion(key: string, version: unknown): CorruptObjectError {
+  // A hostile one need not even be a text.
+  if (typeof version !== "number") return new CorruptObjectError(key, "it has no format version");
   const reason = `it has format version ${version}; this reader knows version ${formatVersion}`;
-  if (typeof version !== "number") return new CorruptObjectError(key, reason);
   return new FormatError(key, `${reason}: ${version > formatVersion ? update : startAnew}`);
 }
 

@@ -82,6 +82,22 @@ describe("a table of words", () => {
     expect(await turns(same, ["ab"])).toBe(1);
   });
 
+  test("refuses a posting that is longer than a bitmap", async () => {
+    const stored = encodeWords(Array.from({ length: 400 }, (_, n) => (n < 40 ? ["some"] : [])));
+    const told = stored.indexOf('"markets":400');
+    const find = async () => {
+      const table = new WordTable("words", stored);
+      await table.keepWords(
+        [{ text: "some", prefix: false }],
+        rangeBitmap(table.markets, 0, 40),
+        async () => {},
+      );
+    };
+    await find();
+    stored.write('"markets":64 ', told);
+    await expect(find()).rejects.toThrow("words: its section dictionary has too long a posting");
+  });
+
   test("gives back the words of every market, and is the same whatever their order", () => {
     fc.assert(
       fc.property(fc.array(text, { minLength: 1, maxLength: 100 }), (texts) => {

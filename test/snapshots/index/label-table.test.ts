@@ -1,0 +1,58 @@
+import { afterEach, expect, test, vi } from "vitest";
+import { rangeBitmap } from "../../../snapshots/index/bitmap.ts";
+import { loadLabels } from "../../../snapshots/index/column-sections.ts";
+import { buildLabelColumn, keepLabels } from "../../../snapshots/index/label-column.ts";
+import { LabelTable } from "../../../snapshots/index/label-table.ts";
+
+afterEach(() => vi.restoreAllMocks());
+
+/** FNV-1a as everybody knows it. */
+function fnv1a(text: string, start = 0x811c9dc5): number {
+  let hash = start;
+  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return hash;
+}
+
+/** Two texts of which the same hash follows. */
+function pairBehind(start: number): [string, string] {
+  const seen = new Map<number, string>();
+  for (let n = 0; ; n += 1) {
+    // Texts one after the other would take longer to meet.
+    const text = (Math.imul(n, 0x9e3779b1) >>> 0).toString(36).padStart(7, "0");
+    const hash = fnv1a(text, start);
+    const other = seen.get(hash);
+    if (other) return [other, text];
+    seen.set(hash, text);
+  }
+}
+
+test("labels of one hash do not make a table slow", () => {
+  let labels = [""];
+  let hash = fnv1a("");
+  // Each of them looked up among all others would take more than ten billion steps.
+  for (let pairs = 0; pairs < 18; pairs += 1) {
+    const pair = pairBehind(hash);
+    labels = labels.flatMap((label) => pair.map((more) => label + more));
+    hash = fnv1a(pair[0], hash);
+  }
+  expect(new Set(labels.slice(0, 1000).map((label) => fnv1a(label)))).toEqual(new Set([hash]));
+  const table = new LabelTable();
+  for (const label of labels) table.intern(label);
+  expect(table.size).toBe(2 ** 18);
+  expect(table.find(labels[77_777]!)).toBe(77_777);
+});
+
+test("labels that differ in letter case alone are found together, in one pass", () => {
+  const spell = (n: number) =>
+    Array.from("abcdefghijkl", (letter, bit) => ((n >>> bit) & 1 ? letter.toUpperCase() : letter)).join("");
+  const values = Array.from({ length: 4096 }, (_, n) => (n % 3 ? spell(n) : `other ${n % 9}`));
+  const table = new LabelTable(true);
+  const column = loadLabels(buildLabelColumn(values), table);
+  const result = rangeBitmap(values.length, 0, values.length);
+  const look = vi.spyOn(Uint32Array.prototype, "indexOf");
+  keepLabels(column, table.matching("ABCDEFGHIJKL"), result);
+  expect(look).not.toHaveBeenCalled();
+  const expected = rangeBitmap(values.length, 0, 0);
+  for (let n = 0; n < values.length; n += 1) if (n % 3) expected[n >>> 5]! |= 1 << (n & 31);
+  expect(result).toEqual(expected);
+});

@@ -1,0 +1,420 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { isDeepStrictEqual } from "node:util";
+import fc from "fast-check";
+import { beforeAll, expect, test } from "vitest";
+import { link } from "../../../proxy/site/link.ts";
+import { type FacetName, facetNames } from "../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { wordsFor } from "../../../snapshots/index/bitmap.ts";
+import { plainLoops, type SliceLoops, simdLoops } from "../../../snapshots/index/slice-kernel.ts";
+import type * as Evaluator from "../../../snapshots/read/evaluator.ts";
+import { combinations } from "../../helpers/archive/combinations.ts";
+import { type IndexParts, indexParts } from "../../helpers/archive/index-parts.ts";
+import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
+import type { Objects } from "../../helpers/store/tamper.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+// A key's owner can sign an index of any bytes. The module that readers are served gets such, with every hash right.
+
+const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
+const runs = Number(process.env.HOSTILE ?? 400);
+
+const [perSegment, facetLimit, rowsAsked] = [150, 10, 20];
+const ends = [...segmentEnds().take(2)];
+const day = 86_400_000;
+/** Of two segments, with frequent and rare labels, in whose times the upper 32 bits change. */
+const markets = Array.from({ length: 2 * perSegment }, (_, index): HistoricalMarket => {
+  const last = index % perSegment === perSegment - 1;
+  return {
+    ...market(index),
+    ...(last && { id: ends[Math.floor(index / perSegment)]! }),
+    resolvedAt: new Date(Date.UTC(2025, 0, 1) + index * day).toISOString(),
+    question: `Will number ${index} happen, ${"word".repeat(index % 9)}${index % 7}?`,
+    category: index % 3 ? ["Crypto", "crypto", "Politics"][(index % 9) % 3]! : `Rare ${index % 40}`,
+    formulaVersion: index % 11 ? "one" : `v${index}`,
+  };
+});
+
+/** As `expect` does, without what that takes: it is called thousands of times a query. */
+function need(holds: boolean, what: string): void {
+  if (!holds) throw new Error(what);
+}
+
+/** The loops, which must write nowhere but where they may. Between counts, everything else in memory is garbage. */
+function guarded(loops: SliceLoops, garbage: number): SliceLoops {
+  const { buffer } = loops.memory;
+  const [bytes, words] = [Buffer.from(buffer), new Uint32Array(buffer)];
+  let calls = 0;
+  const writing = (from: number, to: number, work: () => void) => {
+    need(to <= bytes.length, "a loop writes behind the memory");
+    calls += 1;
+    // Looking at all of the memory takes longer than the work.
+    if (calls % 8 > 0) return work();
+    const before = Buffer.from(bytes);
+    work();
+    if (before.compare(bytes, 0, from, 0, from) || before.compare(bytes, to, bytes.length, to))
+      throw new Error(`something was written outside ${from} to ${to}`);
+  };
+  const spoil = (from: number, to: number) => {
+    words.fill(garbage, 0, from / 4);
+    words.fill(garbage, to / 4);
+  };
+  spoil(0, 0);
+  return {
+    memory: loops.memory,
+    keepFrom: (result, end, ...others) => {
+      const [slices, stride, count] = others;
+      need(end - result <= 8192, "a bitmap is too long");
+      need(slices + (count - 1) * stride + end - result <= bytes.length, "there are too many slices");
+      writing(result, end, () => loops.keepFrom(result, end, ...others));
+    },
+    countFrom: (bits, bitsEnd, others, slices, stride, bounds, end) => {
+      need(bitsEnd - bits <= 8192, "a bitmap is too long");
+      for (let entry = bounds / 4; entry < end / 4; entry += 8)
+        need(slices + words[entry]! + words[entry + 1]! * stride <= bounds, "there are too many slices");
+      writing(bounds, end + 64, () => loops.countFrom(bits, bitsEnd, others, slices, stride, bounds, end));
+      spoil(bounds, end + 64);
+    },
+    countPostings: (bits, others, postings, end, starts, counts) => {
+      // The caller has cleared a count for each label, and no more.
+      const first = counts / 4 + 1;
+      const cleared = words.subarray(first).findIndex((word) => word !== 0);
+      const to = (first + cleared) * 4;
+      need(end <= counts, "there are too many postings");
+      writing(first * 4, to, () => loops.countPostings(bits, others, postings, end, starts, counts));
+      spoil(first * 4, to);
+    },
+  };
+}
+
+const folder = testFolder();
+
+/** The module as readers are served it, with these loops. */
+async function evaluatorWith(name: string, loops: SliceLoops): Promise<typeof Evaluator> {
+  const text = link(new URL("../../../snapshots/read/evaluator.ts", import.meta.url));
+  const file = join(folder, `${name}.mjs`);
+  writeFileSync(file, `const WebAssembly = globalThis.loopsFor.${name};\n${text}`);
+  const fake = {
+    Module: class {},
+    Instance: class {
+      exports = loops;
+    },
+  };
+  Object.assign(globalThis, { loopsFor: { [name]: fake } });
+  try {
+    return await import(/* @vite-ignore */ pathToFileURL(file).href);
+  } finally {
+    Reflect.deleteProperty(globalThis, "loopsFor");
+  }
+}
+
+let evaluators: (typeof Evaluator)[];
+let sound: IndexParts[];
+beforeAll(async () => {
+  evaluators = [
+    await evaluatorWith("simd", guarded(simdLoops(), 0xdeadbeef)),
+    await evaluatorWith("plain", guarded(plainLoops(), 0x5a5a5a5a)),
+  ];
+  const objects: Objects = new Map();
+  await publishRecords(memoryStorage(objects), markets);
+  sound = indexParts(objects);
+  expect(sound).toHaveLength(2);
+});
+
+/** Chooses a number below another one. */
+type Choose = (below: number) => number;
+/** The choices that follow from a number. */
+function choosing(start: number): Choose {
+  let state = start;
+  return (below) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % below;
+  };
+}
+
+const oneOf = <T>(choose: Choose, items: readonly T[]): T => items[choose(items.length)]!;
+
+const numbers = [
+  ...[-1, 0, 1, 2, 15, 31, 32, 33, 63, 127, 128, 149, 150, 151, 255, 256, 65_535, 65_536, 65_537],
+  ...[0.5, 2 ** 24, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 48, 2 ** 53 - 1, 1e300],
+];
+const hostileNumber = (choose: Choose) => (choose(2) ? oneOf(choose, numbers) : choose(300));
+
+/** Deeply nested JSON takes its text: JSON.stringify would not come back from it. */
+const deep = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
+const deepMark = '"deep"';
+
+/** Values that JSON can have, and others of the same document. */
+function hostileValue(choose: Choose, nodes: readonly Node[]): unknown {
+  const texts = ["", "x".repeat(257), "é".repeat(128), "\ud800", "__proto__", "toString", "deep", "one"];
+  const odd: unknown[] = [null, true, [], {}, [[]], [0], [0, 0], { toString: 1, valueOf: 1 }, { length: 2 }];
+  const kind = choose(8);
+  if (kind < 3) return hostileNumber(choose);
+  if (kind === 3) return oneOf(choose, texts);
+  if (kind === 4) return oneOf(choose, odd);
+  if (kind === 5) return Array.from({ length: 33 + choose(40) }, (_, n) => String(n).padStart(4, "0"));
+  const { holder, name } = oneOf(choose, nodes);
+  return structuredClone(holder[name]);
+}
+
+interface Node {
+  holder: { [name: string]: unknown };
+  name: string;
+}
+
+/** Where the values in a JSON document are. */
+function nodesIn(value: unknown): Node[] {
+  if (typeof value !== "object" || value === null) return [];
+  const holder = value as Node["holder"];
+  return Object.keys(holder).flatMap((name) => [{ holder, name }, ...nodesIn(holder[name])]);
+}
+
+/** Changes one value of a JSON document: another one, none, one more, or two that change places. */
+function changeJson(document: unknown, choose: Choose): void {
+  const nodes = nodesIn(document);
+  if (nodes.length === 0) return;
+  const { holder, name } = oneOf(choose, nodes);
+  const other = oneOf(choose, nodes);
+  const kind = choose(6);
+  if (kind === 0) delete holder[name];
+  else if (kind === 1 && Array.isArray(holder))
+    holder.splice(choose(holder.length + 1), 0, hostileValue(choose, nodes));
+  else if (kind === 1)
+    holder[oneOf(choose, ["__proto__", "toString", "constructor", "times"])] = hostileValue(choose, nodes);
+  else if (kind === 2 && !Array.isArray(holder)) holder[other.name] = structuredClone(holder[name]);
+  else if (kind === 2 && Array.isArray(holder)) holder.reverse();
+  else holder[name] = hostileValue(choose, nodes);
+}
+
+const jsonBytes = (document: unknown): Uint8Array =>
+  new Uint8Array(Buffer.from(JSON.stringify(document ?? null).replaceAll(deepMark, deep(20_000))));
+
+/** Changes bytes in place: bits, numbers of 1, 2 and 4 bytes, runs, and parts that change places. */
+function changeBytes(bytes: Uint8Array, choose: Choose): void {
+  if (bytes.length === 0) return;
+  const at = choose(bytes.length);
+  const width = oneOf(choose, [1, 2, 4]);
+  const aligned = at - (at % width);
+  const end = Math.min(bytes.length, aligned + width * (1 + choose(8)));
+  const kind = choose(6);
+  if (kind === 0) bytes[at]! ^= 1 << choose(8);
+  else if (kind === 1) bytes.fill(oneOf(choose, [0, 255, 128, 127]), aligned, end);
+  else if (kind === 2) bytes.copyWithin(aligned, choose(bytes.length), choose(bytes.length));
+  else if (kind === 3) for (let place = aligned; place < end; place += 1) bytes[place] = choose(256);
+  else {
+    const number = Math.trunc(hostileNumber(choose));
+    for (let n = 0; n < width && aligned + n < bytes.length; n += 1) bytes[aligned + n] = number / 256 ** n;
+  }
+}
+
+/** The same bytes, cut off or with more behind them. */
+function resized(bytes: Uint8Array, length: number, choose: Choose): Uint8Array {
+  const result = new Uint8Array(length).fill(oneOf(choose, [0, 255, choose(256)]));
+  result.set(bytes.subarray(0, length));
+  return result;
+}
+
+interface IndexJson {
+  markets: number;
+  sections: Record<string, [bytes: number, root: string]>;
+  columns: { name: string; frequent?: string[] }[];
+}
+
+/** A hostile index of a segment: the lengths in its header mostly are those of its sections. */
+function hostileParts({ header, sections, words }: IndexParts, choose: Choose): IndexParts {
+  const json = JSON.parse(new TextDecoder().decode(header)) as IndexJson;
+  const changed: IndexParts = { header, sections: new Map(sections), words };
+  const get = (name: string) => new Uint8Array(changed.sections.get(name)!);
+  const put = (name: string, bytes: Uint8Array) => {
+    changed.sections.set(name, bytes);
+    const ref = json.sections?.[name];
+    if (Array.isArray(ref)) ref[0] = bytes.length;
+  };
+  const names = [...sections.keys()];
+  const labels = names.filter((name) => name.endsWith(".rare")).map((name) => name.slice(0, -5));
+  for (let left = 1 + choose(3); left > 0; left -= 1) {
+    const kind = choose(12);
+    const name = oneOf(choose, names);
+    if (kind < 3) {
+      const bytes = get(name);
+      changeBytes(bytes, choose);
+      put(name, bytes);
+    } else if (kind === 3)
+      put(name, resized(get(name), Math.min(2 ** 18, Math.max(0, get(name).length + choose(9) - 4)), choose));
+    else if (kind === 4) put(name, get(oneOf(choose, names)));
+    else if (kind === 5) changeJson(json, choose);
+    else if (kind === 6) {
+      // Another number of markets, and every section as long as that asks for.
+      const count = oneOf(choose, [1, 31, 32, 33, 100, 149, 151, 512, 65_536]);
+      for (const [section, bytes] of changed.sections) {
+        const slices = Math.floor(bytes.length / 4 / wordsFor(json.markets));
+        if (section === "times") put(section, resized(bytes, count * 4, choose));
+        else if (!/^page|\.(postings|starts|rare)$/.test(section))
+          put(section, resized(bytes, slices * wordsFor(count) * 4, choose));
+      }
+      json.markets = count;
+    } else if (kind <= 9) {
+      // A list of rare labels, postings and their starts that agree in length, but not in what they say.
+      const label = oneOf(choose, labels);
+      const [postings, starts] = [get(`${label}.postings`), get(`${label}.starts`)];
+      const places = Math.max(0, postings.length / 2 + choose(5) - 2);
+      const [more, bits] = [
+        resized(postings, places * 2, choose),
+        resized(starts, wordsFor(places) * 4, choose),
+      ];
+      changeBytes(choose(2) ? more : bits, choose);
+      put(`${label}.postings`, more);
+      put(`${label}.starts`, bits);
+      const rare = JSON.parse(new TextDecoder().decode(sections.get(`${label}.rare`)!)) as unknown[];
+      if (choose(3) === 0) changeJson(rare, choose);
+      put(`${label}.rare`, choose(8) ? jsonBytes(rare) : get(oneOf(choose, names)));
+    } else changed.words = hostileWords(changed.words, choose);
+  }
+  changed.header = choose(20) ? jsonBytes(json) : resized(header, choose(header.length * 2), choose);
+  return changed;
+}
+
+/** Hostile words: their header, their sections, or any of their bytes. */
+function hostileWords(words: Uint8Array, choose: Choose): Uint8Array {
+  const bytes = new Uint8Array(words);
+  if (choose(8) === 0) return resized(bytes, choose(bytes.length * 2), choose);
+  const headerBytes = Buffer.from(bytes).readUInt32LE(8);
+  const padded = (length: number) => Math.ceil(length / 8) * 8;
+  const body = bytes.subarray(padded(16 + headerBytes));
+  for (let left = choose(4); left > 0; left -= 1) changeBytes(choose(8) ? body : bytes, choose);
+  if (choose(2) === 0) return bytes;
+  try {
+    const json: unknown = JSON.parse(new TextDecoder().decode(words.subarray(16, 16 + headerBytes)));
+    changeJson(json, choose);
+    const header = jsonBytes(json);
+    const result = new Uint8Array(padded(16 + header.length) + body.length);
+    result.set(bytes.subarray(0, 16));
+    new DataView(result.buffer).setUint32(8, header.length, true);
+    result.set(header, 16);
+    result.set(body, padded(16 + header.length));
+    return result;
+  } catch {
+    return bytes;
+  }
+}
+
+/** What comes of a query, and how often others had a turn meanwhile. */
+async function answer(
+  { parseIndexHeader, readFilter, sectionsFor, evaluate }: typeof Evaluator,
+  parts: readonly IndexParts[],
+  { search, by, skip }: { search: string; by: readonly FacetName[]; skip: number },
+) {
+  let turns = 0;
+  try {
+    const segments = parts.map(({ header, sections, words }, index) => {
+      const parsed = parseIndexHeader(`index ${index}`, header);
+      const needed = sectionsFor(parsed, { ...readFilter(search), by });
+      // A reader asks for as many bytes as the header says.
+      for (const name of needed) need(parsed.sections[name]![0] < 2 ** 27, `${name} may be of any length`);
+      const section = (name: string) => {
+        need(needed.includes(name), `nobody asked for ${name}`);
+        return sections.get(name) ?? new Uint8Array(0);
+      };
+      return { header: parsed, section, words };
+    });
+    const found = await evaluate(segments, readFilter(search), async () => {
+      turns += 1;
+    });
+    const total = segments.reduce((sum, { header }) => sum + header.markets, 0);
+    const ordinals = found.ordinals(skip, rowsAsked);
+    const facets = by.length > 0 ? await found.facets(by, facetLimit) : {};
+    return { markets: total, total: found.total, ordinals, facets, turns };
+  } catch (error) {
+    return { error: error as Error & { parameter?: string }, turns };
+  }
+}
+
+const named = /^index [01](\.words)?: (it|its (header|section [\w.]+|words|index)) /;
+
+interface Answered {
+  markets: number;
+  total: number;
+  ordinals: number[];
+  facets: Record<string, { buckets: readonly { count: number }[] }>;
+}
+
+function requireBounds({ markets: all, total, ordinals, facets }: Answered, skip: number): void {
+  need(total <= all, "more markets match than there are");
+  need(ordinals.length === Math.min(rowsAsked, Math.max(0, total - skip)), "other rows than match");
+  for (const [index, ordinal] of ordinals.entries())
+    need(ordinal >= 0 && ordinal < (ordinals[index - 1] ?? all), "rows are in no order");
+  for (const [name, { buckets }] of Object.entries(facets)) {
+    // Of the months until the year 9999, and of the steps of a score.
+    const most = name === "month" ? 12 * 8030 : 101;
+    need(buckets.length <= most, `${name} has ${buckets.length} buckets`);
+    // A label may be among the frequent and the rare.
+    const counted = buckets.reduce((sum, { count }) => sum + count, 0);
+    need(counted >= 0 && counted <= 2 * total, `${name} counts ${counted} of ${total}`);
+  }
+}
+
+test(`hostile headers, sections and words are refused by name, or answer within bounds (seed ${seed})`, {
+  timeout: 180_000 + runs * 100,
+}, async () => {
+  const outcomes = new Map<string, number>();
+  const query = fc.record({
+    search: combinations(markets).map(({ filters }) =>
+      String(
+        new URLSearchParams(
+          Object.entries(filters).map(([name, value]): [string, string] => [name, String(value)]),
+        ),
+      ),
+    ),
+    by: fc.subarray([...facetNames]),
+    skip: fc.nat(2 * perSegment),
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      query,
+      fc.nat(1),
+      fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+      async (query, place, start) => {
+        const choose = choosing(start);
+        const parts = sound.map((part, index) => (index === place ? hostileParts(part, choose) : part));
+        const [fast, slow] = [
+          await answer(evaluators[0]!, parts, query),
+          await answer(evaluators[1]!, parts, query),
+        ];
+        const what = fast.error
+          ? `${fast.error.name} ${fast.error.message.replace(/[0-9]+/g, "#").slice(0, 70)}`
+          : "answer";
+        outcomes.set(what, (outcomes.get(what) ?? 0) + 1);
+        const said = (found: typeof fast) => ({ ...found, error: found.error?.message });
+        if (!isDeepStrictEqual(said(slow), said(fast))) expect(said(slow)).toEqual(said(fast));
+        if (fast.error?.name === "InvalidParameterError")
+          need(/has no index for/.test(fast.error.message), fast.error.message);
+        else if (fast.error) {
+          if (!/^(CorruptObject|Format)Error$/.test(fast.error.name)) throw fast.error;
+          need(named.test(fast.error.message), `unnamed: ${fast.error.message}`);
+        } else requireBounds(fast as Answered, query.skip);
+        const words = parts.reduce((sum, { words }) => sum + words.length, 0);
+        const most = 2 * (1 + 2 * query.by.length) + 8 * (2 + (11 * words) / 4096);
+        need(fast.turns <= most, `it takes ${fast.turns} turns`);
+      },
+    ),
+    { seed, numRuns: runs, endOnFailure: true },
+  );
+  if (process.env.HOSTILE) console.log(Object.fromEntries([...outcomes].sort((a, b) => b[1] - a[1])));
+  expect(outcomes.get("answer")).toBeGreaterThan(runs / 20);
+  expect(outcomes.get("answer")).toBeLessThan(runs / 1.2);
+  // Nothing of it stays.
+  const all = { search: "disputed=true", by: ["category", "outcome"] as const, skip: 0 };
+  for (const evaluator of evaluators) {
+    const { total, facets } = (await answer(evaluator, sound, all)) as Answered;
+    const disputed = markets.filter((one) => one.disputed);
+    expect(total).toBe(disputed.length);
+    const yes = disputed.filter(({ resolvedOutcome }) => resolvedOutcome === "Yes").length;
+    expect(facets.outcome!.buckets).toContainEqual({ value: "Yes", count: yes, disputed: yes });
+  }
+});
