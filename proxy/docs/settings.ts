@@ -44,7 +44,8 @@ const meanings: Record<Setting, string> = {
 const otherwise: Partial<Record<Setting, string>> = {
   snapshotStore: "none, required",
   publicOrigin: "the store",
-  apiUrl: "none: addresses in answers are paths",
+  apiUrl:
+    "none: addresses in answers of `/mcp` are paths, and those of Delta Sharing's files `http://` and the `Host` that was asked",
   trustPolicy: "none: every commit is taken up",
   trustedKeys: "none: every commit is taken up",
   cacheBytes: "an eighth of the memory, shared by the workers",
