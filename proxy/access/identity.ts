@@ -44,7 +44,7 @@ export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
 /**
  * Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2).
  */
-export function requirePlan({ plan, keyed }: Identity, required: Plan, what = "This address"): void {
+export function requirePlan({ plan, keyed }: Identity, required: Plan, what = "This request"): void {
   const { rank, refusal } = plans[required];
   if (refusal === undefined || plans[plan].rank >= rank) return;
   const address = `${what} needs a key of the ${required} plan`;
