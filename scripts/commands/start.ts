@@ -152,6 +152,8 @@ Scores need no key, their history a Developer key, the archive an Aegis key:
   curl -H 'x-api-key: ${aegis}' '${url}/api/v1/markets/changes?since=${earlier}'
   curl -H 'x-api-key: ${aegis}' ${url}/api/v1/markets/exports
   curl ${url}/api/v1/status
+
+Agents find tools at ${url}/mcp (Model Context Protocol), with the header Authorization: Bearer ${aegis}
 `;
 }
 

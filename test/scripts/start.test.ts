@@ -78,6 +78,18 @@ describe("npm start", () => {
     expect((await stat(join(project, ".local/demo-keys.json"))).mode & 0o777).toBe(0o600);
     const lines = first.output.out.split("\n").filter((line) => line.startsWith("  curl "));
     expect(lines).toHaveLength(8);
+    const [, mcp = "", header = ""] = /at (\S+\/mcp) .* header (.+)$/m.exec(first.output.out) ?? [];
+    const call = { name: "count_markets", arguments: { by: ["tier"] } };
+    const called = await fetch(mcp, {
+      method: "POST",
+      headers: [
+        header.split(": ") as [string, string],
+        ["content-type", "application/json"],
+        ["accept", "application/json, text/event-stream"],
+      ],
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: call }),
+    });
+    expect(await called.text()).toContain('"total":20000');
     const answers: string[] = [];
     for (const line of lines) {
       const { stdout } = await run("sh", ["-c", `${line} -sSi --max-time 60`], { maxBuffer: 2 ** 26 });
