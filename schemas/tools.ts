@@ -105,8 +105,8 @@ export const tools = {
     description:
       "Lists the risk scores of DeFi protocols from the highest BRI, which is the safest, to the lowest. " +
       `bri: ${meanings.bri.meaning} forgeScale: ${meanings.tier.meaning} confidence: ${meanings.confidence.meaning} ` +
-      `delta: ${meanings.delta.meaning} count is the exact number of all scored protocols; ` +
-      "the riskiest ones come last: skip all but as many of count.",
+      `delta: ${meanings.delta.meaning} count is the exact number of all scored protocols. ` +
+      "The riskiest come last: to list the 10 riskiest, give as skip what count is, less 10.",
     endpoint: "listScores",
     own: [
       integer(
@@ -277,7 +277,12 @@ export function describeTool(name: ToolName) {
   const output = z.strictObject({
     notice: z.string().describe("What to make of texts in data."),
     snapshotId: Digest.describe("The published snapshot that the data is from."),
-    page: z.string().describe("Where people can look at it; without a host, on the site of this service."),
+    page: z
+      .string()
+      .describe(
+        "Where people can look at it; without a host, on the site of this service. " +
+          "Pages of protocols show what is current, also where asOf is given.",
+      ),
     data: result,
   });
   return {

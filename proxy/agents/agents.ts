@@ -39,7 +39,7 @@ const names = Object.keys(tools) as ToolName[];
 const list = names.map(describeTool) as ListedTool[];
 
 /**
- * Answers POST /mcp: the Model Context Protocol over streamable HTTP, without sessions (INTERFACE 4.12). A call of a
+ * Answers POST /mcp: the Model Context Protocol over streamable HTTP, without sessions (INTERFACE 4.13). A call of a
  * tool passes the checks of the request that it stands for, and costs the same.
  */
 export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
@@ -50,7 +50,8 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
   /** Calls a tool. What is refused is a result too, which tells the agent why. */
   async function call(name: string, given: Arguments, request: Incoming, locals: Exchange, told: Told) {
     const known = names.find((one) => one === name);
-    if (!known) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${name}.`);
+    const none = `There is no tool of this name; there are ${names.join(", ")}.`;
+    if (!known) throw new ProtocolError(ProtocolErrorCode.InvalidParams, none);
     const tool: Tool = tools[known];
     const endpoint: Endpoint = endpoints[(given.proof === true && tool.proof) || tool.endpoint];
     const row = { ...endpoint, query: parametersOf(tool).map((parameter) => parameter.name) };
@@ -87,7 +88,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     let fault: Error | undefined;
     const handler = createMcpHandler(
       () => {
-        const agent = new McpServer(info, { capabilities: { tools: {} }, instructions });
+        const agent = new McpServer(info, { capabilities: { tools: { listChanged: false } }, instructions });
         agent.server.setRequestHandler("tools/list", () => ({ tools: list }));
         agent.server.setRequestHandler("tools/call", ({ params }) =>
           call(params.name, params.arguments ?? {}, request, locals, told),
@@ -107,7 +108,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
       headers: protocolHeaders(request),
     });
     const answer =
-      originValidationResponse(asked, origins) ??
+      otherOrigin(asked, origins) ??
       severalAtOnce(locals.body) ??
       (await handler.fetch(asked, { parsedBody: locals.body }));
     if (answer.status >= 500 && fault) locals.error = fault;
@@ -125,6 +126,15 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     });
     response.end(body);
   };
+}
+
+/** The refusal of a request that a page of another site sends. */
+function otherOrigin(asked: Request, hostnames: string[]): Response | undefined {
+  if (!originValidationResponse(asked, hostnames)) return undefined;
+  const message =
+    "Pages from this Origin may not call /mcp. Those from loopback addresses may, and those from the address " +
+    "that the operator sets as API_URL; programs send no Origin.";
+  return Response.json({ jsonrpc: "2.0", id: null, error: { code: -32000, message } }, { status: 403 });
 }
 
 /** The headers of a request that the protocol knows. A key is none of them. */

@@ -107,6 +107,8 @@ describe.each([modern, legacy])("protocol version %s", (version) => {
     const key = await proxy.issue({ owner: `lists ${version}`, quota: 1 });
     const agent = await connected(key, { version });
     expect(agent.client.getNegotiatedProtocolVersion()).toBe(version);
+    // Nothing could tell of a change.
+    expect(agent.client.getServerCapabilities()).toEqual({ tools: { listChanged: false } });
     expect(agent.client.getInstructions()).toContain(meanings.marketDimension.meaning);
     const { tools } = await agent.client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([...new Set(calls.map(([name]) => name))]);
@@ -259,7 +261,10 @@ describe("a call is refused", () => {
     const key = await proxy.issue({ owner: "guesses", quota: 9 });
     const agent = await connected(key);
     for (const name of ["drop_tables", "constructor", "__proto__"])
-      await expect(agent.client.callTool({ name, arguments: {} })).rejects.toMatchObject({ code: -32602 });
+      await expect(agent.client.callTool({ name, arguments: {} })).rejects.toMatchObject({
+        code: -32602,
+        message: expect.stringMatching(/no tool of this name; there are explain_numbers, .*get_market\.$/),
+      });
     expect(await left(key)).toBe(9);
   });
 
@@ -453,6 +458,8 @@ describe("over HTTP", () => {
     for (const origin of ["https://evil.example", "https://scores.example.org.evil.example", "null", "x"])
       expect([origin, ...(await from(origin))]).toEqual([origin, 403, false]);
     expect(await from("https://scores.example.org", proxy)).toEqual([403, false]);
+    const { text } = await post(JSON.stringify(list), { origin: "https://scores.example.org" });
+    expect(JSON.parse(text).error).toEqual({ code: -32000, message: expect.stringContaining("API_URL") });
     const agent = await connected(undefined, { to: known });
     expect((await agent.call("list_scores")).page).toBe("https://scores.example.org/#/");
     await known.stop();
