@@ -419,3 +419,25 @@ test(`hostile headers, sections and words are refused by name, or answer within 
     expect(facets.outcome!.buckets).toContainEqual({ value: "Yes", count: yes, disputed: yes });
   }
 });
+
+test("a header that gives a section another size than its markets have is refused by the section's name", () => {
+  const { header } = sound[0]!;
+  for (const name of sound[0]!.sections.keys()) {
+    const json = JSON.parse(new TextDecoder().decode(header)) as IndexJson;
+    json.sections[name]![0] += 2 ** 30;
+    for (const { parseIndexHeader } of evaluators)
+      expect(() => parseIndexHeader("index", jsonBytes(json)), name).toThrow("index: its section ");
+  }
+});
+
+test("times that do not ascend are refused before months are counted", async () => {
+  const sections = new Map(sound[0]!.sections);
+  const times = new Uint8Array(sections.get("times")!);
+  times.copyWithin(4 * 70, 4 * 60, 4 * 61);
+  sections.set("times", times);
+  const asked = { search: "", by: ["month"] as const, skip: 0 };
+  for (const evaluator of evaluators) {
+    const { error } = await answer(evaluator, [{ ...sound[0]!, sections }], asked);
+    expect(error?.message).toBe("index 0: its section times does not ascend");
+  }
+});
