@@ -33,7 +33,7 @@ const markets = Array.from({ length: 2 * perSegment }, (_, index): HistoricalMar
     ...market(index),
     ...(last && { id: ends[Math.floor(index / perSegment)]! }),
     resolvedAt: new Date(Date.UTC(2025, 0, 1) + index * day).toISOString(),
-    question: `Will number ${index} happen, ${"word".repeat(index % 9)}${index % 7}?`,
+    question: `Will number ${index} happen, ${"word".repeat(index % 4)}${index % 7}?`,
     category: index % 3 ? ["Crypto", "crypto", "Politics"][(index % 9) % 3]! : `Rare ${index % 40}`,
     formulaVersion: index % 11 ? "one" : `v${index}`,
   };
